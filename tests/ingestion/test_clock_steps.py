@@ -145,5 +145,5 @@ def test_rows_before_an_error_stay() -> None:
 
     found = []
     with pytest.raises(CorruptInput):
-        found.extend(_regular(pieces(), Cadence()))
+        found.extend(_regular(pieces(), Cadence(), []))
     assert found == [("series", frame)]

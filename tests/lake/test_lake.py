@@ -246,18 +246,6 @@ def test_a_newer_lake_is_refused(lake):
         open_lake(lake.root)
 
 
-def test_an_older_lake_is_migrated_or_refused(lake, monkeypatch):
-    marker = layout.lake_marker(lake.root)
-    marker.write_text(json.dumps({"schema_version": 0}))
-    with pytest.raises(LakeError, match="cannot migrate"):
-        open_lake(lake.root)
-    seen = []
-    monkeypatch.setitem(layout.MIGRATIONS, 0, seen.append)
-    open_lake(lake.root)
-    assert seen == [lake.root]
-    assert json.loads(marker.read_text())["schema_version"] == 1
-
-
 def test_a_column_added_later_reads_as_null(lake, monkeypatch):
     import dataclasses
 

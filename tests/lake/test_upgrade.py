@@ -10,7 +10,7 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.errors import LakeError
-from ioweather.core.tables import SCHEMA_VERSION, TABLES, ColumnSpec
+from ioweather.core.tables import TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
 from ioweather.lake import layout
 from ioweather.lake.copies import backup, restore
@@ -38,31 +38,6 @@ def test_refused_in_a_sentence(lake, capsys, version, word):
         (line,) = capsys.readouterr().err.splitlines()
         assert f"has schema version {version}" in line
         assert word in line
-
-
-def test_migrated_step_by_step_with_all_rows(lake, monkeypatch):
-    steps = []
-    for version in range(-1, SCHEMA_VERSION):
-        monkeypatch.setitem(layout.MIGRATIONS, version, lambda root, version=version: steps.append(version))
-    set_version(lake, -1)
-    with open_lake(lake.root).snapshot() as snapshot:
-        assert snapshot.scalar("SELECT count(*) FROM series") == 4
-    assert steps == list(range(-1, SCHEMA_VERSION))
-    open_lake(lake.root)
-    assert len(steps) == SCHEMA_VERSION + 1, "once"
-
-
-def test_a_migration_that_fails_is_tried_again(lake, monkeypatch):
-    def fail(root):
-        raise OSError("disk full")
-
-    monkeypatch.setitem(layout.MIGRATIONS, SCHEMA_VERSION - 1, fail)
-    set_version(lake, SCHEMA_VERSION - 1)
-    with pytest.raises(OSError, match="disk full"):
-        open_lake(lake.root)
-    monkeypatch.setitem(layout.MIGRATIONS, SCHEMA_VERSION - 1, lambda root: None)
-    open_lake(lake.root)
-    assert json.loads(layout.lake_marker(lake.root).read_text())["schema_version"] == SCHEMA_VERSION
 
 
 def test_older_software_does_not_seal_what_it_does_not_know(lake, monkeypatch):

@@ -191,12 +191,12 @@ def test_watch(on, root, facility, tmp_path, monkeypatch) -> None:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     logs = facility / "data" / "darshan"
-    code, first = on("ingest", "--watch", logs, "--once", "--all", "--no-judge", "--json")
+    code, first = on("ingest", "--watch", logs, "--once", "--all", "--json")
     assert (code, first["read"] > 50, first["left_files"]) == (0, True, 0)
     assert first["rows_added"]["jobs"] == 1
-    code, second = on("ingest", "--watch", logs, "--once", "--no-judge", "--json")
+    code, second = on("ingest", "--watch", logs, "--once", "--json")
     assert (code, second["read"], second["known"], second["rows_added"]) == (0, 0, 0, {})
-    code, third = on("ingest", "--watch", logs, "--once", "--all", "--no-accounting", "--no-judge", "--json")
+    code, third = on("ingest", "--watch", logs, "--once", "--all", "--no-accounting", "--json")
     assert (third["read"], third["known"]) == (0, first["read"])
     assert rows_of(root)["applications"] == first["read"]
     assert on("ingest", "--once", logs)[0] == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import sqlite3
@@ -55,14 +54,6 @@ def test_truth_adds_up(small_facility):
         by_incident = json.loads(details)["incidents"]
         assert sum(by_incident.values()) == pytest.approx(incidents, abs=1e-6) or (not by_incident and incidents < 1e-6)
     assert truth(small_facility, "SELECT count(*) FROM truth WHERE kind = 'incident'")[0][0] >= 1
-
-
-def test_plain_csv_reads_the_accounts(small_facility):
-    with (small_facility.data / "sacct.txt").open(newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="|"))
-    assert len(rows) >= small_facility.jobs
-    assert {row["State"] for row in rows} <= {"COMPLETED", "RUNNING", "PENDING"}
-    assert all(int(row["NNodes"]) * LAPTOP.cores == int(row["NCPUS"]) for row in rows)
 
 
 def test_plain_h5py_reads_the_series_and_the_archives_agree(small_facility):
@@ -154,12 +145,6 @@ def test_presets_are_named_and_scaled():
     assert week.jobs == round(PRESETS["cori-year"].jobs / 365 * 7)
     with pytest.raises(UsageError):
         for_days(LAPTOP, 0)
-
-
-def test_a_part_of_the_jobs_has_no_log(tmp_path):
-    few = {"osts": 4, "detail_day": None, "probe_hosts": 0, "sampler_seconds": 0, "scan_files": 50}
-    made = generate(replace(for_days(LAPTOP, 3), without_darshan_ratio=0.4, **few), tmp_path / "f", seed=2)
-    assert 0.4 < made.logs / made.runs < 0.8
 
 
 def test_long_runs_save_their_state_at_regular_times():

@@ -21,8 +21,7 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
 from ioweather.diagnosis.storage_screens import events_screen
 from ioweather.lake.lake import Lake
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import Episode, all_episodes, operation_series, usual_requests
+from ioweather.stats.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
 from ioweather.topics.source import DataSource
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")

@@ -22,9 +22,7 @@ from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, sparkline
 from ioweather.diagnosis.storage_screens import now_screen
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.histograms import RELATIVE_ERROR
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import OperationSeries, operation_series
+from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 from ioweather.topics.source import DataSource
 
 SLOW: Final = 2.0

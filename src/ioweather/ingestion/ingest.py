@@ -12,19 +12,18 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ioweather.core.arrays import Bools
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Frame, Text
 from ioweather.core.progress import Progress, silent
 from ioweather.core.tables import TABLES, Checked, concat
 from ioweather.core.units import NS
@@ -63,8 +62,6 @@ _COPY = "The lake has this run in a fuller form: nothing was added."
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
-
-Listed = TypeVar("Listed", FileOutcome, LedgerEntry)
 
 
 class Found(NamedTuple):
@@ -210,7 +207,13 @@ def ingest(
     order of the files, so that the lake does not depend on the workers.
     """
     started = time.monotonic()
-    _check_asked(lake, source, select)
+    # Errors of the command itself, which would otherwise be reported for each file.
+    if source is not None:
+        SOURCES[source]
+    if select is not None:
+        check_select(*select)
+    if not os.access(lake.root, os.W_OK):
+        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = [*find_files(paths)]
     known = {} if again else _known_digests(lake, known_since_ns, {file.bytes for file in files})
@@ -220,7 +223,13 @@ def ingest(
     pool = _suited(executor, files)
     try:
         for outcomes, frames in _read(pool, files, known, reading):
-            writer.add(_first_of_each(outcomes, known, report), frames)
+            first = []  # of files with the same content: their rows are the same rows
+            for outcome in outcomes:
+                if outcome.digest not in known:
+                    known[outcome.digest] = outcome.bytes
+                    first.append(outcome)
+            report.known += len(outcomes) - len(first)
+            writer.add(first, frames)
             progress(len(report.outcomes) + report.known, len(files), "files")
         writer.flush()
     except BaseException:
@@ -236,25 +245,10 @@ def ingest(
         report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
-    _log(report, lake)
-    return report
-
-
-def _log(report: IngestReport, lake: Lake) -> None:
     for outcome in report.bad:
         _LOG.info("%s: %s: %s", outcome.path, outcome.status, outcome.message or outcome.reason)
-    text, added = "%d files read, %d known, %d refused, %d rows added to %s in %.1f s", sum(report.rows_added.values())
-    _LOG.info(text, len(report.good), report.known, len(report.bad), added, lake.root, report.seconds)
-
-
-def _check_asked(lake: Lake, source: str | None, select: tuple[str, str] | None) -> None:
-    """Raise errors of the command itself, which would otherwise be reported for each file."""
-    if source is not None:
-        SOURCES[source]
-    if select is not None:
-        check_select(*select)
-    if not os.access(lake.root, os.W_OK):
-        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
+    _LOG.info("%r into %s in %.1f s", report, lake.root, report.seconds)
+    return report
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
@@ -284,12 +278,10 @@ def _read(
     pool: Executor, files: Sequence[Found], known: Mapping[str, int], reading: Reading
 ) -> Iterator[tuple[list[FileOutcome], Frames]]:
     """Outcomes and rows of the files: small ones first, in batches; then each of the large ones, piece by piece."""
-    by_size: dict[int, list[str]] = {}
-    for digest, size in known.items():
-        by_size.setdefault(size, []).append(digest)
 
     def reading_of(batch: Batch) -> Reading:
-        return replace(reading, known=frozenset().union(*(by_size.get(size, ()) for _, size in batch)))
+        sizes = {size for _, size in batch}
+        return replace(reading, known=frozenset(digest for digest, size in known.items() if size in sizes))
 
     small = [file for file in files if file.bytes <= _STREAM_BYTES]
     batches = ((batch, reading_of(batch)) for batch in _batches(small))
@@ -313,18 +305,6 @@ def _batches(files: Sequence[Found]) -> Iterator[Batch]:
         size += file.bytes
     if batch:
         yield batch
-
-
-def _first_of_each(outcomes: list[FileOutcome], known: dict[str, int], report: IngestReport) -> list[FileOutcome]:
-    """Outcomes without files whose content is known: their rows are the same rows."""
-    first = []
-    for outcome in outcomes:
-        if outcome.digest in known:
-            report.known += 1
-        else:
-            known[outcome.digest] = outcome.bytes
-            first.append(outcome)
-    return first
 
 
 def add_rows(lake: Lake, table: str, rows: Frame, source: str, ingest_id: str, report: IngestReport) -> None:
@@ -371,8 +351,10 @@ class _Writer:
         of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
         logs, left_out = without_copies(self._lake, of_logs)
         if left_out:
-            _leave_out(self._entries, left_out)
-            _leave_out(self._report.outcomes, left_out)
+            less: Any = {"rows": {}, "message": _COPY}
+            self._entries = [e._replace(**less) if e.digest in left_out else e for e in self._entries]
+            outcomes = self._report.outcomes
+            outcomes[:] = [o._replace(**less) if o.digest in left_out else o for o in outcomes]
         for (source, table), frame in sorted({**joined, **logs}.items()):
             add_rows(self._lake, table, frame, source, ingest_id, self._report)
         if self._entries:
@@ -381,80 +363,55 @@ class _Writer:
         self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
 
 
-def _leave_out(listed: list[Listed], digests: Set[str]) -> None:
-    listed[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in listed]
-
-
 # A run counts once, whatever was read of it: its log, or text that Darshan's tools made of the log. Text does not have
 # the log's digest, so a run is known by its job, user, program, processes and start. The fullest form stays: text of a
 # run whose log is in the lake is left out, and a log that comes later replaces its text.
 # The fullest first; null is the log itself.
 _FORMS: Final = (None, "text", "export", "trace", "totals")
-_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "form")
+_COLUMNS: Final = ("log_digest", "form", "end_ns", "start_ns", "job_id", "uid", "exe", "nprocs")
 # The end of a text is cut to a second, or computed from a start that was.
 _NEAR_NS: Final = 2 * NS
 
 
-class _Run(NamedTuple):
-    digest: str
-    job_id: int
-    uid: int
-    exe: str | None
-    nprocs: int
-    start_ns: int
-    end_ns: int
-    form: str | None
-
-    @property
-    def identity(self) -> tuple[int, int, str | None, int, int]:
-        return self.job_id, self.uid, self.exe, self.nprocs, self.start_ns // NS
-
-    def is_less_than(self, other: _Run) -> bool:
-        less = _FORMS.index(self.form) > _FORMS.index(other.form)
-        return less and abs(self.end_ns - other.end_ns) <= _NEAR_NS
-
-
 def without_copies(
     lake: Lake, made: Mapping[tuple[str, str], Frame]
-) -> tuple[Mapping[tuple[str, str], Frame], frozenset[str]]:
+) -> tuple[Mapping[tuple[str, str], Frame], Set[str]]:
     """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
     less full form that are in the lake are removed from it. `made` has frames by source and table."""
-    new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _runs_of(frame)]
-    old = _in_lake(lake, new) if new else []
-    fuller: dict[tuple[int, int, str | None, int, int], list[_Run]] = {}
-    for run in (*new, *old):
-        fuller.setdefault(run.identity, []).append(run)
-    copies = {run.digest for run in (*new, *old) if any(map(run.is_less_than, fuller[run.identity]))}
-    forget_runs(lake, sorted(copies.intersection(run.digest for run in old)))
-    left_out = frozenset(copies.intersection(run.digest for run in new))
+    new: list[tuple[Any, ...]] = []
+    for (_, table), frame in made.items():
+        if table == "applications":
+            columns = (frame[name] if isinstance(frame[name], Text) else frame.ints(name) for name in _COLUMNS)
+            new += zip(*(column.tolist() for column in columns), strict=True)
+    old = _runs_in_lake(lake, new) if new else []
+    same: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for _, form, end_ns, start_ns, *rest in (*new, *old):
+        same.setdefault((start_ns // NS, *rest), []).append((_FORMS.index(form), end_ns))
+    copies = {
+        digest
+        for digest, form, end_ns, start_ns, *rest in (*new, *old)
+        for other, other_end_ns in same[(start_ns // NS, *rest)]
+        if other < _FORMS.index(form) and abs(end_ns - other_end_ns) <= _NEAR_NS
+    }
+    forget_runs(lake, sorted(copies.intersection(run[0] for run in old)))
+    left_out = copies.intersection(run[0] for run in new)
     if not left_out:
         return made, left_out
-    return {key: frame.take(~_are(frame, left_out)) for key, frame in made.items()}, left_out
+    kept = {}
+    for key, frame in made.items():
+        digests = frame.text("log_digest")
+        is_left_out = np.array([*(category in left_out for category in digests.categories), False], np.bool_)
+        kept[key] = frame.take(~is_left_out[digests.codes])
+    return kept, left_out
 
 
-def _runs_of(frame: Frame) -> Iterable[tuple[Any, ...]]:
-    return zip(
-        *(frame.text(n).tolist() if n in ("log_digest", "exe", "form") else frame.ints(n).tolist() for n in _COLUMNS),
-        strict=True,
-    )
-
-
-def _in_lake(lake: Lake, new: list[_Run]) -> list[_Run]:
+def _runs_in_lake(lake: Lake, new: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Stored runs that may be a copy of a new run, or the reverse: one of the two is text."""
-    texts = sorted({run.job_id for run in new if run.form is not None})
-    spec = TABLES["applications"]
-    files = newest_files(layout.tables_dir(lake.root), spec)
+    texts = sorted({job_id for _, form, _, _, job_id, *_ in new if form is not None})
+    files = newest_files(layout.tables_dir(lake.root), TABLES["applications"])
     if not files.uris:
         return []
     wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
+    days = {utc_day(start_ns) for _, _, _, start_ns, *_ in new}
     with connection() as con:
-        rows = con.execute(
-            f"SELECT {', '.join(_COLUMNS)} FROM ({files.view({utc_day(run.start_ns) for run in new})}) WHERE {wanted}"
-        ).fetchall()
-    return [_Run(*row) for row in rows]
-
-
-def _are(frame: Frame, digests: frozenset[str]) -> Bools:
-    digest = frame.text("log_digest")
-    marked = np.array([category in digests for category in digest.categories] + [False], np.bool_)
-    return marked[digest.codes]
+        return con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()

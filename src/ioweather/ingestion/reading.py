@@ -7,8 +7,8 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -29,7 +29,6 @@ from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_
 from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
 
-_OUT_OF_MEMORY: Final = "too_much_memory"
 # Limit of wall time per second of processor time: storage may be slow, but not dead.
 _WALL_RATIO: Final = 10.0
 _CHANGED: Final = "changed_input"
@@ -44,14 +43,13 @@ _SEGMENT: Final = b'{"ioweather_spool"'
 DERIVED: Final = frozenset({"darshan", "darshan_export"})
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
-_PIECE_BYTES = 256 << 10
 _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
 _MEMORY_STEP_BYTES = 16 * MIB
-_HURRY, _LEAST_SECONDS = 6, 1.0
 _LEARNED_ROWS = 50_000
 # File systems count time in steps of up to 2 s: a change within one step of the last leaves the times as they are.
 _TIME_STEP_NS = 2 * NS
+_WHOLE: Final = "Ingest the file again when it is whole."
 
 
 @dataclass(frozen=True)
@@ -66,19 +64,17 @@ class Limits:
     def seconds_for(self, size: int) -> float:
         return self.seconds + _SECONDS_PER_MIB * size / MIB
 
+    def wall_seconds_for(self, size: int) -> float:
+        return _WALL_RATIO * self.seconds_for(size)
+
     def memory_for(self, size: int) -> int:
-        """In steps, so that small files have one limit, which is set once; never more than half of the machine."""
-        if size < _MEMORY_STEP_BYTES:
-            return self.memory_bytes
-        wanted = self.memory_bytes + _MEMORY_RATIO * (size - size % _MEMORY_STEP_BYTES)
-        return min(wanted, max(self.memory_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
+        """Never more than half of the machine. Small files have one limit."""
+        half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        more = _MEMORY_RATIO * (size - size % _MEMORY_STEP_BYTES)
+        return min(self.memory_bytes + more, max(self.memory_bytes, half))
 
     def rows_for(self, size: int) -> int:
         return self.rows + size
-
-    def in_a_hurry(self) -> Limits:
-        """Shorter limits of a first attempt, so that a stuck file delays no other. They leave room for imports."""
-        return replace(self, seconds=min(self.seconds, max(_LEAST_SECONDS, self.seconds / _HURRY)))
 
 
 def limits_of(facility: Facility) -> Limits:
@@ -138,11 +134,8 @@ Frames: TypeAlias = dict[tuple[str, str], list[Frame]]  # by source and table
 def head_of(path: Path) -> bytes:
     """The first bytes of a file (most logs have no more); none of a directory."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, _HEAD_BYTES)
-        finally:
-            os.close(descriptor)
+        with path.open("rb", buffering=0) as file:
+            return file.read(_HEAD_BYTES) or b""
     except IsADirectoryError:
         return b""
 
@@ -159,7 +152,7 @@ def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
     if len(head) == _HEAD_BYTES:
         with path.open("rb", buffering=0) as file:
             file.seek(_HEAD_BYTES)
-            while piece := file.read(_PIECE_BYTES):
+            while piece := file.read(256 << 10):
                 digest.update(piece)
     for mapping in (reading.select, reading.context.mapping):
         if mapping is not None:
@@ -172,10 +165,10 @@ class _Version:
     written to gets another inode, size or time; if it changed just before, the times may be equal, and the digest is
     compared."""
 
-    def __init__(self, path: Path, reading: Reading, head: bytes | None = None) -> None:
+    def __init__(self, path: Path, reading: Reading) -> None:
         self._path, self._reading = path, reading
         self._marks = self._look()
-        self.digest = digest_of(path, reading, head)
+        self.digest = digest_of(path, reading)
         self._is_fresh = max(max(mark[-2:]) for mark in self._marks) > now_ns() - _TIME_STEP_NS
 
     def _look(self) -> list[tuple[int, ...]]:
@@ -192,11 +185,6 @@ class _Version:
                 hint="Ingest it again when nothing writes to it.",
                 kind="ChangedInput",
             )
-
-
-def digest_of_name(path: Path) -> str:
-    """Digest of the path, for a file that cannot be read: the ledger must not list its content as known."""
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
 def files_of_tree(folder: Path) -> list[Path]:
@@ -259,18 +247,13 @@ def choose_source(head: bytes, path: Path) -> Source:
     return SOURCES[name]
 
 
-_WHOLE: Final = "Ingest the file again when it is whole."
-
-
 def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
     """(source, table, rows) as they are read; last, the outcome."""
     digest: str | None = None
     source_name: str | None = reading.source
-    rows: dict[str, int] = {}
+    rows: Counter[str] = Counter()
     made: dict[str, list[Frame]] = {}
-    complaints = Complaints()
-    notes: list[str] = []
-    cadence = Cadence()
+    complaints, cadence, notes = Complaints(), Cadence(), list[str]()
     take_cuts()
     try:
         version = _Version(path, reading)
@@ -282,8 +265,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             # It loads DuckDB, which no other file needs in the process that reads it.
             from ioweather.ingestion.mappings import read_selected, source_of
 
-            source_name = source_of(reading.select[1])
-            most = reading.limits
+            source_name, most = source_of(reading.select[1]), reading.limits
             pieces: Iterator[tuple[str, Frame]] = read_selected(
                 path,
                 *reading.select,
@@ -294,12 +276,11 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             )
         else:
             source = _source_for(path, head_of(path), reading)
-            source_name = source.name
-            pieces = source.read(path, reading.context)
-        for table, frame in _regular(_noted(pieces, notes), cadence):
+            source_name, pieces = source.name, source.read(path, reading.context)
+        for table, frame in _regular(pieces, cadence, notes):
             good = _possible(source_name, table, frame, reading, complaints)
-            rows[table] = rows.get(table, 0) + good.rows
-            _check_rows(path, size, sum(rows.values()), reading.limits)
+            rows[table] += good.rows
+            _check_rows(path, size, rows.total(), reading.limits)
             if source_name in DERIVED:
                 made.setdefault(table, []).append(good)
             yield source_name, table, good
@@ -314,25 +295,24 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         cut = take_cuts()
         if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
             error = TruncatedInput(f"{cut} {error}", hint=_WHOLE)
-        refused = _refused(error, path, digest, size, source_name, rows, reading.limits)
-        yield _with_complaints(refused, complaints)
+        yield _refused(error, path, digest, size, source_name, rows, reading.limits, complaints)
     else:
         note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
-        yield _with_complaints(FileOutcome(str(path), digest, size, source_name, "ok", rows, message=note), complaints)
+        outcome = FileOutcome(str(path), digest, size, source_name, "ok", dict(rows), message=note)
+        yield _with_complaints(outcome, complaints)
 
 
-def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
-    """The pieces. A note that the source returns, on content that no table takes, is added to `notes`."""
-    note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
-    if note:
-        notes.append(note)
-
-
-def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence) -> Iterator[tuple[str, Frame]]:
-    """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known."""
+def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]) -> Iterator[tuple[str, Frame]]:
+    """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known. A note
+    that the source returns, on content that no table takes, is added to `notes`."""
     waiting: list[Frame] = []
+
+    def noted() -> Iterator[tuple[str, Frame]]:
+        if note := (yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)):
+            notes.append(note)
+
     try:
-        for table, frame in pieces:
+        for table, frame in noted():
             if table != "series":
                 yield table, frame
                 continue
@@ -371,7 +351,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     """Read many files in one task: outcomes, and one frame per source and table. Rows of logs are made together."""
     outcomes: list[FileOutcome] = []
     frames: Frames = {}
-    together: dict[str, list[tuple[Path, str, int, Any]]] = {}
+    together: dict[str, list[_Parsed]] = {}
     limits = reading.limits
     limit_memory(limits.memory_for(max(size for _, size in batch)))
     for file, size in batch:
@@ -380,22 +360,20 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
         try:
             head = head_of(path)
             source = None if reading.select is not None else _source_for(path, head, reading)
-            if source is not None and _is_batch(source.name):
+            if source is not None and isinstance(source, BatchSource):
                 is_whole = 0 < len(head) < _HEAD_BYTES and reading.context.mapping is None
                 version = None if is_whole else _Version(path, reading)
                 digest = digest_of(path, reading, head) if version is None else version.digest
                 if digest in reading.known:
                     outcomes.append(FileOutcome(file, digest, size, source.name, "ok"))
                     continue
-                content = Content(head, digest) if is_whole else None
-                parsed = cast(BatchSource, source).parse(path, reading.context, content)
+                parsed = source.parse(path, reading.context, Content(head, digest) if is_whole else None)
                 if version is not None:
                     version.check()
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
         except Exception as error:
-            name = source.name if source else None
-            outcomes.append(_refused(error, path, digest, size, name, {}, limits))
+            outcomes.append(_refused(error, path, digest, size, source.name if source else None, {}, limits))
             continue
         found: list[Any] = [*read_file(path, size, reading)]
         *items, outcome = found
@@ -410,89 +388,44 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
 
 
-def read_alone(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
-    """`read_file` within the limits of the file."""
-    limit_seconds(reading.limits.seconds_for(size))
-    limit_memory(reading.limits.memory_for(size))
-    yield from read_file(path, size, reading)
+_Parsed: TypeAlias = tuple[Path, str, int, Any]  # path, digest and bytes of a file, and what its source parsed
 
 
-def check_alone(path: Path, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
-    """The outcome of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
-    days: set[int] = set()
-    for item in read_alone(path, size, reading):
-        if isinstance(item, FileOutcome):
-            return item, len(days)
-        source, table, frame = item
-        days |= days_of(table, frame)
-        if len(days) > most_days:
-            error = SourceError(
-                f"{path} has rows of more than {most_days} days, which is the most of one push.", kind="TooManyDays"
-            )
-            return _refused(error, path, None, size, source, {}, reading.limits), len(days)
-    raise AssertionError("no outcome")
-
-
-def days_of(table: str, frame: Frame) -> set[int]:
-    """The days since 1970 of the rows."""
-    times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
-    return set(np.unique(times // DAY_NS).tolist())
-
-
-@cache
-def _is_batch(name: str) -> bool:
-    """Cached: the check of a protocol takes longer than reading a small log."""
-    return isinstance(SOURCES[name], BatchSource)
-
-
-def _rows_together(
-    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
-) -> list[FileOutcome]:
-    """Make the rows of all files at once, without files with impossible rows; one by one if that fails, to find the
-    cause."""
+def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: Frames) -> list[FileOutcome]:
+    """Make the rows of all files at once. Files with doubtful rows go one by one, for their complaints; all do if that
+    fails, to find the cause."""
     if not members:
         return []
     source = cast(BatchSource, SOURCES[name])
-    counts: list[dict[str, int]] = [{} for _ in members]
-    complaints = [Complaints() for _ in members]
-    made: dict[str, Frame] = {}
+    counts: list[Counter[str]] = [Counter() for _ in members]
+    complaints, made, doubtful = Complaints(), dict[str, Frame](), set[int]()
     try:
         for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
-            checked = TABLES[table].check(frame, reading.now_ns)
-            for position in np.unique(owner[checked.doubtful]).tolist():
-                complaints[position].add(TABLES[table].check(frame.take(owner == position), reading.now_ns))
-            made[table] = checked.frame
             for position, count in Counter(owner.tolist()).items():
                 counts[position][table] = count
-                path, _, size, _ = members[position]
-                _check_rows(path, size, sum(counts[position].values()), reading.limits)
-        good = [member for member, own in zip(members, complaints, strict=True) if not own.refused_rows]
-        if len(good) == len(members):
+                _check_rows(*members[position][0:3:2], counts[position].total(), reading.limits)
+            checked = TABLES[table].check(frame, reading.now_ns)
+            doubtful.update(owner[checked.doubtful].tolist())
+            complaints.add(checked)
+            made[table] = checked.frame
+        if complaints.refused_rows and len(members) == 1:
+            raise SourceError("No row was taken.", kind="ImpossibleRows")
+        if not doubtful or len(members) == 1:
             for table, frame in derive(name, made):
-                made[table] = _possible(
-                    name, table, frame, reading, complaints[0] if len(members) == 1 else Complaints()
-                )
+                made[table] = _possible(name, table, frame, reading, complaints)
     except Exception as error:
         if len(members) == 1:
-            return [_with_complaints(_refused(error, *members[0][:3], name, {}, reading.limits), complaints[0])]
-        return [outcome for member in members for outcome in _rows_together(name, [member], reading, frames)]
-    if len(good) < len(members):
-        refused = [
-            _with_complaints(
-                _refused(
-                    SourceError("No row was taken.", kind="ImpossibleRows"), *member[:3], name, {}, reading.limits
-                ),
-                own,
-            )
-            for member, own in zip(members, complaints, strict=True)
-            if own.refused_rows
-        ]
-        return refused + _rows_together(name, good, reading, frames)
+            return [_refused(error, *members[0][:3], name, {}, reading.limits, complaints)]
+        doubtful = set(range(len(members)))
+    if doubtful and len(members) > 1:
+        rest = [member for position, member in enumerate(members) if position not in doubtful]
+        alone = [[members[position]] for position in sorted(doubtful)]
+        return [each for group in (*alone, rest) for each in _rows_together(name, group, reading, frames)]
     for table, frame in made.items():
         frames.setdefault((name, table), []).append(frame)
     return [
-        _with_complaints(FileOutcome(str(path), digest, size, name, "ok", rows), own)
-        for (path, digest, size, _), rows, own in zip(members, counts, complaints, strict=True)
+        _with_complaints(FileOutcome(str(path), digest, size, name, "ok", dict(rows)), complaints)
+        for (path, digest, size, _), rows in zip(members, counts, strict=True)
     ]
 
 
@@ -501,6 +434,12 @@ def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str,
     if source in DERIVED and made:
         files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
         yield "job_io", job_io(made["applications"], files)
+
+
+def days_of(table: str, frame: Frame) -> set[int]:
+    """The days since 1970 of the rows."""
+    times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
+    return set(np.unique(times // DAY_NS).tolist())
 
 
 def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
@@ -530,30 +469,6 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     return source
 
 
-def gave_up(overran: bool, path: Path, size: int, reading: Reading, rows: Mapping[str, int]) -> FileOutcome:
-    """The outcome of a file whose reader was ended with its process: by its time limit, or by something else (out of
-    memory, a fault in a library)."""
-    try:
-        digest = digest_of(path, reading)
-    except OSError:
-        digest = digest_of_name(path)
-    if overran:
-        seconds = format_seconds(reading.limits.seconds_for(size))
-        error: SourceError = SourceError(
-            f"{path}: reading it took more than {seconds} of processor time, and was ended.",
-            hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
-            kind="TooMuchTime",
-        )
-        return _refused(error, path, digest, size, None, rows, reading.limits)
-    message = f"{path}: every process that read it died (killed, or out of memory)."
-    return FileOutcome(str(path), digest, size, None, _status(rows), rows, "worker_lost", message)
-
-
-def _status(rows: Mapping[str, int]) -> Literal["partial", "quarantined"]:
-    """Rows that were read before the failure stay; the file is then known to be partial."""
-    return "partial" if any(rows.values()) else "quarantined"
-
-
 def _refused(
     error: Exception,
     path: Path,
@@ -562,32 +477,41 @@ def _refused(
     source: str | None,
     rows: Mapping[str, int],
     limits: Limits,
+    complaints: Complaints | None = None,
 ) -> FileOutcome:
-    """The outcome of a file whose reading raised this error."""
-    digest = (
-        digest_of_name(path)
-        if digest is None or (isinstance(error, SourceError) and error.reason == _CHANGED)
-        else digest
-    )
-    status = _status(rows)
+    """The outcome of a file whose reading raised this error. Rows that were read before stay: the file is then known
+    to be partial."""
     if isinstance(error, MemoryError):
         error = SourceError(
             f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
             hint="If it is good, set [ingest] most_memory in facility.toml higher.",
             kind="TooMuchMemory",
         )
-    if isinstance(error, RecursionError):
+    elif isinstance(error, WorkerDied) and error.overran:
+        error = SourceError(
+            f"{path}: reading it took more than {format_seconds(limits.seconds_for(size))} of processor time, and was "
+            "ended.",
+            hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
+            kind="TooMuchTime",
+        )
+    elif isinstance(error, WorkerDied):
+        error = SourceError(f"{path}: every process that read it died (killed, or out of memory).", kind="WorkerLost")
+    elif isinstance(error, RecursionError):
         error = CorruptInput(f"{path} is nested deeper than any file of its kind.")
     if isinstance(error, SourceError):
-        return FileOutcome(str(path), digest, size, source, status, rows, error.reason, str(error))
-    if isinstance(error, OSError):
-        message = f"{path} cannot be read: {error.strerror or error}."
-        return FileOutcome(str(path), digest, size, source, status, rows, UNREADABLE, message)
-    # A mistake of the reader must not stop the other files.
-    package = SOURCES.package_of(source) if source else OURS
-    whom = "" if package == OURS else f" to the makers of {package}"
-    message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
-    return FileOutcome(str(path), digest, size, source, status, rows, "reader_failed", message)
+        reason, message = error.reason, str(error)
+    elif isinstance(error, OSError):
+        reason, message = UNREADABLE, f"{path} cannot be read: {error.strerror or error}."
+    else:  # a mistake of the reader must not stop the other files
+        package = SOURCES.package_of(source) if source else OURS
+        whom = "" if package == OURS else f" to the makers of {package}"
+        reason = "reader_failed"
+        message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
+    if digest is None or reason == _CHANGED:  # of the path: the ledger must not list the content as known
+        digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    outcome = FileOutcome(str(path), digest, size, source, status, dict(rows), reason, message)
+    return _with_complaints(outcome, complaints) if complaints else outcome
 
 
 # Each file is read in a process of its own or of its batch, which the kernel limits. These functions may be called from
@@ -597,48 +521,44 @@ def _refused(
 def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
     """Outcomes and rows of the batch. If its reader dies, or runs out of the memory that the files share, files are
     read one by one to find the cause."""
-    quick = replace(reading, limits=reading.limits.in_a_hurry())
+    suspects = [file for file, _ in batch]
     outcomes: list[FileOutcome] = []
     frames: Frames = {}
-    suspects = batch
     try:
-        seconds = sum(_wall_seconds(size, quick) for _, size in batch)
-        outcomes, frames = run_limited(read_batch, batch, quick, wall_seconds=seconds)
+        seconds = sum(reading.limits.wall_seconds_for(size) for _, size in batch)
+        outcomes, frames = run_limited(read_batch, batch, reading, wall_seconds=seconds)
+        suspects = [o.file for o in outcomes if o.reason == "too_much_memory" and len(batch) > 1]
+        outcomes = [outcome for outcome in outcomes if outcome.file not in suspects]
     except WorkerDied:
         pass
-    else:
-        hungry = {outcome.file for outcome in outcomes if outcome.reason == _OUT_OF_MEMORY and len(batch) > 1}
-        outcomes = [outcome for outcome in outcomes if outcome.file not in hungry]
-        suspects = [file for file in batch if file[0] in hungry]
-    for file in suspects:
-        for item in read_alone_bounded(*file, reading):
-            if isinstance(item, FileOutcome):
-                outcomes.append(item)
-            else:
-                frames.setdefault(item[:2], []).append(item[2])
+    for file, size in batch:
+        if file in suspects:
+            for item in read_alone_bounded(file, size, reading):
+                if isinstance(item, FileOutcome):
+                    outcomes.append(item)
+                else:
+                    frames.setdefault(item[:2], []).append(item[2])
     return outcomes, frames
+
+
+def read_alone(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """`read_file` within the limits of the file."""
+    limit_seconds(reading.limits.seconds_for(size))
+    limit_memory(reading.limits.memory_for(size))
+    yield from read_file(path, size, reading)
 
 
 def read_alone_bounded(file: str, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
     """(source, table, rows) as they are read; last, the outcome of the file."""
     rows: Counter[str] = Counter()
-    path = Path(file)
+    path, limits = Path(file), reading.limits
     try:
-        for item in stream_limited(read_alone, path, size, reading, wall_seconds=_wall_seconds(size, reading)):
+        for item in stream_limited(read_alone, path, size, reading, wall_seconds=limits.wall_seconds_for(size)):
             if not isinstance(item, FileOutcome):
                 rows[item[1]] += item[2].rows
             yield item
     except WorkerDied as death:
-        yield gave_up(death.overran, path, size, reading, rows)
-
-
-def check_bounded(path: Path, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
-    """The outcome that reading would have, and over how many days the rows spread. The rows stay in the reader."""
-    try:
-        return run_limited(check_alone, path, size, reading, most_days, wall_seconds=_wall_seconds(size, reading))
-    except WorkerDied as death:
-        return gave_up(death.overran, path, size, reading, {}), 0
-
-
-def _wall_seconds(size: int, reading: Reading) -> float:
-    return _WALL_RATIO * reading.limits.seconds_for(size)
+        digest = None
+        with suppress(OSError):
+            digest = digest_of(path, reading)
+        yield _refused(death, path, digest, size, None, rows, limits)

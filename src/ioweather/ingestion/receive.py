@@ -21,11 +21,11 @@ from ioweather.ingestion.reading import (
     UNREADABLE,
     FileOutcome,
     Reading,
-    check_bounded,
     context_of,
     days_of,
     digest_of,
     limits_of,
+    read_alone_bounded,
     read_file,
 )
 from ioweather.lake.lake import Lake, LedgerEntry
@@ -95,7 +95,14 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         draft.write_text(json.dumps({"host": host, "columns": columns}), encoding="utf-8")
         is_new = queue.put(lake.root, draft, host, name, digest, queue.COLUMNS)
         return Received("ok" if is_new else "known", rows, "")
-    outcome, days = check_bounded(draft, draft.stat().st_size, reading, MOST_DAYS)
+    size, days = draft.stat().st_size, set[int]()
+    for item in read_alone_bounded(str(draft), size, reading):
+        if isinstance(item, FileOutcome):
+            outcome = item
+        elif len(days := days | days_of(item[1], item[2])) > MOST_DAYS:
+            many = f"{draft} has rows of more than {MOST_DAYS} days, which is the most of one push."
+            outcome = FileOutcome(str(draft), digest, size, item[0], "quarantined", {}, "too_many_days", many)
+            break
     message = (outcome.message or "").replace(str(draft), name)
     if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
         raise LakeError(message)
@@ -109,7 +116,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
         raise SourceError(message or f"{name} cannot be read.", kind=kind)
     keep_heard(lake.root, host)
-    is_new = queue.put(lake.root, draft, host, name, digest, queue.WIDE if days > FEW_DAYS else queue.ROWS)
+    is_new = queue.put(lake.root, draft, host, name, digest, queue.WIDE if len(days) > FEW_DAYS else queue.ROWS)
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise SourceError(
             message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.", kind="ImpossibleRows"

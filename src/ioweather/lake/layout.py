@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -33,9 +32,6 @@ from ioweather.core.safe_files import default_lake_dir as default_lake_dir
 from ioweather.core.tables.schema import SCHEMA_VERSION
 
 _DRAFT = ".lake.json."
-# From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:
-# reads fill what older files lack with null.
-MIGRATIONS: dict[int, Callable[[Path], None]] = {}
 
 
 def lake_marker(root: Path) -> Path:
@@ -124,25 +120,17 @@ def _mark(folder: PrivateDirectory) -> None:
 
 
 def check_version(root: Path) -> None:
-    """Migrate an older lake, refuse a newer one; never misread."""
+    """Refuse a lake of another schema version; never misread. New nullable columns and new tables keep the version:
+    reads fill what older files lack with null."""
     found = _read_version(root)
-    while found < SCHEMA_VERSION:
-        migrate = MIGRATIONS.get(found)
-        if migrate is None:
-            raise LakeError(
-                f"{root} has schema version {found}; this software reads {SCHEMA_VERSION} and cannot migrate it.",
-                hint="Ingest the original files into a new lake.",
-                kind="LakeVersionError",
-            )
-        migrate(root)
-        found += 1
-        _write_version(root, found)
-    if found > SCHEMA_VERSION:
-        raise LakeError(
-            f"{root} has schema version {found}; this software reads up to {SCHEMA_VERSION}.",
-            hint="Upgrade ioweather.",
-            kind="LakeVersionError",
-        )
+    if found == SCHEMA_VERSION:
+        return
+    raise LakeError(
+        f"{root} has schema version {found}; this software reads {SCHEMA_VERSION}"
+        + (" and cannot migrate it." if found < SCHEMA_VERSION else "."),
+        hint="Ingest the original files into a new lake." if found < SCHEMA_VERSION else "Upgrade ioweather.",
+        kind="LakeVersionError",
+    )
 
 
 def _read_version(root: Path) -> int:
@@ -154,9 +142,3 @@ def _read_version(root: Path) -> int:
         raise LakeError(f"{lake_marker(root)} cannot be read: {error.strerror}.", hint="Check the disk.") from None
     except (ValueError, KeyError, TypeError):
         raise LakeError(f"{lake_marker(root)} is damaged: it should name a schema_version.") from None
-
-
-def _write_version(root: Path, version: int) -> None:
-    body = json.loads(lake_marker(root).read_text(encoding="utf-8"))
-    with lake_directory(root) as folder:
-        folder.replace(lake_marker(root).name, json.dumps({**body, "schema_version": version}).encode() + b"\n", 0o644)

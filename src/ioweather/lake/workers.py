@@ -36,8 +36,10 @@ _TRIES_ALONE = 2
 _IN_FLIGHT = 3
 # How often a cluster is checked for workers while a result is awaited.
 _LOOK_SECONDS = 10.0
-_WALLTIME = re.compile(r"(\d+-)?\d{1,3}:\d\d(:\d\d)?")
-_MEMORY = re.compile(r"\d+(\.\d+)? ?[KMGT]i?B")
+_FORMS = {
+    "walltime": ('as in "02:00:00"', re.compile(r"(\d+-)?\d{1,3}:\d\d(:\d\d)?")),
+    "memory": ('as in "4 GiB"', re.compile(r"\d+(\.\d+)? ?[KMGT]i?B")),
+}
 
 
 class Serial(Executor):
@@ -225,25 +227,16 @@ def cluster_settings(section: Mapping[str, Any]) -> ClusterSettings:
     found: dict[str, Any] = {}
     for key, value in section.items():
         if key in ("setup", "directives"):
-            if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
-                raise FacilityError(f"`{key}` in [engine] must be a list of strings.")
-            found[key] = tuple(value)
+            wanted, is_good = "a list of strings", isinstance(value, list) and all(isinstance(v, str) for v in value)
         elif key == "cores":
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise FacilityError(f"`cores` in [engine] must be a whole number from 1, not {value!r}.")
-            found[key] = value
-        elif not isinstance(value, str):
-            raise FacilityError(f"`{key}` in [engine] must be a string, not {value!r}.")
+            wanted, is_good = "a whole number from 1", type(value) is int and value >= 1
         else:
-            found[key] = value
-    _check_form("walltime", found, _WALLTIME, 'as in "02:00:00"')
-    _check_form("memory", found, _MEMORY, 'as in "4 GiB"')
+            wanted, form = _FORMS.get(key, ("a string", re.compile(".*", re.DOTALL)))
+            is_good = isinstance(value, str) and form.fullmatch(value) is not None
+        if not is_good:
+            raise FacilityError(f"`{key}` in [engine] must be {wanted}, not {value!r}.")
+        found[key] = tuple(value) if isinstance(value, list) else value
     return ClusterSettings(**found)
-
-
-def _check_form(key: str, found: Mapping[str, Any], form: re.Pattern[str], example: str) -> None:
-    if key in found and not form.fullmatch(found[key]):
-        raise FacilityError(f"`{key}` in [engine] must be {example}, not {found[key]!r}.")
 
 
 @contextmanager
