@@ -32,7 +32,7 @@ from ioweather.stats.mixture import (
     fit_mixture,
     refitted,
 )
-from ioweather.stats.samples import sample_of
+from ioweather.stats.tail_fits import sample_of
 
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")
