@@ -1,20 +1,19 @@
-"""The empirical distribution of times, Kolmogorov-Smirnov distances of fitted ones from it, and maximum-likelihood fits of
-heads, of bounded tails and of whole samples.
+"""The empirical distribution of times, distances of fitted ones from it, and maximum-likelihood fits of heads, of
+bounded tails and of whole samples.
 
 - `least_gap` finds the candidate split with the least distance without evaluating every point, by two exact shortcuts.
   (1) Model and ECDF both rise, so between two evaluated points their distance is bounded by those two: only stretches
-  that could still contain the supremum are examined. (2) The distance at any one point is a lower bound of the supremum:
-  a candidate whose bound exceeds the best value found is discarded. The place of one candidate's supremum is the best
-  place to look for its neighbours'.
+  that could still contain the supremum are examined. (2) The distance at any one point is a lower bound of the
+  supremum: a candidate whose bound exceeds the best value found is discarded. The place of one candidate's supremum is
+  the best place to look for its neighbours'.
 - Power law, Exponential, LogNormal and Gamma tails need only sums over the tail (they are exponential families in x/low
-  and its logarithm), and suffix sums give those for all candidate tails in one pass. LogNormal then takes a
-  one-dimensional and Gamma a two-dimensional solve. Normal heads come from prefix sums.
-- Cauchy heads and Weibull tails have no such sums: they are solved split by split on weighted points. Up to EXACT_POINTS
-  distinct values the points are the values. Beyond, runs of neighbouring values become two points each that preserve the
-  mean and variance of the run; runs are short at both ends of the sample, where values lie far from each other.
+  and its logarithm), and suffix sums give those for all candidates in one pass. Normal heads come from prefix sums.
+- Cauchy heads and Weibull tails have no such sums: they are solved split by split on weighted points. Up to
+  EXACT_POINTS distinct values the points are the values. Beyond, runs of neighbouring values become two points each
+  that preserve the mean and variance of the run; runs are short at both ends, where values lie far from each other.
   benchmarks/tails.py measures the error of this; the chosen split is solved again on all values.
-- `fit_whole` fits the eight single families of don15 section 4.1. Positive families start at 0 (scipy's floc=0); Uniform
-  and Power Law take their support from the data.
+- `fit_whole` fits the eight single families of don15 section 4.1. Positive families start at 0 (scipy's floc=0);
+  Uniform and Power Law take their support from the data.
 """
 
 from __future__ import annotations
