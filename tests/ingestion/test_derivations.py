@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from ioweather.core.tables import TABLES
-from ioweather.diagnosis import blame_query
 from ioweather.ingestion import derivations
 from ioweather.ingestion.derivations import MAPPED_DERIVATIONS, ROW_DERIVATIONS
 from ioweather.ingestion.ingest import ingest
@@ -40,15 +37,3 @@ def test_a_registered_derivation_runs_after_each_ingest(tmp_path, monkeypatch):
     assert (report.rows_added["scans"], report.rows_added["scan_bins"]) == (7, 5)
     ingest(lake, [tmp_path / "some.csv"], select=("series", sql))
     assert seen == [("rows", 2), ("mapping", None), ("mapping", None)]
-
-
-def test_slowness_is_compared_only_where_runs_and_series_are_known(tmp_path, monkeypatch):
-    learned = []
-    monkeypatch.setattr(blame_query, "learn_slowness", lambda lake, since_ns, seconds: learned.append(since_ns))
-    lake = open_lake(tmp_path / "lake", create=True)
-    search = next(each for each in derivations.SEARCHES if "slow runs" in each.name)
-    for tables, calls in ((set(), 0), ({"series"}, 0), ({"job_io"}, 0), ({"series", "job_io"}, 1)):
-        pinned = {name: SimpleNamespace(uris=["file"] if name in tables else []) for name in ("series", "job_io")}
-        monkeypatch.setattr(type(lake), "pinned", lambda self, pinned=pinned: pinned)
-        assert search.run(lake, 5, 60.0) == 0
-        assert learned == [5] * calls

@@ -62,17 +62,6 @@ def _find_sick_components(lake: Lake, since_ns: int, most_seconds: float) -> int
     return find_sick_components(lake, since_ns, most_seconds)
 
 
-def _learn_slowness(lake: Lake, since_ns: int, most_seconds: float) -> int:
-    """Compare runs with what servers did, where both are known. The result is cached next to the tables."""
-    tables = lake.pinned()
-    if not (tables["series"].uris and tables["job_io"].uris):
-        return 0
-    from ioweather.diagnosis.blame_query import learn_slowness
-
-    learn_slowness(lake, since_ns, most_seconds)
-    return 0
-
-
 def _find_episodes(lake: Lake, _since_ns: int, _most_seconds: float) -> int:
     """Search the responses of probes for slow episodes."""
     from ioweather.diagnosis.events import find_episodes
@@ -80,14 +69,12 @@ def _find_episodes(lake: Lake, _since_ns: int, _most_seconds: float) -> int:
     return find_episodes(lake)
 
 
-# In this order: slowness is compared after unhealthy components are known.
 SEARCHES: Final = (
     Search(
         "The search for unhealthy components",
         ("series", "responses", "applications", "job_operations"),
         _find_sick_components,
     ),
-    Search("The comparison of slow runs with the load", ("series", "applications", "job_operations"), _learn_slowness),
     Search("The search for slow episodes", ("responses",), _find_episodes),
 )
 SEARCHED: Final = frozenset(table for search in SEARCHES for table in search.tables)

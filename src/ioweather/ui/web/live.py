@@ -13,8 +13,9 @@ import anyio.to_thread
 from ioweather.agent.exporter import Metric, gauges, render_metrics
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import Busy, IoweatherError
-from ioweather.core.outcomes import HealthOutcome, Talker, Unhealthy, WhoOutcome
+from ioweather.core.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.diagnosis.health import HealthOutcome
 from ioweather.topics.ask import ask
 from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed
 
