@@ -20,7 +20,8 @@ from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
 from ioweather.lake import grid, inventory
 from ioweather.lake.database import connection, fetch_frame, literal, quote
-from ioweather.lake.delta_tables import TableFiles, require_undamaged
+from ioweather.lake.delta_tables import TableFiles
+from ioweather.lake.layout import require_undamaged
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
