@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.core.counters.growth import Target
+from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UsageError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.readers.prometheus.exposition import PROMETHEUS, Sample, parse
+from ioweather.readers.prometheus.exposition import PROMETHEUS, TELEGRAF, Sample, parse
+from ioweather.readers.prometheus.mapping import mappings_of, read_mapping, shipped
 
 T0 = 1_710_000_000
 
@@ -168,3 +173,141 @@ def test_a_folder_of_scrapes_is_read_in_the_order_of_their_times(tmp_path):
         os.utime(file, (T0 + 60 * i, T0 + 60 * i))
     assert PROMETHEUS.detect(b"", tmp_path) > 0
     assert [r["value"] for r in rows(tmp_path) if r["metric"] == "read_bytes"] == [5.0]
+
+
+def read(source, path, **context):
+    assert source.detect(path.read_bytes()[: 64 << 10], path) > 0.5
+    rows = [row for _, frame in source.read(path, ReadContext(**context)) for row in frame.records()]
+    return sorted(rows, key=lambda row: (row.get("metric") or "", row["start_ns"]))
+
+
+@pytest.mark.parametrize("digits", ["", "000", "000000", "000000000"])
+def test_line_protocol(tmp_path, digits):
+    path = tmp_path / "metrics.out"
+    path.write_text(
+        "".join(
+            f"diskio,host=oss\\ 1,name=sda,serial=a\\,b read_bytes={100 * i}i,reads={i}u,io_time={500 * i}i,"
+            f'x="a, b=c",y=true {T0 + 10 * i}{digits}\n# comment\n'
+            for i in range(3)
+        )
+    )
+    rows = read(TELEGRAF, path)
+    assert {(r["system"], r["component"]) for r in rows} == {("oss 1:sda", "sda")}
+    assert [(r["metric"], r["value"]) for r in rows] == [
+        ("busy_ratio", 0.05), ("busy_ratio", 0.05), ("read_bytes", 100.0), ("read_bytes", 100.0), ("read_ops", 1.0),
+        ("read_ops", 1.0),
+    ]  # fmt: skip
+    assert (rows[2]["start_ns"], rows[2]["interval_ns"]) == (T0 * NS, 10 * NS)
+
+
+def test_line_protocol_that_is_none(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("diskio,name=sda reads=1i 1710000000\nthis is not one\n")
+    with pytest.raises(CorruptInput, match="line 2"):
+        list(TELEGRAF.read(path, ReadContext(host="n")))
+    path.write_text("diskio,name=sda reads=1i\n")
+    with pytest.raises(UndatedInput):
+        list(TELEGRAF.read(path, ReadContext()))
+    path.write_text("weather,place=x temperature=1 1710000000\n")
+    with pytest.raises(EmptyInput, match="no mapping"):
+        list(TELEGRAF.read(path, ReadContext()))
+    for text in (b"a b\n", b"hello world 5\n", b'a{b="c"} 1\n', b"1 2 3\n"):
+        assert TELEGRAF.detect(text, path) == 0.0
+
+
+def test_telegraf_counts_what_a_job_did_to_the_metadata_server(tmp_path):
+    path = tmp_path / "metrics.out"
+    path.write_text(
+        "lustre2,host=mds1,jobid=42990218,name=wrk-MDT0000 jobstats_open=800i,jobstats_unlink=3i 1465914450000000000\n"
+        "lustre2,host=mds1,jobid=42990218,name=wrk-MDT0000 jobstats_open=900i,jobstats_unlink=4i 1465914460000000000\n"
+        "lustre2,host=oss2,jobid=7,name=wrk-OST0041 jobstats_ost_sync=1i,jobstats_punch=0i 1465914450000000000\n"
+        "lustre2,host=oss2,jobid=7,name=wrk-OST0041 jobstats_ost_sync=6i,jobstats_punch=2i 1465914460000000000\n"
+    )
+    found = {(r["job_id"], r["component"], r["operation"]): r["count"] for r in read(TELEGRAF, path)}
+    assert found == {
+        (42990218, "wrk-MDT0000", "open"): 100, (42990218, "wrk-MDT0000", "unlink"): 1,
+        (7, "wrk-OST0041", "sync"): 5, (7, "wrk-OST0041", "punch"): 2,
+    }  # fmt: skip
+
+
+GOOD = {"names": ["x_total"], "metric": "read_bytes", "system": "{fs}", "kind": "ost", "component": "{target}"}
+
+
+def test_every_shipped_mapping_has_a_title_and_rules():
+    assert {"lustrefs_exporter", "hpe_lustre_exporter", "gsi_lustre_exporter", "node_exporter", "gpfs_bridge"} <= set(
+        shipped()
+    )
+    assert all(title and rules for title, rules in shipped().values())
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "target", "metric"),
+    [
+        ("lustre_read_bytes_total", {"component": "ost", "target": "a-b-OST001f"},
+         Target("a-b", "ost", "a-b-OST001f"), "read_bytes"),
+        ("lustre_stats_total", {"component": "mdt", "target": "f-MDT0000", "operation": "migrate"},
+         Target("f", "mdt", "f-MDT0000"), "other_ops"),
+        ("lustre_capacity_kibibytes", {"component": "mdt", "target": "f-MDT0000"},
+         Target("f", "mdt", "f-MDT0000"), "capacity_bytes"),
+        ("lustre_read_bytes_total", {"component": "client", "target": "fs-ffff8ab01234", "instance": "n7:9169"},
+         Target("fs", "host", "n7"), "read_bytes"),
+        ("node_disk_io_time_seconds_total", {"device": "sdb", "instance": "oss2:9100"},
+         Target("oss2:sdb", "device", "sdb"), "busy_ratio"),
+        ("gpfs_fs_bytes_read", {"gpfs_fs_name": "gpfs0", "node": "n1"}, Target("gpfs0", "host", "n1"), "read_bytes"),
+        ("node_mountstats_nfs_operations_requests_total", {"operation": "LOOKUP", "mountpoint": "/home", "host": "n1"},
+         Target("mount:/home", "host", "n1"), "other_ops"),
+    ],
+)  # fmt: skip
+def test_what_a_series_is(name, labels, target, metric):
+    found = mappings_of(None).of(name, labels)
+    assert found is not None
+    assert (found.target, found.metric) == (target, metric)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("lustre_stats_total", {"component": "mdt", "target": "f-MDT0000", "operation": "crossdir_rename"}),
+        ("lustre_read_bytes_total", {"component": "mgs", "target": "MGS"}),
+        ("node_disk_read_bytes_total", {"device": "loop0", "instance": "n1:9100"}),
+        ("something_else", {}),
+    ],
+)
+def test_what_is_nobodys(name, labels):
+    assert mappings_of(None).of(name, labels) is None
+
+
+def test_a_mapping_of_ones_own_comes_first():
+    own = tomllib.loads(
+        '[[metric]]\nnames = ["lustre_read_bytes_total"]\nmetric = "write_bytes"\nkind = "ost"\n'
+        'system = "mine"\ncomponent = "{target}"\nfactor = 2\n'
+    )
+    found = mappings_of(own).of("lustre_read_bytes_total", {"component": "ost", "target": "f-OST0000"})
+    assert found is not None
+    assert (found.metric, found.target.system, found.factor) == ("write_bytes", "mine", 2.0)
+    assert mappings_of(own).of("node_disk_read_bytes_total", {"device": "sda", "instance": "n1"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metric": "reads"}, "no metric"), ({"kind": "disk"}, "no kind"), ({"names": "x"}, "names"),
+        ({"colour": 1}, "colour"), ({"value": "x"}, "value"),
+        ({"metric": "busy_ratio", "value": "rate"}, "does not add up"),
+        ({"factor": 0}, "factor"), ({"system": ""}, "system"), ({"where": 3}, "where"),
+        ({"value": "state"}, "no state"),
+        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "pattern"),
+        ({"job": "{j}"}, "operation"), ({"job": "{j}", "operation": "x", "field": "y"}, "field"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(change, said):
+    with pytest.raises(UsageError, match=said):
+        read_mapping({"metric": [{**GOOD, **change}]}, "m.toml")
+
+
+def test_the_recipes_of_the_documentation_are_mappings():
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "prometheus-in.md").read_text()
+    recipes = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert len(recipes) == 6
+    for recipe in recipes:
+        assert read_mapping(tomllib.loads(recipe), "recipe")
