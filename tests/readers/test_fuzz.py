@@ -5,14 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import duckdb
-import h5py
-import numpy as np
 import pytest
 from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
 from fuzzing import absurd, distinct, put, run_source, share_of
@@ -92,42 +88,7 @@ def test_texts(source: str, number: int, before: bytes, after: bytes, reason: st
     assert outcome.reason == reason, outcome.message
 
 
-def _replaced(name: str, value: object) -> Callable[[h5py.File], None]:
-    def change(file: h5py.File) -> None:
-        attributes = dict(file[name].attrs)
-        del file[name]
-        file[name] = value
-        file[name].attrs.update(attributes)
-
-    return change
-
-
-def _attribute(name: str, key: str, value: object) -> Callable[[h5py.File], None]:
-    return lambda file: file[name].attrs.__setitem__(key, value)
-
-
 READ, WRITTEN = "OSTReadGroup/OSTBulkReadDataSet", "OSTWriteGroup/OSTBulkWriteDataSet"
-ARCHIVES: list[tuple[str, Callable[[h5py.File], None], str | None]] = [
-    ("h5lmt", _replaced(READ, h5py.Empty("f8")), "corrupt_input"),
-    ("h5lmt", _replaced(READ, 5.0), "corrupt_input"),
-    ("h5lmt", _replaced(READ, np.zeros(40)), "corrupt_input"),
-    ("h5lmt", _replaced(READ, np.zeros((0, 40))), "corrupt_input"),
-    ("h5lmt", _replaced(READ, np.array([[b"text"] * 40] * 2)), "corrupt_input"),
-    ("h5lmt", _replaced(WRITTEN, np.zeros((3, 40))), "corrupt_input"),
-    ("tts", _attribute("datatargets", "source", np.array([], "S4")), None),
-    ("tts", _replaced("datatargets/readrates", h5py.Empty("f8")), "corrupt_input"),
-    ("tts", _replaced("datatargets/timestamps", np.array([b"then"] * 40)), "corrupt_input"),
-]
-
-
-@pytest.mark.parametrize(("source", "change", "reason"), ARCHIVES)
-def test_archives(source: str, change: Callable[[h5py.File], None], reason: str | None, tmp_path: Path) -> None:
-    seed = seeds_of(source)[0]
-    path = put(tmp_path, seed, seed.data)
-    with h5py.File(path, "a") as file:
-        change(file)
-    outcome = outcome_of(path, source)
-    assert outcome.reason == reason, outcome.message
 
 
 def test_a_job_that_did_more_than_64_bits_hold(tmp_path: Path) -> None:
@@ -155,17 +116,6 @@ def test_databases(change: str, tmp_path: Path) -> None:
         connection.execute(change)
     connection.close()
     assert outcome_of(path, "lmt").reason == "corrupt_input"
-
-
-@pytest.mark.parametrize(
-    "value", ["INTERVAL 3 MONTH", "'00:00:01'::TIME", "[1, 2]", "{'a': 1}", "MAP {'a': 1}", "'\\xFF'::BLOB"]
-)
-def test_types_of_parquet_that_are_no_number(value: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    columns = f"{T0} AS time, 'OST0' AS ost, {value} AS read_kb, 0.5 AS busy"
-    duckdb.sql(f"COPY (SELECT {columns}) TO '{path}' (FORMAT parquet)")
-    outcome = outcome_of(path, None, seeds_of("mapped_parquet")[0].select)
-    assert outcome.reason == "corrupt_input", outcome.message
 
 
 CONTEXT_FUZZ_SOURCES = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, interval_ns=10**9, host="h", system="fs")

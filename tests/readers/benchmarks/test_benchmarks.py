@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.tables import concat
 from ioweather.core.units import GIB, MIB
-from ioweather.readers.benchmarks import IO500, IOR, MDTEST, find_date
+from ioweather.readers.benchmarks import IO500, IOR, MDTEST
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
 
@@ -126,12 +125,6 @@ def test_the_doubled_hour_of_autumn(tmp_path: Path) -> None:
     assert phases(written(tmp_path, autumn), zone)["run"]["end_ns"] == parse_time_ns("2026-10-25T00:00:10Z")
     with pytest.raises(UndatedInput, match="twice"):
         rows(written(tmp_path, TEXT_4.replace("Tue Mar  3 10:", "Sun Oct 25 02:")), zone)
-
-
-def test_lines_marked_by_a_launcher(tmp_path: Path) -> None:
-    marked = "".join(f"[1,0]<stdout>:{line}\n" for line in TEXT_4.splitlines())
-    plain, tagged = phases(written(tmp_path, TEXT_4)), phases(written(tmp_path, marked, "tagged.out"))
-    assert [row["bytes_per_s"] for row in plain.values()] == [row["bytes_per_s"] for row in tagged.values()]
 
 
 def test_a_cut_file_gives_what_is_whole_and_then_says_so(tmp_path: Path) -> None:
@@ -290,18 +283,6 @@ def test_rates_are_not_overwritten_by_the_times_that_follow(tmp_path: Path) -> N
     by_phase = {row["phase"]: row for row in rows_of_mdtest(written_of_mdtest(tmp_path, per_operation))["benchmarks"]}
     assert by_phase["file_creation"]["ops_per_s"] == 119113.150
     assert by_phase["file_creation"]["duration_seconds"] is None
-
-
-def test_statistics_per_rank_stand_before_those_per_iteration(tmp_path: Path) -> None:
-    row = "   File creation              119113.150     119113.150     119113.150          0.000"
-    per_rank = "   File creation     9.0 7.0 8.0     119113.150     119113.150     119113.150          0.000"
-    found = rows_of_mdtest(written_of_mdtest(tmp_path, TEXT_4_MDTEST.replace(row, per_rank)))
-    assert found["benchmarks"][1]["ops_per_s"] == 119113.150
-
-
-def test_a_run_without_its_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TruncatedInput, match="table of rates"):
-        rows_of_mdtest(written_of_mdtest(tmp_path, TEXT_4_MDTEST[: TEXT_4_MDTEST.index("SUMMARY")]))
 
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))
@@ -468,25 +449,6 @@ def test_figures_that_are_printed_again_count_once_and_others_are_another_run(tm
     path.write_text(SUMMARY_OLD + score.replace("3.11652", "4.5"))
     found = concat([frame for _, frame in IO500.read(path, WARSAW)])
     assert {"score", "run2/score"} <= set(found.text("phase").categories)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Began               : Sun Nov 15 07:04:39 2026", dt.datetime(2026, 11, 15, 7, 4, 39)),
-        ("Tue Feb  8 23:10:58 2011", dt.datetime(2011, 2, 8, 23, 10, 58)),
-        ("11/15/2026 07:04:40", dt.datetime(2026, 11, 15, 7, 4, 40)),
-        ("2024-05-03 09:25:48", dt.datetime(2024, 5, 3, 9, 25, 48)),
-        ("no date", None),
-        ("", None),
-        ("Sun Xyz 15 07:04:39 2026", None),
-        ("02/30/2026 07:04:40", None),
-        ("2024-05-03 09:99:48", None),
-        ("9024-05-03 09:09:48", None),
-    ],
-)
-def test_find_date(text: str, expected: dt.datetime | None) -> None:
-    assert find_date(text) == expected
 
 
 def rows_of_recordings(path: Path, source: Source, context: ReadContext = UTC) -> dict[str, list[dict[str, Any]]]:

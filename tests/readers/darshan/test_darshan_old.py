@@ -53,11 +53,6 @@ def test_every_version(version, order, tmp_path):
     assert files.records()[0]["size_at_open_bytes"] in (None, 0)
 
 
-def test_devices_of_ranks_above_0_are_not_believed_in_1_23():
-    assert read_log(log_of("1.23", rank=1)).names == {9: "…ir/file.dat"}
-    assert read_log(log_of("1.24", rank=1)).names == {9: "/gpfs/…ir/file.dat"}
-
-
 def test_what_is_refused():
     raw = gzip.decompress(log_of("1.24"))
     with pytest.raises(CorruptInput, match="multiple"):

@@ -81,18 +81,6 @@ def test_several_undated_reports_are_one_interval_apart(
 REPORTS = [(f"11/15/26 06:0{i}:00", ONE) for i in range(3)]
 
 
-def test_a_rotated_log_without_header_needs_a_host(tmp_path: Path, read: Read, iostat_text: Callable[..., str]) -> None:
-    path = tmp_path / "log.1"
-    path.write_text(iostat_text(REPORTS).partition("\n\n\n")[2])
-    assert SOURCES["iostat"].detect(path.read_bytes(), path) > 0
-    with pytest.raises(SourceError, match="--host"):
-        read("iostat", path, zone="UTC")
-    rows = read("iostat", path, zone="UTC", host="oss9")
-    # Nobody knows what the first report covers.
-    assert {(key[2], key[1]) for key in rows if key[5] == "read_ops"} == {("oss9:sda", 60 * 10**9)}
-    assert len({key[0] for key in rows}) == 2
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -288,33 +276,6 @@ def test_json_local_time_and_notes(tmp_path: Path, read: Read) -> None:
     rows = read("sadf", path, zone="UTC")
     assert set(rows.values()) == {2 * 1024 * 60.0}
     assert {key[2] for key in rows} == {"oss1:sda"}
-
-
-def test_activities_that_nobody_needs_are_passed_over(tmp_path):
-    """`sar -A` has interrupts of every CPU, batteries and more, in forms of their own."""
-    disks = "h;60;2026-11-15 10:00:00 UTC;sda;1.00;2.00;4.00;0.00;5.00;0.00;0.10;1.00\n"
-    header = "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n"
-    text = (
-        "# hostname;interval;timestamp;INTR;CPU*;CPU0;CPU1\nh;60;2026-11-15 10:00:00 UTC;sum;1;2;3\n"
-        + "# hostname;interval;timestamp;BAT;%cap;cap/min;status\nh;60;2026-11-15 10:00:00 UTC;0;99;0.0;Full\n"
-        + header
-        + disks
-    )
-    path = tmp_path / "sadf.csv"
-    path.write_text(text)
-    rows = concat([frame for _, frame in SADF.read(path, ReadContext())]).records()
-    assert {row["component"] for row in rows} == {"sda"}
-    assert [row["value"] for row in rows if row["metric"] == "write_bytes"] == [4.0 * 1024 * 60]
-    lines = [
-        ("sda", "tps", "1.00"),
-        ("sda", "rkB/s", "2.00"),
-        ("sda", "wkB/s", "4.00"),
-        ("BAT0", "status", "Not charging"),
-    ]
-    lines += [("eth0", "rxkB/s", "1.00"), ("-", "%memused", "10.00")]
-    path.write_text("".join(f"h\t60\t2026-11-15 10:00:00 UTC\t{what}\t{name}\t{n}\n" for what, name, n in lines))
-    rows = concat([frame for _, frame in SADF.read(path, ReadContext())]).records()
-    assert {(row["component"], row["metric"]) for row in rows} == {("sda", "read_bytes"), ("sda", "write_bytes")}
 
 
 @pytest.mark.real

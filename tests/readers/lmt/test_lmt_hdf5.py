@@ -76,18 +76,6 @@ def test_steps_not_filled_yet_are_absent(tmp_path: Path):
     assert max(start for start, _ in found.rows("cpu_ratio")) == T0 + 30 * 60
 
 
-def test_an_unfilled_hour_in_between_is_absent_but_an_idle_one_is_zero(tmp_path: Path):
-    width = 721
-    read_, write, cpu = amounts(width), amounts(width, 1), np.full((2, width), 2.0)
-    read_[:, 121:241] = write[:, 121:241] = 0  # idle: the servers are awake
-    for array in (read_, write, cpu):
-        array[:, 361:481] = 0  # never filled
-    rows = read(write_h5lmt(tmp_path / "x.h5lmt", read_, write, cpu=cpu)).rows("read_bytes")
-    starts = sorted({(start - T0) // 60 for start, _ in rows})
-    assert starts == [*range(30), *range(40, 60)]
-    assert rows[T0 + 15 * 60, OSTS[0]] == (0.0, 0)
-
-
 def test_damage(tmp_path: Path):
     path = write_h5lmt(tmp_path / "x.h5lmt", amounts(2000), amounts(2000))
     data = path.read_bytes()

@@ -143,19 +143,6 @@ def test_jobs_of_servers(tmp_path):
     assert {(r["job_key"], r["job_id"], r["cluster"], r["operation"]) for r in found} == {("4711", 4711, "c", "read")}
 
 
-def test_a_job_that_servers_forgot_begins_at_zero(tmp_path):
-    """Gone for a scrape in which its neighbours were there; back with more than it had before."""
-    text = ""
-    for i, count in enumerate((5, None, 9)):
-        text += f"{T0 + 60 * i}\n"
-        for job, value in ((2, i), (1, count)):
-            labels = f'component="mdt",jobid="{job}",operation="open",target="f-MDT0000"'
-            text += "" if value is None else f"lustre_job_stats_total{{{labels}}} {value}\n"
-    (tmp_path / "a.prom").write_text(text)
-    found = [r for _, frame in PROMETHEUS.read(tmp_path / "a.prom", ReadContext()) for r in frame.records()]
-    assert [r["count"] for r in found if r["job_key"] == "1"] == [9]
-
-
 def test_amounts_and_rates_of_a_mapping(tmp_path):
     rule = {"names": ["x"], "system": "s", "kind": "host", "component": "{host}", "metric": "read_bytes"}
     path = tmp_path / "a.prom"

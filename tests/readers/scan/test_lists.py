@@ -301,18 +301,6 @@ def test_sizes_ages_and_totals(tmp_path):
     assert old["bytes"] == ((1 << 30) // KIB) * KIB
 
 
-def test_the_whole_output_and_a_gzipped_one_are_the_same(tmp_path):
-    plain = read_of_fsstats(tmp_path, report())[1]
-    whole = (
-        f"complete  : processed 15 files in 1 secs\n\n----- BEGIN CSV -----\n{report()}\n----- END CSV -----\nmore,1\n"
-    )
-    for text in (whole, gzip.compress(report().encode())):
-        found = read_of_fsstats(tmp_path, text)[1]
-        assert [row["count"] for row in found] == [row["count"] for row in plain]
-    interrupted = read_of_fsstats(tmp_path, "interrupted: processed 15 files\n" + report())[0]
-    assert interrupted["complete"] is False
-
-
 @pytest.mark.parametrize(
     ("text", "error"),
     [
