@@ -35,7 +35,7 @@ _NOTES_OF_JOB: Final = (
     "only_these_files",
     "waiting_opens",
 )
-_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
+_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 _COLUMNS_OF_JOBS: Final = names_of("""
     job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
 """)
