@@ -78,7 +78,7 @@ def test_sizes_operations_and_pattern(planted):
         0,
         4,
     )
-    assert planted["STDIO"].accesses == 0
+    assert sum((*planted["STDIO"].read_sizes, *planted["STDIO"].write_sizes)) == 0
     assert planted["STDIO"].pattern == ()
 
 
