@@ -10,8 +10,7 @@ from typing import Any
 
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer
-from ioweather.job_io.job_query import find_job
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JobView, find_job
 from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask
 from ioweather.topics.source import DataSource
