@@ -125,16 +125,3 @@ def test_now_agrees_and_names_both_tails(lake_of_now, spool, capsys):
     assert rolled["read omission_corrected"] > 300
     # Roll-ups hold whole minutes: the first of the half hour is left out where the operations begin within it.
     assert rolled["read omission_corrected"] == pytest.approx(exact["read omission_corrected"], rel=0.05)
-
-
-def test_now_on_a_screen_tells_the_tail_where_something_was_hidden(lake_of_now, spool, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    assert run(["now", "--spool", str(spool), "--lake", str(lake_of_now.root), "--full"]) == 1
-    shown = capsys.readouterr().out
-    assert "omission_corrected" in shown
-    assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_show_takes_exact(lake_of_now, capsys):
-    assert run(["show", "kun19.fig4", "--exact", "--lake", str(lake_of_now.root), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["provenance"]["params"]["exact"] is True
