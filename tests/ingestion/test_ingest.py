@@ -317,7 +317,7 @@ def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lak
     segment = tmp_path / "segment.ndjson"
     segment.write_text(f'{{"ioweather_spool":1,"host":"h","boot_id":"b"}}\n{row}\n')
     with monkeypatch.context() as patch:
-        patch.setattr(derivations, "ROW_DERIVATIONS", {"responses": ("response_rollups", _stopped)})
+        patch.setattr(derivations, "refresh_rollups", _stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [segment])
     ingest(lake, [segment])
@@ -330,7 +330,7 @@ def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake
     (tmp_path / "list.csv").write_text("path,size\n/scratch/a,5\n")
     sql = f"SELECT path, size AS size_bytes, 'file' AS kind, 's' AS scan_id, {10**18} AS start_ns FROM input"
     with monkeypatch.context() as patch:
-        patch.setattr(derivations, "MAPPED_DERIVATIONS", {"scan_entries": ("scans", _stopped)})
+        patch.setattr(derivations, "tally_entries", _stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [tmp_path / "list.csv"], select=("scan_entries", sql))
     ingest(lake, [tmp_path / "list.csv"], select=("scan_entries", sql))
