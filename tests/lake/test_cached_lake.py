@@ -7,8 +7,8 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.facility import Owner
-from ioweather.lake.caches import CachedLake, LakeCache, mark_of
-from ioweather.lake.lake import open_lake
+from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.lake.lake import Lake, open_lake
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_mark_changes_with_its_tables_and_the_facility_file(lake):
 
 
 def test_rows_are_read_once_while_there_is_room(lake):
-    shared, small = (CachedLake(lake.root, LakeCache(room_bytes=room)) for room in (1 << 20, 10))
+    shared, small = (Lake(lake.root, cache=LakeCache(room_bytes=room)) for room in (1 << 20, 10))
 
     def read(lake, *columns):
         with lake.snapshot() as snapshot:
@@ -44,7 +44,7 @@ def test_rows_are_read_once_while_there_is_room(lake):
     assert read(shared, "value") is not read(shared, "value", "metric")
     assert read(shared.seen_by(Owner("x")), "value") is not read(shared, "value")
     assert read(small, "value") is not read(small, "value")
-    before, room = read(shared, "value"), shared._cache.room_bytes
+    before, room = read(shared, "value"), shared.cache.room_bytes
     lake.append("series", series_frame(np.ones((7, 2))), source="tts")
     assert (before.rows, read(shared, "value").rows) == (10, 14)
-    assert shared._cache.room_bytes == room - 4 * 8
+    assert shared.cache.room_bytes == room - 4 * 8
