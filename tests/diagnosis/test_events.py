@@ -10,14 +10,13 @@ from store_lakes import series_frame
 
 from asking import events
 from ioweather.core.clock import parse_time_ns
-from ioweather.core.outcomes import EventOutcome
 from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.diagnosis.events import find_episodes
+from ioweather.diagnosis.events import EventOutcome, find_episodes
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.stats.rollups import roll_up
+from ioweather.stats.slowdown import roll_up
 
 START = parse_time_ns("2026-03-01 00:00Z")
 LONG = (3 * DAY_NS + 10 * HOUR_NS + 20 * MINUTE_NS, 3 * DAY_NS + 13 * HOUR_NS + 40 * MINUTE_NS)

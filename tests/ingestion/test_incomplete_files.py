@@ -18,7 +18,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.ingestion import reading
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.readers.text_files import line_blocks, take_cuts
+from ioweather.readers.text_files import numbered_lines, take_cuts
 from ioweather.ui.cli.main import run as run_command
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
@@ -86,7 +86,7 @@ def test_the_last_line_of_a_text_is_reported(tmp_path: Path) -> None:
     take_cuts()
     for text, cut in (("a\nb\n", False), ("a\nb", True), ("a\n  ", False)):
         path.write_text(text)
-        list(line_blocks(path))
+        list(numbered_lines(path))
         assert bool(take_cuts()) is cut
 
 

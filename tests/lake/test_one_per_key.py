@@ -11,7 +11,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.delta_tables import is_one_per_key
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.stats.rollups import all_intervals
+from ioweather.stats.slowdown import all_intervals
 
 
 def rolled(seconds: float, day: int = 0):

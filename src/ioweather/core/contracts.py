@@ -8,15 +8,14 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from ioweather.core.facility import Facility
-from ioweather.core.frames import BlockwiseMatrix, Frame
-
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from ioweather.core.facility import Facility
+    from ioweather.core.frames import BlockwiseMatrix, Frame
     from ioweather.core.outcomes import Outcome
     from ioweather.core.results import Answer, Block, Cell, Exhibit
     from ioweather.topics.source import DataSource
@@ -92,11 +91,8 @@ class BatchSource(Source, Protocol):
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
-Shape: TypeAlias = Literal["rows", "matrix", "rollup", "volumes"]
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
-
-
 Period: TypeAlias = tuple[int, int]
 ALL_TIME: Period = (0, 2**62)
 
@@ -112,7 +108,7 @@ class Need:
     of each job (`job_operations`), a row per job. `where` maps a column to a value, a tuple of values, or '$param' to
     take it from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every
     table that has `system`. Rows of `series` with one of the quality flags in `exclude_flags` (tables.Quality, in lower
-    case) count as missing. `when` names a flag parameter: the need is fetched only if it is set ('not NAME': not set).
+    case) count as missing.
     """
 
     name: str
@@ -120,18 +116,10 @@ class Need:
     columns: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     where: Mapping[str, Cell | tuple[Cell, ...]] = field(default_factory=dict)
-    shape: Shape = "rows"
+    shape: Literal["rows", "matrix", "rollup", "volumes"] = "rows"
     optional: bool = False
     exclude_flags: tuple[str, ...] = ()
-    when: str | None = None
     any_time: bool = False
-
-    def is_wanted(self, params: Params) -> bool:
-        """Whether the parameters ask for it."""
-        if self.when is None:
-            return True
-        flag = self.when.removeprefix("not ")
-        return bool(params.get(flag)) == (flag == self.when)
 
 
 @dataclass(frozen=True)

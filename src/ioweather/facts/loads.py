@@ -22,8 +22,7 @@ from ioweather.core.words import names_of
 from ioweather.lake import grid
 from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import OperationSeries, operation_series, usual_requests
+from ioweather.stats.slowdown import ROLLUP_COLUMNS, OperationSeries, operation_series, usual_requests
 
 _STEPS_NS = (
     *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)),

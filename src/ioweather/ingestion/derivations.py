@@ -21,7 +21,7 @@ from ioweather.lake.maintenance import Sealed, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally
 from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
 from ioweather.readers.scan.tally import original_name
-from ioweather.stats.rollups import RESPONSE_COLUMNS, all_intervals
+from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
 
 _LOG = logging.getLogger("ioweather.ingest")
 # Limit of one search after an ingest. `lake compact --everything` searches all rows without a limit.
@@ -39,10 +39,9 @@ _LONGEST_NS: Final = 32 * DAY_NS
 
 
 # Searches of new rows for events, made once after all files are in, because they are too long for each commit: the
-# tables that each one is about. In this order: slowness is compared after unhealthy components are known.
+# tables that each one is about.
 SEARCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "The search for unhealthy components": ("series", "responses", "applications", "job_operations"),
-    "The comparison of slow runs with the load": ("series", "applications", "job_operations"),
     "The search for slow episodes": ("responses",),
 }
 SEARCHED: Final = frozenset(table for tables in SEARCHES.values() for table in tables)
@@ -50,22 +49,15 @@ SEARCHED: Final = frozenset(table for tables in SEARCHES.values() for table in t
 
 def _search(lake: Lake, name: str, since_ns: int, most_seconds: float) -> int:
     """Run a search from this time on; returns how many rows of `events` are new. The diagnosis is loaded where there
-    is something to search: an ingest of logs alone starts 0.6 s of processor time faster."""
+    are samples of servers or probes: an ingest of logs alone starts 0.6 s of processor time faster."""
     pinned = lake.pinned()
-    has = {table: bool(pinned[table].uris) for table in ("series", "responses", "job_io")}
-    if name == "The search for slow episodes":
-        from ioweather.diagnosis.events import find_episodes
+    if not (pinned["series"].uris or pinned["responses"].uris):
+        return 0
+    from ioweather.diagnosis.events import find_episodes
+    from ioweather.diagnosis.health_query import find_sick_components
 
-        return find_episodes(lake)
-    if name == "The search for unhealthy components" and (has["series"] or has["responses"]):
-        from ioweather.diagnosis.health_query import find_sick_components
-
-        return find_sick_components(lake, since_ns, most_seconds)
-    if name == "The comparison of slow runs with the load" and has["series"] and has["job_io"]:
-        from ioweather.diagnosis.blame_query import learn_slowness
-
-        learn_slowness(lake, since_ns, most_seconds)  # the result is cached next to the tables
-    return 0
+    is_of_episodes = name == "The search for slow episodes"
+    return find_episodes(lake) if is_of_episodes else find_sick_components(lake, since_ns, most_seconds)
 
 
 def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] | None = None) -> dict[str, int]:

@@ -266,8 +266,6 @@ def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], 
     step_ns = int(values.get("resolution") or MINUTE_NS)
     frames, matrices, caveats = {}, {}, []
     for need in needs:
-        if not need.is_wanted(values):
-            continue
         where: dict[str, Any] = {
             name: values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
             for name, value in need.where.items()

@@ -64,16 +64,26 @@ def shared_mounts(table: str | None = None) -> list[Mount]:
             table = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return []
-    rows = [line.split() for line in table.splitlines()]
-    known = [row for row in rows if len(row) > 2 and row[2] in _SHARED_KINDS]
-    return [Mount(row[1].replace("\\040", " "), _SHARED_KINDS[row[2]], _own_name(row[0], row[2])) for row in known]
+    found = []
+    for source, path, kind, *_ in (line.split() for line in table.splitlines() if len(line.split()) > 2):
+        if kind in _SHARED_KINDS:
+            # Lustre mounts `10.1.1.1@o2ib:/scratch/users`, GPFS `/dev/fs1` or `fs1`.
+            name = source.rpartition("/")[2] if kind == "gpfs" else None
+            if kind == "lustre" and ":/" in source:
+                name = source.rpartition(":/")[2].partition("/")[0] or None
+            found.append(Mount(path.replace("\\040", " "), _SHARED_KINDS[kind], name))
+    return found
 
 
-def _own_name(source: str, kind: str) -> str | None:
-    """Lustre mounts `10.1.1.1@o2ib:/scratch/users`, GPFS `/dev/fs1` or `fs1`."""
-    if kind == "lustre" and ":/" in source:
-        return source.rpartition(":/")[2].partition("/")[0] or None
-    return source.rpartition("/")[2] if kind == "gpfs" else None
+def _distinct(snapshot: Snapshot, table: str, columns: str, where: str = "TRUE") -> list[tuple[Any, ...]]:
+    """The distinct values of columns in a table, in order; none where the table has no rows."""
+    if not snapshot.pinned[table].uris:
+        return []
+    return snapshot.query(f"SELECT DISTINCT {columns} FROM {table} WHERE {where} ORDER BY ALL").fetchall()
+
+
+def _probed(snapshot: Snapshot) -> set[str]:
+    return {system for (system,) in _distinct(snapshot, "responses", "system", "system IS NOT NULL")}
 
 
 def systems_of(snapshot: Snapshot) -> set[str]:
@@ -81,18 +91,9 @@ def systems_of(snapshot: Snapshot) -> set[str]:
     return {group.system for group in snapshot.series()} | _probed(snapshot)
 
 
-def _probed(snapshot: Snapshot) -> set[str]:
-    if not snapshot.pinned["responses"].uris:
-        return set()
-    named = "SELECT DISTINCT system FROM responses WHERE system IS NOT NULL"
-    return {row[0] for row in snapshot.query(named).fetchall()}
-
-
 def logged_mounts(snapshot: Snapshot) -> list[Mount]:
     """Return the shared file systems that Darshan logs found mounted."""
-    if not snapshot.pinned["applications"].uris:
-        return []
-    tables = snapshot.query("SELECT DISTINCT mounts FROM applications WHERE mounts IS NOT NULL LIMIT 1000").fetchall()
+    tables = _distinct(snapshot, "applications", "mounts", "mounts IS NOT NULL")
     found = {mount: kind for (text,) in tables for mount, kind in json.loads(text).items()}
     return [Mount(mount, _SHARED_KINDS[kind]) for mount, kind in sorted(found.items()) if kind in _SHARED_KINDS]
 
@@ -127,7 +128,8 @@ def draft_facility(snapshot: Snapshot, mounts: Iterable[Mount] = (), *, name: st
         example = _section("scratch", _Draft("lustre", ["scratch"], ["/scratch"]))
         sections.append("".join(f"# {line}\n" if line else "\n" for line in example.splitlines()))
     head = Path(__file__).with_name("facility_head.toml").read_text("utf-8")
-    clusters = json.dumps(_clusters(snapshot))
+    named = _distinct(snapshot, "jobs", "cluster", "cluster IS NOT NULL AND cluster <> ''")
+    clusters = json.dumps([cluster for (cluster,) in named])
     return head.format(name=name, zone=zone, clusters=clusters, filesystems="".join(sections))
 
 
@@ -143,11 +145,9 @@ def _section_of(path: str, mount: Mount | None, lustre: list[str], probed: set[s
     return alike[0] if alike else lustre[0] if len(lustre) == 1 and path not in probed else named
 
 
-def _attached(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+def _attached(snapshot: Snapshot) -> list[tuple[Any, ...]]:
     """(system, kind, component) of the topology."""
-    if not snapshot.pinned["components"].uris:
-        return []
-    return snapshot.query("SELECT DISTINCT system, kind, component FROM components ORDER BY ALL").fetchall()
+    return _distinct(snapshot, "components", "system, kind, component")
 
 
 def _add_servers(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
@@ -166,10 +166,8 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
         rows = snapshot.rows("series", {"component_kind": ("oss", "mds")}, days={max(g.day for g in groups)})
         for system, server in snapshot.bare.execute(f"SELECT DISTINCT system, component FROM ({rows})").fetchall():
             servers.setdefault(server, set()).add(system)
-    if disks and snapshot.pinned["components"].uris:
-        told = "SELECT DISTINCT system, server FROM components WHERE server IS NOT NULL"
-        for system, server in snapshot.query(told).fetchall():
-            servers.setdefault(server, set()).add(system)
+    for system, server in _distinct(snapshot, "components", "system, server", "server IS NOT NULL") if disks else ():
+        servers.setdefault(server, set()).add(system)
     found: dict[str, list[str]] = {}
     for disk in disks:
         of = servers.get(disk.partition(":")[0], set())
@@ -185,7 +183,7 @@ def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
             rate, tool = fastest[name]
             draft.speed = f"peak_bytes_per_s = {rate:.4g}  # the fastest phase of {tool}: {format_bytes(rate)}/s"
             continue
-        highest = _highest_hour(snapshot, name if draft.lustre else None)
+        highest = _highest_hour(snapshot, name) if draft.lustre else None
         if highest is not None:
             rate, start_ns = highest
             draft.speed = (
@@ -210,10 +208,8 @@ def _benchmarked(snapshot: Snapshot, mounts: Mapping[str, list[str]]) -> dict[st
     return found
 
 
-def _highest_hour(snapshot: Snapshot, system: str | None) -> tuple[float, int] | None:
+def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
     """The highest mean rate of an hour, reads and writes together, and when that hour began."""
-    if system is None:
-        return None
     filesystem = snapshot.facility.filesystem_of(system)
     groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric in TRAFFIC]
     if not groups:
@@ -229,28 +225,19 @@ def _highest_hour(snapshot: Snapshot, system: str | None) -> tuple[float, int] |
     return (float(moved[highest]) / 3600, int(starts[highest])) if moved[highest] > 0 else None
 
 
-def _clusters(snapshot: Snapshot) -> list[str]:
-    if not snapshot.pinned["jobs"].uris:
-        return []
-    named = "SELECT DISTINCT cluster FROM jobs WHERE cluster IS NOT NULL AND cluster <> '' ORDER BY 1"
-    return [row[0] for row in snapshot.query(named).fetchall()]
-
-
 def _section(name: str, draft: _Draft) -> str:
-    lines = ["", f"[filesystem.{_key(name)}]"]
-    lines += [f'kind = "{draft.kind}"'] if draft.kind else []
+    """One [filesystem.NAME] with comments."""
+    key, mounts, devices = _key(name), json.dumps(draft.mounts), json.dumps(draft.devices)
+    lines = ["", f"[filesystem.{key}]", *([f'kind = "{draft.kind}"'] if draft.kind else [])]
     lines += [f"lustre = {json.dumps(draft.lustre)}"]
-    lines += [
-        f"mounts = {json.dumps(draft.mounts)}".ljust(32) + "# where clients see it; the longest matching mount wins"
-    ]
-    lines += [f"devices = {json.dumps(draft.devices)}".ljust(32) + "# host:device globs of its servers' disks"]
+    lines += [f"mounts = {mounts}".ljust(32) + "# where clients see it; the longest matching mount wins"]
+    lines += [f"devices = {devices}".ljust(32) + "# host:device globs of its servers' disks"]
     if draft.mounts:
         text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
         lines += [text.ljust(32) + "# directories that agents may write to and probe"]
     lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # what it can do, for shares of the peak"]
-    if draft.servers:
-        lines += [f"servers.{_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
-    elif draft.lustre:
+    lines += [f"servers.{_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
+    if draft.lustre and not draft.servers:
         lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']
     return "\n".join([*lines, ""])
 
@@ -308,8 +295,25 @@ def check_mapping(facility: Facility, snapshot: Snapshot | None, mounts: Iterabl
     alone = [name for name, part in parts.items() if name not in homes and part in with_servers]
     named = {server for fs in facility.filesystems for server in fs.servers}
     idle = named - {*homes.values()} if parts else set()
+    described = []
+    for fs in facility.filesystems:
+        own = attached.get(fs.name, {})
+        names = sorted(system for system in systems if facility.filesystem_of(system) == fs.name and system != fs.name)
+        described.append(
+            {
+                "name": fs.name,
+                "kind": fs.kind,
+                "names": names + [fs.name] * (fs.name in systems),
+                "mounts": sorted({*fs.mounts, *(p for p in logged | here if facility.filesystem_of_path(p) is fs)}),
+                "servers": len({*own, *fs.servers}),
+                "targets": sum(map(len, own.values())),
+                "peak_bytes_per_s": fs.peak_bytes_per_s,
+                "highest_bytes_per_s": fs.highest_bytes_per_s,
+                "probes": list(fs.probes),
+            }
+        )
     return Mapped(
-        tuple(_described(fs.name, facility, systems, logged | here, attached) for fs in facility.filesystems),
+        tuple(described),
         tuple(sorted(name for name in systems if not facility.is_mapped(name))),
         tuple(sorted(path for path in logged if facility.filesystem_of_path(path) is None)),
         tuple(sorted(alone)),
@@ -329,26 +333,6 @@ def _parts(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _described(
-    name: str, facility: Facility, systems: set[str], paths: set[str], attached: Mapping[str, Mapping[str, list[str]]]
-) -> dict[str, Any]:
-    known = facility.filesystem(name)
-    assert known is not None
-    own = attached.get(name, {})
-    return {
-        "name": name,
-        "kind": known.kind,
-        "names": sorted(system for system in systems if facility.filesystem_of(system) == name and system != name)
-        + [name] * (name in systems),
-        "mounts": sorted({*known.mounts, *(p for p in paths if facility.filesystem_of_path(p) is known)}),
-        "servers": len({*own, *known.servers}),
-        "targets": sum(map(len, own.values())),
-        "peak_bytes_per_s": known.peak_bytes_per_s,
-        "highest_bytes_per_s": known.highest_bytes_per_s,
-        "probes": list(known.probes),
-    }
-
-
 def mapping_lines(facility: Facility, found: Mapped, *, has_lake: bool) -> Iterator[str]:
     """Say what is mapped, and what is not."""
     names = ", ".join(each["name"] for each in found.filesystems) or "no file system"
@@ -364,10 +348,13 @@ def mapping_lines(facility: Facility, found: Mapped, *, has_lake: bool) -> Itera
         if each["probes"]:
             parts.append(f"probed at {', '.join(each['probes'])}")
         yield f"  {each['name']}: {'; '.join(parts)}"
-    yield from (f"  not mapped to a file system: {name}" for name in found.names)
-    yield from (f"  mount in logs, in no `mounts`: {path}" for path in found.mounts)
-    yield from (f"  mounted on this machine, in no `mounts`: {path}" for path in found.mounted_here)
-    yield from (f"  target without a server: {name}" for name in found.targets)
-    yield from (f"  server without a target in the data: {name}" for name in found.servers)
+    for text, listed in (
+        ("not mapped to a file system", found.names),
+        ("mount in logs, in no `mounts`", found.mounts),
+        ("mounted on this machine, in no `mounts`", found.mounted_here),
+        ("target without a server", found.targets),
+        ("server without a target in the data", found.servers),
+    ):
+        yield from (f"  {text}: {name}" for name in listed)
     if found.is_whole:
         yield "Every name in the data is mapped." if has_lake else "The file is correct. There are no data yet."

@@ -8,23 +8,29 @@ import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import Param, Question, ReadContext
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import parse_duration_ns
+from ioweather.ingestion.ingest import IngestReport, is_address
+from ioweather.ingestion.ingest import ingest as ingest_files
+from ioweather.ingestion.mappings import own_mapping
+from ioweather.ingestion.remote_servers import ingest_server, server_at
+from ioweather.lake.lake import Lake
 from ioweather.lake.place import lake_at
+from ioweather.lake.sandbox import SqlResult
+from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
+from ioweather.simulate.presets import for_days, preset_named
+from ioweather.topics.analyse import availability, make_exhibits
 from ioweather.topics.ask import ask, period_between, zone_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
+from ioweather.ui.charts.page import answer_fragment, exhibit_fragment
+from ioweather.ui.report import write
 
-if TYPE_CHECKING:
-    from ioweather.ingestion.ingest import IngestReport
-    from ioweather.lake.lake import Lake
-    from ioweather.lake.sandbox import SqlResult
-    from ioweather.ui.report.write import Audience
-
-AnyLake: TypeAlias = "Lake | str | os.PathLike[str] | None"
+AnyLake: TypeAlias = Lake | str | os.PathLike[str] | None
 
 
 def ingest(
@@ -49,10 +55,6 @@ def ingest(
     >>> report
     <IngestReport: 1 read, 0 known, 0 refused; 84 rows of series>
     """
-    from ioweather.ingestion.ingest import ingest as run
-    from ioweather.ingestion.ingest import is_address
-    from ioweather.ingestion.mappings import own_mapping
-
     opened = lake_at(lake, create=True)
     facility = opened.facility
     named = zone or facility.zone
@@ -67,10 +69,10 @@ def ingest(
         keep_raw=raw,
         mapping=own_mapping(opened.root),
     )
-    report = run(opened, [Path(path) for path in paths if not is_address(str(path))], context=context, source=source)
-    for address in (str(path) for path in paths if is_address(str(path))):
-        from ioweather.ingestion.remote_servers import ingest_server, server_at
-
+    addresses = [str(path) for path in paths if is_address(str(path))]
+    files = [Path(path) for path in paths if str(path) not in addresses]
+    report = ingest_files(opened, files, context=context, source=source)
+    for address in addresses:
         report.add(ingest_server(opened, server_at(address, context), start_ns=context.start_ns))
     return report
 
@@ -82,8 +84,6 @@ def exhibits(lake: AnyLake = None) -> ResultTable:
     >>> ioweather.exhibits("my-lake").to_polars().columns
     ['id', 'title', 'study', 'ready', 'missing']
     """
-    from ioweather.topics.analyse import availability
-
     with lake_at(lake).snapshot() as snapshot:
         found = availability(snapshot, plugins=True)
     columns = tuple(map(ResultColumn, ("id", "title", "study", "ready", "missing")))
@@ -108,8 +108,6 @@ def show(exhibit_id: str, lake: AnyLake = None, **params: Any) -> ShownExhibit:
 
     A notebook draws it; `.tables`, `.estimates` and `.charts` are its data, and each table has `.to_pandas()`.
     """
-    from ioweather.topics.analyse import make_exhibits
-
     typed = {name: str(value) for name, value in params.items()}
     (made,) = make_exhibits(lake_at(lake), [exhibit_id], params=typed)
     return ShownExhibit(**{field.name: getattr(made, field.name) for field in fields(Exhibit)})
@@ -122,10 +120,6 @@ def simulate_facility(
 
     What was planted is in `out`/truth.json; `ioweather simulate --list` names the presets.
     """
-    from ioweather.simulate.generate import generate
-    from ioweather.simulate.ingest_simulated import ingest_simulated
-    from ioweather.simulate.presets import for_days, preset_named
-
     chosen = preset_named(preset)
     made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)
     return ingest_simulated(made, Path(out) / "lake")
@@ -135,7 +129,7 @@ def write_report(
     out: str | os.PathLike[str],
     lake: AnyLake = None,
     *,
-    audience: Audience = "science",
+    audience: write.Audience = "science",
     anonymous: bool = False,
 ) -> Path:
     """Write a report as one self-contained HTML or PDF file and return its path.
@@ -144,9 +138,7 @@ def write_report(
 
     `anonymous` replaces users, projects, programs, hosts and paths by aliases.
     """
-    from ioweather.ui.report.write import write_report as write
-
-    write(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
+    write.write_report(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
     return Path(out)
 
 
@@ -154,7 +146,6 @@ class ShownExhibit(Exhibit):
     """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
 
     def _repr_html_(self) -> str:
-        from ioweather.ui.charts import exhibit_fragment
 
         return exhibit_fragment(self)
 
@@ -190,7 +181,6 @@ class ShownAnswer(Answer):
         return self.table.to_polars()
 
     def _repr_html_(self) -> str:
-        from ioweather.ui.charts.page import answer_fragment
 
         return answer_fragment(self)
 

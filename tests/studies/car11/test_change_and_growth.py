@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.studies.car11.contents import Drift, drift
+from ioweather.studies.car11.contents import Drift
 from ioweather.studies.car11.volume import single_change
 
 
@@ -70,7 +70,7 @@ LEVEL = 0.9
 
 
 def test_two_looks_give_a_rate_and_no_interval():
-    found = drift(np.array([0.0, 61.0]), np.array([96.2, 191.4]))
+    found = Drift.of(np.array([0.0, 61.0]), np.array([96.2, 191.4]))
     assert found is not None
     assert found.rate == pytest.approx(95.2 / 61)
     assert found.rate_interval(LEVEL) is None
@@ -80,20 +80,20 @@ def test_two_looks_give_a_rate_and_no_interval():
 
 
 def test_too_few_looks_or_no_order():
-    assert drift(np.array([1.0]), np.array([5.0])) is None
-    assert drift(np.array([]), np.array([])) is None
-    assert drift(np.array([2.0, 1.0]), np.array([1.0, 2.0])) is None
+    assert Drift.of(np.array([1.0]), np.array([5.0])) is None
+    assert Drift.of(np.array([]), np.array([])) is None
+    assert Drift.of(np.array([2.0, 1.0]), np.array([1.0, 2.0])) is None
 
 
 def test_what_shrinks_never_arrives():
-    found = drift(np.array([0.0, 1.0, 2.0]), np.array([10.0, 8.0, 7.0]))
+    found = Drift.of(np.array([0.0, 1.0, 2.0]), np.array([10.0, 8.0, 7.0]))
     assert found is not None
     assert found.reaches(5.0) is None
     assert found.reaches(-1.0) == 0.0
 
 
 def test_a_straight_line_is_certain():
-    found = drift(np.arange(5.0), 3.0 * np.arange(5.0))
+    found = Drift.of(np.arange(5.0), 3.0 * np.arange(5.0))
     assert found is not None
     assert found.variance == pytest.approx(0.0)
     assert found.reach_interval(30.0, LEVEL) == (10.0, 10.0)
@@ -104,7 +104,7 @@ def test_the_rate_is_the_weighted_regression_of_increments(steps):
     """Least squares of dN on dt with weights 1/dt, without intercept: the same rate and residual variance."""
     dt, dv = np.array(steps).T
     times, values = np.concatenate([[0], dt.cumsum()]), np.concatenate([[0], dv.cumsum()])
-    found = drift(times, values)
+    found = Drift.of(times, values)
     assert found is not None
     design, response = (np.diff(times) / np.sqrt(np.diff(times)))[:, None], np.diff(values) / np.sqrt(np.diff(times))
     solution, residual, _, _ = np.linalg.lstsq(design, response, rcond=None)
@@ -128,7 +128,7 @@ def test_bounds_lie_on_the_prediction_quantiles(distance):
 
 
 def test_a_drift_that_may_be_none_has_no_upper_end():
-    found = drift(np.arange(4.0), np.array([0.0, 5.0, 1.0, 4.0]))
+    found = Drift.of(np.arange(4.0), np.array([0.0, 5.0, 1.0, 4.0]))
     assert found is not None
     bounds = found.reach_interval(100.0, LEVEL)
     assert bounds is not None
@@ -143,7 +143,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     for _ in range(runs):
         dt = rng.uniform(1, 20, 7)
         values = np.concatenate([[0], (3.0 * dt + rng.normal(0, 4.0 * np.sqrt(dt))).cumsum()])
-        found = drift(np.concatenate([[0], dt.cumsum()]), values)
+        found = Drift.of(np.concatenate([[0], dt.cumsum()]), values)
         assert found is not None
         low, high = found.rate_interval(LEVEL) or (0.0, 0.0)
         rate_hits += low <= 3.0 <= high

@@ -16,7 +16,7 @@ from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.tables import TABLES, concat, encode_text
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, view
+from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, scans_of
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
 PARAMS = {"root": "/gpfs", "project": None, "files_target": None}
@@ -205,7 +205,7 @@ def test_users_stand_for_the_account_of_all_their_jobs():
     named = Facility(projects=(ProjectRule("EarthScience", account="earth"),))
     made = run(StudyData({**data.frames, "jobs": jobs}), named)["car11.fig8"]
     assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without EarthScience"}
-    assert view({**data.frames, "jobs": jobs}, named).accounts == {1001: "earth", 1002: "earth"}
+    assert scans_of({**data.frames, "jobs": jobs}, named).accounts == {1001: "earth", 1002: "earth"}
 
 
 def test_incomplete_scans_say_so():

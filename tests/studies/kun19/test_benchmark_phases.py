@@ -10,7 +10,7 @@ from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import HOUR_NS, NS
-from ioweather.stats.rollups import roll_up
+from ioweather.stats.slowdown import roll_up
 from ioweather.studies.kun19.probing import BENCHMARK_PHASES as STUDY
 
 T = 1_790_000_000 // 3600 * 3600 * NS

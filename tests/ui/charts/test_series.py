@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.results import Chart, ResultTable, columns_of
-from ioweather.ui.charts.chart_data import Series, series_of
+from ioweather.ui.charts.chart_data import Series
 from ioweather.ui.charts.theme import HUES, SERIES
 
 
@@ -21,17 +20,6 @@ def test_a_second_round_is_dashed() -> None:
     dashes = series.dash(None)["strokeDash"]["scale"]["range"]
     assert dashes[HUES - 1] != dashes[HUES]
     assert Series(("a", "b")).dash(None) == {}
-
-
-def test_a_line_on_another_is_dashed() -> None:
-    """The slowest of fewer than a hundred is their 99% quantile; a line that is the same in one panel alone is not."""
-    values = {"a": [1.0, 5.0, 9.0, 4.0], "b": [1.0, 5.0, 9.01, 4.0], "c": [1.0, 5.0, 2.0, 7.0]}
-    rows = tuple((panel, name, float(x), y) for name, ys in values.items()
-                 for (panel, x), y in zip((("p", 0), ("p", 1), ("q", 0), ("q", 1)), ys, strict=True))  # fmt: skip
-    table = ResultTable("t", columns_of("panel [text]; name [text]; x [count]; y"), rows)
-    series = series_of(Chart("timeline", table, {"x": "x", "y": "y", "series": "name"}, "", facet="panel"))
-    assert series.hiding == {"b"}
-    assert series.dash(None)["strokeDash"]["condition"]["test"] == 'indexof(["b"], datum.s) >= 0'
 
 
 def test_too_many_are_a_bundle_without_a_legend() -> None:

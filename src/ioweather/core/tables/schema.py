@@ -32,7 +32,7 @@ COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
-# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.histograms`.
+# Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.slowdown`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")
 _MOST_BINS: Final = 4000  # from a nanosecond to more than a hundred years
 _EVENT_KEYS: Final = {

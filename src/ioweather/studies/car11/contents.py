@@ -1,23 +1,19 @@
 """Contents of a file system (car11 IV): sizes of files with and without the dominant project, growth from scan to scan,
-and whether jobs write new files or overwrite old ones.
-
-`ScanView` has the scans of one tree in order of time, with histograms by owner and projects as the facility names them.
-"""
+and whether jobs write new files or overwrite old ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -38,43 +34,14 @@ from ioweather.core.words import names_of
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
 from ioweather.stats.summary_tables import table
 
-_LATEST_LARGEST: Final = (
-    "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
-)
 _UNNAMED: Final = "uid "  # what Facility.project_of calls a user whom no rule names
-
-
-def largest_root(inventory: Inventory, _: Params) -> Cell:
-    """Return the tree with most files in its newest scan."""
-    return inventory.scalar(_LATEST_LARGEST)
-
-
-ROOT = Param("root", "the scanned directory; default: the one with most files", choose=largest_root)
-SCANS = Need(
-    "scans",
-    "scans",
-    columns=names_of("""
-        scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
-        total_inodes used_inodes
-    """),
-    where={"root": "$root"},
-)
-_BIN_COLUMNS: Final = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
-BINS = Need(
-    "bins",
-    "scan_bins",
-    columns=_BIN_COLUMNS,
-    where={"root": "$root", "owner_kind": "all", "histogram": ("capacity", "mtime", "size")},
-)
-PROJECT_BINS = Need(
-    "project_bins",
-    "scan_bins",
-    columns=_BIN_COLUMNS,
-    where={"root": "$root", "owner_kind": "project", "histogram": ("capacity", "size")},
-    optional=True,
-)
-
-JOBS = Need("jobs", "jobs", columns=("uid", "account"), where={"step": ""}, optional=True)
+# car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
+_LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
+_TWO_SCANS: Final = "two scans give a rate but no interval"
+_DRIFT: Final = "random walk with drift over scans"
+_FAR_DAYS: Final = 365_000.0  # no forecast beyond a thousand years
+# car11: "over 80%" not modified in over 64 days, "over 70%" in over 128: data is rarely overwritten.
+AGES_DAYS: Final = (64, 128)
 
 
 @dataclass(frozen=True)
@@ -85,6 +52,17 @@ class Bins:
     high: Ints
     count: Ints
     bytes: Ints
+
+    @classmethod
+    def of(cls, rows: Frame) -> Bins:
+        """Sum rows of one or several owners. Files with future times have no age and are left out."""
+        dated = rows.take(np.flatnonzero(rows.known("low")))
+        low, place = np.unique(dated.ints("low"), return_inverse=True)
+        high, count, held = (np.zeros(len(low), np.int64) for _ in range(3))
+        high[place] = dated.ints("high")
+        np.add.at(count, place, dated.ints("count"))
+        np.add.at(held, place, dated.ints("bytes"))
+        return cls(low, high, count, held)
 
     @property
     def files(self) -> int:
@@ -99,120 +77,72 @@ class Bins:
         under = self.high <= limit
         return int(self.count[under].sum()), int(self.bytes[under].sum())
 
-    def from_on(self, limit: int) -> tuple[int, int]:
-        """Files and bytes from an edge on."""
-        over = self.low >= limit
-        return int(self.count[over].sum()), int(self.bytes[over].sum())
-
     def without(self, other: Bins) -> Bins:
         """Return this histogram minus that of a subset of the same files."""
-        count, size = self.count.copy(), self.bytes.copy()
         if not np.isin(other.low, self.low).all():
             raise DataUnavailable("A project's files have sizes that no file of the scan has.")
-        place = np.searchsorted(self.low, other.low)
+        count, size, place = self.count.copy(), self.bytes.copy(), np.searchsorted(self.low, other.low)
         np.subtract.at(count, place, other.count)
         np.subtract.at(size, place, other.bytes)
         return Bins(self.low, self.high, count, size)
 
 
-@dataclass(frozen=True)
-class ScanView:
-    """Scans of one root, oldest first, and their histograms: of everything, and by project."""
+class Scans:
+    """Scans of one root, oldest first, and their histograms: of everything, and by project as the facility names them.
 
-    scans: Frame
-    bins: Frame
-    project_bins: Frame
-    facility: Facility
-    accounts: Mapping[int, str] = field(default_factory=dict)
+    `accounts` are those of users whose jobs are all charged to one account.
+    """
 
-    @property
-    def count(self) -> int:
-        return self.scans.rows
-
-    def moments_ns(self) -> Ints:
-        return self.scans.ints("start_ns")
+    def __init__(self, frames: Mapping[str, Frame], facility: Facility) -> None:
+        scans, self._bins = frames["scans"], frames["bins"]
+        self.frame = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
+        self._project_bins = frames.get("project_bins", self._bins.take(slice(0, 0)))
+        self._facility, self.moments_ns = facility, self.frame.ints("start_ns")
+        self.accounts: dict[int, str] = {}
+        jobs = frames.get("jobs")
+        if jobs is not None and jobs.rows:
+            account, known = jobs.text("account"), jobs.known("uid") & jobs.known("account")
+            pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
+            users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
+            codes = zip(users[charged == 1].tolist(), pairs[1, first[charged == 1]].tolist(), strict=True)
+            self.accounts = {user: account.categories[code] for user, code in codes}
 
     def numbers(self, name: str) -> list[int | None]:
         """A column of `scans`; null is None."""
-        return list(self.scans.array(name).tolist())
+        return list(self.frame.array(name).tolist())
+
+    def _rows(self, bins: Frame, scan: int, histogram: str) -> Frame:
+        scan_id = self.frame.text("scan_id").tolist()[scan] or ""
+        rows = bins.text("scan_id").equals(scan_id) & bins.text("histogram").equals(histogram)
+        return bins.take(np.flatnonzero(rows))
 
     def histogram(self, scan: int, name: str) -> Bins:
         """Of the scan at a position."""
-        return _summed(self.bins.take(np.flatnonzero(self._rows(self.bins, scan, name))))
+        return Bins.of(self._rows(self._bins, scan, name))
 
-    def projects(self, scan: int) -> dict[str, list[int]]:
-        """Codes of owners by project. Projects by path and group were found by the scan; users whom no rule named
+    def projects(self, scan: int, name: str) -> dict[str, Bins]:
+        """The histogram of each project. Projects by path and group were found by the scan; users whom no rule named
         then are mapped now, with what the facility file and accounting say by now."""
-        found = self._rows(self.project_bins, scan, "size")
-        owners = self.project_bins.text("owner")
-        projects: dict[str, list[int]] = {}
-        for code in np.unique(owners.codes[found]).tolist():
-            projects.setdefault(self._project(owners.categories[code]), []).append(code)
-        return projects
+        rows = self._rows(self._project_bins, scan, name)
+        owners = rows.text("owner")
+        codes: dict[str, list[int]] = {}
+        for code in np.unique(owners.codes).tolist():
+            project = owners.categories[code]
+            number = project.removeprefix(_UNNAMED)
+            if project.startswith(_UNNAMED) and number.isdecimal():
+                project = self._facility.project_of(uid=int(number), account=self.accounts.get(int(number)))
+            codes.setdefault(project, []).append(code)
+        return {name: Bins.of(rows.take(np.flatnonzero(np.isin(owners.codes, own)))) for name, own in codes.items()}
 
-    def project_histogram(self, scan: int, name: str, project: str) -> Bins:
-        """Return the histogram of one project in the scan at a position."""
-        rows = self._rows(self.project_bins, scan, name)
-        rows &= np.isin(self.project_bins.text("owner").codes, self.projects(scan).get(project, []))
-        return _summed(self.project_bins.take(np.flatnonzero(rows)))
-
-    def dominant_project(self) -> str | None:
-        """Return the project with most files in the newest scan; None without any owner."""
-        rows = self._rows(self.project_bins, -1, "size")
-        owners = self.project_bins.text("owner")
-        files = np.bincount(
-            owners.codes[rows], np.asarray(self.project_bins.array("count"))[rows], len(owners.categories)
-        )
-        totals = {name: float(files[codes].sum()) for name, codes in self.projects(-1).items()}
-        return min(totals, key=lambda name: (-totals[name], name)) if totals else None
-
-    def _project(self, owner: str) -> str:
-        number = owner.removeprefix(_UNNAMED)
-        unnamed = owner.startswith(_UNNAMED) and number.isdecimal()
-        if not unnamed:
-            return owner
-        uid = int(number)
-        return self.facility.project_of(uid=uid, account=self.accounts.get(uid))
-
-    def _rows(self, bins: Frame, scan: int, histogram: str) -> Bools:
-        scan_id = self.scans.text("scan_id").tolist()[scan] or ""
-        return bins.text("scan_id").equals(scan_id) & bins.text("histogram").equals(histogram)
+    def of_project(self, scan: int, name: str, project: str) -> Bins:
+        """The histogram of one project; empty without any file of it."""
+        return self.projects(scan, name).get(project, Bins.of(self._bins.take(slice(0, 0))))
 
 
-def _summed(rows: Frame) -> Bins:
-    """Sum rows of one or several owners to one histogram. Files with future times have no age and are left out."""
-    dated = rows.take(np.flatnonzero(rows.known("low")))
-    low, place = np.unique(dated.ints("low"), return_inverse=True)
-    high, count, held = (np.zeros(len(low), np.int64) for _ in range(3))
-    high[place] = dated.ints("high")
-    np.add.at(count, place, dated.ints("count"))
-    np.add.at(held, place, dated.ints("bytes"))
-    return Bins(low, high, count, held)
-
-
-def view(frames: Mapping[str, Frame], facility: Facility) -> ScanView | None:
-    """Return the scans in `frames` in order of time; None without any."""
-    scans, bins = frames.get("scans"), frames.get("bins")
-    if scans is None or bins is None or scans.rows == 0:
-        return None
-    ordered = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
-    nobody = bins.take(slice(0, 0))
-    return ScanView(ordered, bins, frames.get("project_bins", nobody), facility, _accounts(frames.get("jobs")))
-
-
-def _accounts(jobs: Frame | None) -> dict[int, str]:
-    """Return the account of each user whose jobs are all charged to one account."""
-    if jobs is None or jobs.rows == 0:
-        return {}
-    account = jobs.text("account")
-    known = jobs.known("uid") & jobs.known("account")
-    pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
-    users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
-    return {
-        int(user): account.categories[int(pairs[1, place])]
-        for user, place, number in zip(users, first, charged, strict=True)
-        if number == 1
-    }
+def scans_of(frames: Mapping[str, Frame], facility: Facility) -> Scans | None:
+    """Return the scans in order of time; None without any."""
+    there = "bins" in frames and "scans" in frames and frames["scans"].rows
+    return Scans(frames, facility) if there else None
 
 
 @dataclass(frozen=True)
@@ -228,15 +158,27 @@ class Drift:
     span: float
     steps: int
 
+    @classmethod
+    def of(cls, times: Floats, values: Floats) -> Drift | None:
+        """Return the drift of two or more observations at increasing times; None with fewer."""
+        dt, dv = np.diff(np.asarray(times, np.float64)), np.diff(np.asarray(values, np.float64))
+        if len(dt) == 0 or (dt <= 0).any():
+            return None
+        span = float(dt.sum())
+        rate = float(dv.sum()) / span
+        # Standardised residuals have variance s2; one degree of freedom went to the rate.
+        residual = (dv - rate * dt) ** 2 / dt
+        return cls(rate, float(residual.sum()) / (len(dt) - 1) if len(dt) > 1 else None, span, len(dt))
+
+    def _quantile(self, level: float) -> float:
+        return -float(stdtrit(self.steps - 1, (1 - level) / 2))
+
     def rate_interval(self, level: float) -> tuple[float, float] | None:
         if self.variance is None:
             return None
         # mu = sum(dN) / T has variance s2 / T.
         half = self._quantile(level) * math.sqrt(self.variance / self.span)
         return self.rate - half, self.rate + half
-
-    def _quantile(self, level: float) -> float:
-        return -float(stdtrit(self.steps - 1, (1 - level) / 2))
 
     def reaches(self, distance: float) -> float | None:
         """Time until it has grown by `distance`; None if it does not grow."""
@@ -255,7 +197,6 @@ class Drift:
             exact = self.reaches(distance)
             return None if exact is None else (exact, exact)
         q, s2, span, mu = self._quantile(level), self.variance, self.span, self.rate
-
         # The bounds d = mu t +- q sqrt(s2 t (1 + t/T)) are the roots of a t^2 - b t + d^2 = 0.
         low_slope, high_slope = mu - q * math.sqrt(s2 / span), mu + q * math.sqrt(s2 / span)
         if high_slope <= 0:
@@ -266,45 +207,24 @@ class Drift:
         return 2 * distance**2 / (b + root), (b + root) / (2 * a) if low_slope > 0 else None
 
 
-def drift(times: NDArray[Any], values: NDArray[Any]) -> Drift | None:
-    """Return the drift of two or more observations at increasing times; None with fewer."""
-    t, v = np.asarray(times, np.float64), np.asarray(values, np.float64)
-    dt, dv = np.diff(t), np.diff(v)
-    if len(dt) == 0 or (dt <= 0).any():
-        return None
-    span = float(dt.sum())
-    rate = float(dv.sum()) / span
-    # Standardised residuals have variance s2; one degree of freedom went to the rate.
-    residual = (dv - rate * dt) ** 2 / dt
-    variance = float(residual.sum()) / (len(dt) - 1) if len(dt) > 1 else None
-    return Drift(rate, variance, span, len(dt))
-
-
-# car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
-_LIMITS: Final = {"1 MiB": MIB, "2 MB": 2 * MIB, "128 MB": 128 * MIB}
-_TWO_SCANS: Final = "two scans give a rate but no interval"
-_DRIFT: Final = "random walk with drift over scans"
-_FAR_DAYS: Final = 365_000.0  # no forecast beyond a thousand years
-# car11: "over 80%" not modified in over 64 days, "over 70%" in over 128: data is rarely overwritten.
-AGES_DAYS: Final = (64, 128)
-
-
 def run_contents(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Make fig. 8 and Table III from the scans of one tree."""
-    scans = view(data.frames, facility)
+    scans = scans_of(data.frames, facility)
     if scans is None:
         return
-    project = params["project"] or scans.dominant_project()
-    sizes = scans.histogram(-1, "size")
-    if sizes.files:
-        yield size_exhibit(scans, sizes, project)
+    totals = {name: bins.files for name, bins in scans.projects(-1, "size").items()}
+    dominant = min(totals, key=lambda name: (-totals[name], name)) if totals else None
+    project = params["project"] or dominant
+    if scans.histogram(-1, "size").files:
+        yield size_exhibit(scans, project)
     yield growth_exhibit(scans, project, params["files_target"])
 
 
 @exhibit("car11.fig8")
-def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Iterator[Piece]:
+def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     """Of the newest scan."""
-    own = scans.project_histogram(-1, "size", project) if project else None
+    sizes = scans.histogram(-1, "size")
+    own = scans.of_project(-1, "size", project) if project else None
     rest = sizes.without(own) if own is not None else None
     rest = rest if rest is not None and rest.files else None
     series = {"all files": sizes, **({f"without {project}": rest} if rest else {})}
@@ -361,7 +281,7 @@ def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Iterator[
             share, between = rest.below(MIB)[0] / rest.files, ranges[f"without {project}"]
             text = f"Without {project} most files would lie between {between}, and {share:.1%} would be below 1 MiB."
             yield Finding(text, name="without_largest_owner")
-    if not bool(scans.scans.array("complete")[-1]):
+    if not bool(scans.frame.array("complete")[-1]):
         unreadable = scans.numbers("unreadable_count")[-1]
         what = f"{unreadable:,} directories could not be read" if unreadable else "its list was cut short"
         yield f"The scan is not complete: {what}."
@@ -391,9 +311,9 @@ def _cdf(
 
 
 @exhibit("car11.table3")
-def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> Iterator[Piece]:
+def growth_exhibit(scans: Scans, project: str | None, target: int | None) -> Iterator[Piece]:
     """How the number of files and the bytes grow from scan to scan, and when a number will be reached."""
-    moments, changes = scans.moments_ns(), scans.count > 1
+    moments, changes = scans.moments_ns, scans.frame.rows > 1
     # Allocated bytes where every scan has them, else sizes.
     what = "size" if None in scans.numbers("capacity_bytes") else "capacity"
     totals = {
@@ -402,9 +322,8 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
     }
     own: dict[str, list[int]] = {}
     if project:
-        of_scan = range(scans.count)
-        own["used"] = [scans.project_histogram(i, what, project).total_bytes for i in of_scan]
-        own["files"] = [scans.project_histogram(i, "size", project).files for i in of_scan]
+        own["used"] = [scans.of_project(i, what, project).total_bytes for i in range(scans.frame.rows)]
+        own["files"] = [scans.of_project(i, "size", project).files for i in range(scans.frame.rows)]
     columns = "scan: scan [text]"
     shown = [[*(utc_day(int(moment)) for moment in moments), *(["change"] if changes else [])]]
     for suffix, label, numbers in (("", "", totals), ("_project", f", {project}", own)):
@@ -431,16 +350,11 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
     unreadable = [n for n in scans.numbers("unreadable_count") if n]
     if unreadable:
         yield f"{len(unreadable)} scans could not read some directories: growth may hide in them."
-    yield Coverage(scans.count, int(np.sum(scans.scans.array("complete"))), "scans complete")
+    yield Coverage(scans.frame.rows, int(np.sum(scans.frame.array("complete"))), "scans complete")
 
 
 def _growth(values: Sequence[int]) -> float | None:
     return values[-1] / values[0] - 1 if values and values[0] else None
-
-
-def _share_of_new(total: Sequence[int], own: Sequence[int]) -> float | None:
-    new = total[-1] - total[0]
-    return (own[-1] - own[0]) / new if new > 0 else None
 
 
 def _growth_since(
@@ -469,7 +383,10 @@ def _growth_since(
     if own:
         for name, values in own.items():
             yield plain(f"{name}_growth_project", _growth(values), "ratio", method=method)
-        of_files, of_bytes = (_share_of_new(totals[name], own[name]) for name in ("files", "used"))
+        of_files, of_bytes = (
+            (own[name][-1] - own[name][0]) / new if (new := totals[name][-1] - totals[name][0]) > 0 else None
+            for name in ("files", "used")
+        )
         yield plain("new_files_project_ratio", of_files, "ratio", method=method)
         yield plain("new_bytes_project_ratio", of_bytes, "ratio", method=method)
         if of_files is not None:
@@ -478,10 +395,10 @@ def _growth_since(
             yield Finding(text, name="project_behind_growth")
 
 
-def _forecast(scans: ScanView, files: list[int], target: int | None) -> Iterator[Piece]:
+def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Piece]:
     """The date at which there are `target` files (default: the next power of ten), and no inode is left."""
-    moments = scans.moments_ns()
-    growth, last_ns = drift(moments / DAY_NS, np.array(files)), int(moments[-1])
+    moments = scans.moments_ns
+    growth, last_ns = Drift.of(moments / DAY_NS, np.array(files)), int(moments[-1])
     goal = target or (int(10 ** (math.floor(math.log10(files[-1])) + 1)) if files[-1] > 0 else 10)
     if growth is not None:
         bounds = growth.rate_interval(LEVEL)
@@ -536,7 +453,7 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
 
 def run_overwriting(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on overwriting from logs, scans or both."""
-    runs, scans = data.frames.get("job_io"), view(data.frames, facility)
+    runs, scans = data.frames.get("job_io"), scans_of(data.frames, facility)
     ages = scans.histogram(-1, "mtime") if scans is not None else None
     ages = ages if ages is not None and ages.files else None
     runs = runs if runs is not None and runs.rows else None
@@ -560,26 +477,29 @@ def overwriting_exhibit(runs: Frame | None, ages: Bins | None) -> Iterator[Piece
 def _data_age(ages: Bins) -> Iterator[Piece]:
     total = ages.total_bytes
 
+    def older(days: int) -> tuple[int, int]:
+        """Files and bytes that were not modified for so long."""
+        over = ages.low >= days
+        return int(ages.count[over].sum()), int(ages.bytes[over].sum())
+
     def share(days: int) -> float | None:
-        return ages.from_on(days)[1] / total if total else None
+        return older(days)[1] / total if total else None
 
     for days in AGES_DAYS:
-        ratio, method = share(days), "share of bytes, exact count"
+        held, ratio, method = older(days)[1], share(days), "share of bytes, exact count"
         yield plain(f"unmodified_ratio[{days} d]", ratio, "ratio", n=ages.files, method=method)
         if ratio is None:
             yield Finding(f"There is no data whose age of {days} days could be told.", "undecided", name="old_data")
         else:
-            held = format_bytes(ages.from_on(days)[1])
-            text = f"{held} of the data ({ratio:.1%}) lies unmodified for {days} days or longer."
+            text = f"{format_bytes(held)} of the data ({ratio:.1%}) lies unmodified for {days} days or longer."
             yield Finding(text, name="old_data")
     yield plain("files_present", ages.files, "count", method="files in the newest scan")
     edges = [int(edge) for edge in ages.low if edge > 0]
-    older = [ages.from_on(edge) for edge in edges]
     columns = (
         "age: not modified for (days) [count]; files: files [count]; files_ratio: of the files [ratio]; "
         "bytes: bytes [bytes]; bytes_ratio: of the bytes [ratio]"
     )
-    rows = [(edge, n, n / ages.files, held, share(edge)) for edge, (n, held) in zip(edges, older, strict=True)]
+    rows = [(edge, n, n / ages.files, held, share(edge)) for edge in edges for n, held in [older(edge)]]
     yield ResultTable.of("data_age", columns, rows, "Age of the data by modification time")
     series = {"files": ages.count.cumsum() / ages.files, "bytes": ages.bytes.cumsum() / max(1, total)}
     cumulated = ((n, int(edge), float(s)) for n, v in series.items() for edge, s in zip(ages.high, v, strict=True))
@@ -641,10 +561,40 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
 
 
+ROOT: Final = Param(
+    "root",
+    "the scanned directory; default: the one with most files",
+    choose=lambda inventory, _: inventory.scalar(
+        "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
+    ),
+)
+SCANS: Final = Need(
+    "scans",
+    "scans",
+    columns=names_of("""
+        scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
+        total_inodes used_inodes
+    """),
+    where={"root": "$root"},
+)
+
+
+def _bins(name: str, owner_kind: str, *histograms: str) -> Need:
+    columns = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
+    where: dict[str, Cell | tuple[Cell, ...]] = {"root": "$root", "owner_kind": owner_kind, "histogram": histograms}
+    return Need(name, "scan_bins", columns=columns, where=where, optional=owner_kind == "project")
+
+
+BINS: Final = _bins("bins", "all", "capacity", "mtime", "size")
 CONTENTS = Study(
     name="contents",
     exhibits=("car11.fig8", "car11.table3"),
-    needs=(SCANS, BINS, PROJECT_BINS, JOBS),
+    needs=(
+        SCANS,
+        BINS,
+        _bins("project_bins", "project", "capacity", "size"),
+        Need("jobs", "jobs", columns=("uid", "account"), where={"step": ""}, optional=True),
+    ),
     run=run_contents,
     params=(
         ROOT,

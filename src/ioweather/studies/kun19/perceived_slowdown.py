@@ -41,16 +41,16 @@ from ioweather.stats.estimates import (
     share_estimate,
 )
 from ioweather.stats.grid import facility_zone, local_clock
-from ioweather.stats.histograms import RELATIVE_ERROR
-from ioweather.stats.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
+    QUANTILES,
+    RELATIVE_ERROR,
+    ROLLUP_COLUMNS,
     STATISTICS,
     OperationSeries,
     all_episodes,
-    exact_series,
     operation_series,
     usual_requests,
 )
@@ -68,11 +68,7 @@ _SEED: Final = 20191118
 _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
-ROLLED_UP: Final = (
-    f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}; means and maxima are exact. "
-    "With --exact they come from every operation."
-)
-EXACT: Final = "Every statistic comes from the single operations, not from roll-ups."
+ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}; means and maxima are exact."
 COUNTED: Final = (
     "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
     "that waited until the hang ended."
@@ -92,12 +88,9 @@ class Probed:
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Make the exhibits of one interval length, or fig6 of two lengths."""
-    exact = "responses" in data.frames
-    lengths = _lengths(params, exact)
-    rows = data.frames["responses" if exact else "rollups"]
+    lengths, rows = _lengths(params), data.frames["rollups"]
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
-    of_rows = exact_series if exact else operation_series
-    every = of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
+    every = operation_series(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
         return
@@ -110,7 +103,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
             baseline = parse_baseline(params["baseline"], zone_named(facility.zone) if facility.zone else None)
         except ValueError as error:
             raise UsageError(f"baseline: {error}.") from None
-    caveats = [expected_note(baseline), EXACT if exact else ROLLED_UP]
+    caveats = [expected_note(baseline), ROLLED_UP]
     missed = sum(int(series.missed_count.sum()) for series in usual)
     if missed:
         hung = f"{missed:,} ticks were missed while an operation hung"
@@ -138,16 +131,14 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     yield _episodes(probed, facility, float(params["threshold"]))
 
 
-def _lengths(params: Params, exact: bool) -> list[int]:
+def _lengths(params: Params) -> list[int]:
     """Return the interval lengths of the parameters; UsageError unless they are multiples of the roll-ups."""
     lengths = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
-    part = _TEN_MINUTES if len(lengths) > 1 else MINUTE_NS if exact else HOUR_NS
+    part = _TEN_MINUTES if len(lengths) > 1 else HOUR_NS
     for name, length in lengths.items():
         if length <= 0 or length % part:
-            raise UsageError(
-                f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}.",
-                hint="Roll-ups are not cut in pieces; --exact takes every operation, and any whole minutes.",
-            )
+            text = f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}."
+            raise UsageError(text, hint="Roll-ups are not cut in pieces.")
     return list(lengths.values())
 
 
@@ -217,10 +208,10 @@ def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str,
         worst.append(float(observed.max() / np.median(observed)))
         others = np.flatnonzero(series.count >= LEAST_OF_INTERVAL)
         pooled = series.reduced.histograms.select(np.delete(others, int(observed.argmax()))).pooled()
-        law, values = pooled.count / pooled.count.sum(), pooled.values(pooled.bin)
+        law, values = pooled.count / pooled.count.sum(), pooled.values
         for draw in range(_DRAWS):
             up_to = np.cumsum(rng.multinomial(counts, law), axis=1)
-            rank = np.ceil(_QUANTILES[statistic] * counts - 1e-9)[:, None]
+            rank = np.ceil(QUANTILES[statistic] * counts - 1e-9)[:, None]
             drawn = values[(up_to < rank).sum(axis=1)]
             chance[draw] = max(chance[draw], float(drawn.max() / np.median(drawn)))
     n = sum(int((series.count > 0).sum()) for series in every)
@@ -378,12 +369,9 @@ def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     return cycle_spread("weekday_spread", whole, rotated_sums(whole), n=len(whole))
 
 
-_QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
-
-
 def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown: float, statistic: str) -> Estimate:
     """Return the slowdown of interval `index`; if the statistic is a quantile, with a 90% confidence interval."""
-    quantile, n = _QUANTILES.get(statistic), int(series.count[index])
+    quantile, n = QUANTILES.get(statistic), int(series.count[index])
     method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][index])
     if quantile is None or n < LEAST_OF_INTERVAL or not observed > 0:
         return plain(name, slowdown, "factor", n=n, method=method)
@@ -424,7 +412,7 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
             yield plain(f"interval[{name}]", own[0].interval_ns / NS, "seconds", method="as set")
         method = f"greatest of the intervals' {statistic} over expected"
         yield plain("slowdown_of_all", greatest["long"], "factor", method=method)
-        if statistic in _QUANTILES:
+        if statistic in QUANTILES:
             of = f"greatest {statistic} of an interval over the median one"
             yield _worst_interval("slowest_over_typical", long, statistic, of)
     calmer = format_seconds(long[0].interval_ns / 1e9)
@@ -447,21 +435,19 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
 
 
 _HOURS, _TENS = (
-    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length}, when="not exact")
+    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length})
     for length in (HOUR_NS, _TEN_MINUTES)
 )
-_RESPONSES = Need("responses", "responses", columns=RESPONSE_COLUMNS, optional=True, when="exact")
 _PARAMS = (
     Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
     Param("baseline", f"what is usual: {FORMS} (default: as facility.toml says, else whole)", "text"),
     Param("statistic", f"what of an interval is compared with the usual: {', '.join(STATISTICS)}", default="median"),
-    Param("exact", "from every operation instead of roll-ups", "flag", default=False),
 )
 STUDY = Study(
     name="slowdown",
     too_few="no probe measured in the period",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
-    needs=(_HOURS, _RESPONSES),
+    needs=(_HOURS,),
     run=run,
     params=(*_PARAMS, Param("threshold", "slowdown that makes an episode", "float", default=2.0)),
 )
@@ -470,7 +456,7 @@ TWO_LENGTHS = Study(
     name="slowdown_lengths",
     too_few="no probe measured in the period",
     exhibits=("kun19.fig6",),
-    needs=(_TENS, _RESPONSES),
+    needs=(_TENS,),
     run=run,
     params=(
         *_PARAMS,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -42,9 +42,7 @@ from ioweather.stats.estimates import (
     quantiles,
     share_estimate,
 )
-from ioweather.stats.histograms import RELATIVE_ERROR, find_bands
-from ioweather.stats.rollups import ROLLUP_COLUMNS
-from ioweather.stats.slowdown import operation_series
+from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, operation_series
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.kun19.perceived_slowdown import expected_note
 
@@ -186,6 +184,71 @@ def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
     for own in (rows[stretch == each] for each in np.unique(stretch)):
         calm[own] = np.median(seconds[own]) < _EPISODE * usual or len(own) < _LEAST_OF_EPISODE
     return calm
+
+
+_GRID: Final = 512
+# A valley must fall to this share of the lower of its two peaks, and a band must have this share of all values.
+_VALLEY: Final = 0.5
+_LEAST_SHARE: Final = 0.02
+# Least factor between the centres of two bands; smaller differences are noise of the sample.
+_LEAST_RATIO: Final = 3.0
+
+
+@dataclass(frozen=True)
+class Band:
+    """Times in [low, high) gather at `centre`; `share` of all."""
+
+    low: float
+    high: float
+    centre: float
+    share: float
+    n: int
+
+
+def find_bands(times: Floats) -> list[Band]:
+    """Modes of a Gaussian kernel density of log10(time), bandwidth by Silverman's rule with the robust spread, and the
+    valleys between them."""
+    values = np.log10(times[np.isfinite(times) & (times > 0)])
+    n = len(values)
+    if n < 20:
+        return []
+    quartiles = np.quantile(values, (0.25, 0.75))
+    # Half of Silverman's width: the rule is made for one mode and smears two into one.
+    spread = min(float(values.std()), float(quartiles[1] - quartiles[0]) / 1.34) or float(values.std())
+    width = 0.45 * spread * n**-0.2
+    if width <= 0:
+        return [Band(0.0, np.inf, float(10 ** values[0]), 1.0, n)]
+    # Binned, then smoothed: 10^6 times cost what 10^3 do.
+    edges = np.linspace(values.min() - 4 * width, values.max() + 4 * width, _GRID + 1)
+    step = edges[1] - edges[0]
+    reach = max(1, int(np.ceil(4 * width / step)))
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * step / width) ** 2)
+    density = np.convolve(np.histogram(values, edges)[0], kernel / kernel.sum(), mode="same")
+    peaks = np.flatnonzero((density[1:-1] > density[:-2]) & (density[1:-1] >= density[2:])) + 1
+    cuts, last = [], int(peaks[0]) if len(peaks) else 0
+    for peak in peaks[1:].tolist():
+        valley = last + int(np.argmin(density[last : peak + 1]))
+        if density[valley] <= _VALLEY * min(density[last], density[peak]):
+            cuts.append(valley)
+            last = peak
+        elif density[peak] > density[last]:
+            last = peak
+    merged: list[tuple[float, float, Floats]] = []
+    for low, high in pairwise([-np.inf, *((edges[:-1] + edges[1:]) / 2)[cuts].tolist(), np.inf]):
+        inside = values[(values >= low) & (values < high)]
+        if merged and len(inside):
+            # A band with few values, or one close to its neighbour, is part of that neighbour.
+            begin, _, before = merged[-1]
+            small = min(len(inside), len(before)) < _LEAST_SHARE * n
+            if small or float(np.median(inside) - np.median(before)) < np.log10(_LEAST_RATIO):
+                merged[-1] = (begin, high, np.concatenate([before, inside]))
+                continue
+        if len(inside):
+            merged.append((low, high, inside))
+    return [
+        Band(float(10**low), float(10**high), float(10 ** np.median(inside)), len(inside) / n, len(inside))
+        for low, high, inside in merged
+    ]
 
 
 @exhibit("kun19.bands")

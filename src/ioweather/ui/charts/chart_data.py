@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Indices
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.foreign_text import marked
-from ioweather.core.results import Cell, Chart, Reference, ResultColumn
+from ioweather.core.results import Cell, Chart, ResultColumn
 from ioweather.core.units import NS, format_value, ns_to_datetime, shown_zone
 from ioweather.core.words import names_of
 from ioweather.ui.charts.theme import HUES, SERIES, Spec, text_px
@@ -43,23 +42,8 @@ def cells(chart: Chart, channel: str) -> tuple[Cell, ...]:
 
 def numbers(chart: Chart, channel: str) -> Floats:
     """The column as floats; missing, text and infinities are NaN. Times become epoch milliseconds."""
-    unit = column(chart, channel).unit
-    if unit == "time_ns":
-        return np.array([_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
-    if unit == "date":
-        return np.array([_date_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
-    return _to_floats(cells(chart, channel))
-
-
-def _to_floats(values: Sequence[Cell]) -> Floats:
-    """Convert cells as `number` does, vectorised unless there is text or an integer near the int64 limit."""
-    cell_types = set(map(type, values))
-    if str in cell_types or (int in cell_types and any(type(cell) is int and abs(cell) > 1 << 62 for cell in values)):
-        return np.array([number(cell) for cell in values], dtype=np.float64)
-    floats = np.array(values, dtype=np.float64)  # None becomes NaN
-    floats[np.abs(floats) < 1 / _BEYOND] = 0.0
-    floats[np.abs(floats) >= _BEYOND] = np.nan
-    return floats
+    read = {"time_ns": _milliseconds, "date": _date_milliseconds}.get(column(chart, channel).unit, number)
+    return np.array([read(cell) for cell in cells(chart, channel)], dtype=np.float64)
 
 
 def is_numeric(chart: Chart, channel: str) -> bool:
@@ -169,27 +153,20 @@ def thin_line(x: Floats, y: Floats, buckets: int) -> Indices:
         return np.flatnonzero(np.isfinite(x))
     where = np.flatnonzero(finite)
     if len(where) == 0:
-        return where[:0]
+        return where
     bucket = _buckets(x, x[where[0]], x[where[-1]], buckets)[where]
     starts = np.flatnonzero(np.r_[True, np.diff(bucket) > 0])
-    ends = np.r_[starts[1:], len(where)]
-    kept: list[int] = []
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        part = y[where[start:end]]
-        kept += [start, start + int(part.argmin()), start + int(part.argmax()), end - 1]
-    indices = where[np.unique(np.array(kept))]
-    return np.union1d(indices, _visible_gaps(x, finite, where, (x[where[-1]] - x[where[0]]) / buckets))
-
-
-def _visible_gaps(x: Floats, finite: Bools, where: Indices, width: float) -> Indices:
-    """The first missing sample of every gap wider than `width`."""
+    ends = np.r_[starts[1:], len(where)] - 1
+    by_height = where[np.lexsort((y[where], bucket))]  # within each bucket from the lowest to the highest
     before, after = where[:-1], where[1:]
-    broken = (after - before > 1) & (x[after] - x[before] > width)
-    gaps = before[broken] + 1
-    return gaps[np.isfinite(x[gaps]) & ~finite[gaps]]
+    wide = x[after] - x[before] > (x[where[-1]] - x[where[0]]) / buckets
+    gaps = before[(after - before > 1) & wide] + 1
+    gaps = gaps[np.isfinite(x[gaps])]
+    return np.unique(np.r_[where[starts], by_height[starts], by_height[ends], where[ends], gaps])
 
 
 def _buckets(x: Floats, low: float, high: float, buckets: int) -> Indices:
+    """The number of the bucket of each value, of `buckets` equal ones between `low` and `high`."""
     if high <= low:
         return np.zeros(len(x), dtype=np.intp)
     scaled = (x - low) / (high - low) * buckets
@@ -278,20 +255,13 @@ _FIXED: Final = {"read": 0, "write": 1, "written": 1, "this run": 4, "similar ru
 _SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right circle")
 
 
-# A line hides another if nine tenths of the points of both agree to half a percent of the axis.
-_SAME_POINTS, _SAME_PLACE = 0.9, 0.005
-_CURVES: Final = ("timeline", "band", "cdf")
-
-
 @dataclass(frozen=True)
 class Series:
     """`names` is empty for a chart without series. More than two rounds of colours cannot be distinguished: such a
-    bundle is drawn in one thin colour, without a legend. `hiding` are lines that lie on one drawn before: dashed, both
-    are seen."""
+    bundle is drawn in one thin colour, without a legend."""
 
     names: tuple[str, ...] = ()
     heading: str = ""
-    hiding: frozenset[str] = frozenset()
 
     @property
     def bundled(self) -> bool:
@@ -322,14 +292,9 @@ class Series:
         return {"field": "s", "type": "nominal", "scale": scale, "legend": legend}
 
     def dash(self, legend: Spec | None) -> Spec:
-        """Channels that tell the lines of the second round of colours from the first, and lines on each other."""
-        if self.bundled:
+        """Channels that tell the lines of the second round of colours from the first."""
+        if self.bundled or len(self.names) <= HUES:
             return {}
-        if len(self.names) <= HUES:
-            # By a test instead of a scale, which the legend would show: dashes tear its round symbols.
-            listed = json.dumps([name for name in self.names if name in self.hiding])
-            dashed = {"condition": {"test": f"indexof({listed}, datum.s) >= 0", "value": [7, 7]}, "value": [1, 0]}
-            return {"strokeDash": dashed} if self.hiding else {}
         dashes = [[1, 0] if i < HUES else [5, 3] for i in self.order]
         scale = {"domain": list(self.names), "range": dashes}
         return {"strokeDash": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
@@ -344,34 +309,7 @@ class Series:
 def series_of(chart: Chart) -> Series:
     if "series" not in chart.encoding:
         return Series()
-    labels = distinct(names(chart, "series"))
-    return Series(labels, column(chart, "series").heading, _hiding(chart, labels))
-
-
-def _hiding(chart: Chart, labels: tuple[str, ...]) -> frozenset[str]:
-    """Series whose points are those of an earlier one, in all panels together."""
-    if chart.kind not in _CURVES or not 1 < len(labels) <= len(SERIES):
-        return frozenset()
-    x, y = (numbers(chart, channel) for channel in ("x", "y"))
-    log = chart.scales.get("y") == "log"
-    with np.errstate(invalid="ignore", divide="ignore"):
-        height = np.log(y) if log else y
-    known = np.isfinite(height) & np.isfinite(x)
-    near = _SAME_PLACE * float(np.ptp(height[known])) if known.any() else 0.0
-    facet = next((i for i, each in enumerate(chart.table.columns) if each.name == chart.facet), None)
-    panels = [None if facet is None else row[facet] for row in chart.table.rows]
-    points: dict[str, dict[tuple[Cell, float], float]] = {name: {} for name in labels}
-    rows = zip(names(chart, "series"), panels, x.tolist(), height.tolist(), known.tolist(), strict=True)
-    for name, panel, at, value, there in rows:
-        if there:
-            points[name][panel, at] = value
-
-    def same(one: str, other: str) -> bool:
-        mine, theirs = points[one], points[other]
-        both = [abs(value - theirs[place]) <= near for place, value in mine.items() if place in theirs]
-        return bool(mine) and sum(both) >= _SAME_POINTS * len(mine)
-
-    return frozenset(b for i, b in enumerate(labels) if any(same(b, a) for a in labels[:i]))
+    return Series(distinct(names(chart, "series")), column(chart, "series").heading)
 
 
 _KIND = {
@@ -398,8 +336,12 @@ def describe(chart: Chart) -> str:
     for channel, word in (("series", "Series"), ("metric", "Metrics")):
         if channel in chart.encoding and chart.table.rows:
             parts.append(f"{word}: {_listed(distinct(names(chart, channel)))}")
-    references = distinct(_reference(chart, r) for r in chart.references if r.label)
-    parts += [f"Marked: {_listed(references)}"] if references else []
+    marks = []
+    for reference in (each for each in chart.references if each.label):
+        unit = column(chart, reference.axis).unit if reference.axis in chart.encoding else ""
+        end = "" if reference.end is None else f" to {name_of(reference.end, unit)}"
+        marks.append(f"{reference.label} ({name_of(reference.value, unit)}{end})")
+    parts += [f"Marked: {_listed(distinct(marks))}"] if marks else []
     return ". ".join(parts) + "."
 
 
@@ -417,13 +359,6 @@ def _range(chart: Chart, channel: str) -> str:
     unit = "time_ns" if is_time(chart, channel) else shown.unit
     low, high = (format_value(float(v) * scale, unit) for v in (known.min(), known.max()))
     return f"{shown.heading} {low} to {high}" if low != high else f"{shown.heading} {low}"
-
-
-def _reference(chart: Chart, reference: Reference) -> str:
-    channel = reference.axis if reference.axis in chart.encoding else ""
-    unit = column(chart, channel).unit if channel else ""
-    text = f"{reference.label} ({name_of(reference.value, unit)}"
-    return text + (")" if reference.end is None else f" to {name_of(reference.end, unit)})")
 
 
 def _listed(labels: tuple[str, ...]) -> str:

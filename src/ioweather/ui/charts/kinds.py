@@ -12,28 +12,10 @@ import numpy as np
 from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart, ResultColumn
 from ioweather.core.units import format_value
-from ioweather.ui.charts import chart_data
-from ioweather.ui.charts.axes import (
-    Axis,
-    Side,
-    axis_title,
-    names_axis,
-    names_fit,
-    number_axis,
-    position_axis,
-    time_axis,
-    value_axis,
-)
-from ioweather.ui.charts.chart_data import (
-    CDF_POINTS,
-    MAX_POINTS,
-    Series,
-    bin_cells,
-    envelope,
-    thin_cdf,
-    thin_line,
-    thin_scatter,
-)
+from ioweather.ui.charts import axes as axis_of
+from ioweather.ui.charts import chart_data, theme
+from ioweather.ui.charts.axes import Axis, number_axis, position_axis, time_axis, value_axis
+from ioweather.ui.charts.chart_data import Series, thin_line
 from ioweather.ui.charts.panels import (
     HOVER,
     NO_VALUE,
@@ -49,23 +31,7 @@ from ioweather.ui.charts.panels import (
     titled,
     tooltip,
 )
-from ioweather.ui.charts.theme import (
-    AXIS,
-    BACKGROUND,
-    CELL_INK,
-    CELL_PAPER,
-    DIVERGING,
-    HIGH,
-    INK,
-    LABEL_SIZE,
-    LOW,
-    NEUTRAL,
-    SECONDARY,
-    SEQUENTIAL,
-    Spec,
-    text_px,
-    wrapped,
-)
+from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
 
 _CROWDED_PX = 9  # closer than this, points on a line become a rope
 _STEPS_BELOW = 60  # with more points the step of a distribution is no wider than the line
@@ -91,11 +57,11 @@ def _draw_lines(view: View) -> Drawing:
 
 def _draw_cdf(view: View) -> Drawing:
     count = max(len(view.series.names), 1)
-    limit = max(min(CDF_POINTS, view.points // count), 8)
+    limit = max(min(chart_data.CDF_POINTS, view.points // count), 8)
     few = len(view.chart.table.rows) / count <= _STEPS_BELOW
     return _draw_curves(
         view,
-        lambda x, y, buckets: thin_cdf(x, y, limit),
+        lambda x, y, buckets: chart_data.thin_cdf(x, y, limit),
         "thinned so that the tails stay",
         "step-after" if few else "linear",
     )
@@ -127,7 +93,7 @@ def _draw_curves(
         if banded and len(mine):
             low = _on_axis(chart_data.numbers(chart, "low")[mine], view.axes.y, floor=True)
             high = _on_axis(chart_data.numbers(chart, "high")[mine], view.axes.y)
-            at, low, high = envelope(x[mine], low, high, buckets)
+            at, low, high = chart_data.envelope(x[mine], low, high, buckets)
             low, high = np.where(np.isnan(high), np.nan, low), np.where(np.isnan(low), np.nan, high)
             bands += [_row(name, x=a, l=b, h=c) for a, b, c in zip(at, low, high, strict=True)]
     drawn = sum(row["y"] is not None for row in rows)
@@ -187,7 +153,6 @@ _GAP = 0.12  # of a place, on each side
 _THINNEST_PX = 1.3
 _QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 _FEW_BINS = 16
-_SIDE_BY_SIDE_PX = 3.0
 _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
 
 
@@ -202,12 +167,19 @@ def _box_axes(chart: Chart, width: int) -> Axes:
 def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
     """Places from the x column: times keep their distances; names that do not fit side by side run down the side."""
     if chart_data.is_time(chart, "x"):
-        x = chart_data.numbers(chart, "x")
-        return Axes(time_axis(chart_data.column(chart, "x"), [x, x + _step(x)]), value)
-    places = names_axis(chart, "x")
+        return Axes(time_axis(chart_data.column(chart, "x"), _time_places(chart)), value)
+    places = axis_of.names_axis(chart, "x")
     widest = max(map(text_px, places.names), default=0)
-    lying = not names_fit(places.names, width - 70) and len(places.names) <= _MOST_LYING and widest > 26
+    fit = axis_of.names_fit(places.names, width - 70)
+    lying = not fit and len(places.names) <= _MOST_LYING and widest > 26
     return Axes(value, places, flipped=True) if lying else Axes(places, value)
+
+
+def _time_places(chart: Chart) -> tuple[Floats, Floats]:
+    """Begin and end of each row on an axis of times: the shortest distance between two, a day where there is one."""
+    x = chart_data.numbers(chart, "x")
+    distinct = np.unique(x[np.isfinite(x)])
+    return x, x + (float(np.diff(distinct).min()) if len(distinct) > 1 else 86_400_000.0)
 
 
 def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
@@ -218,17 +190,10 @@ def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[in
     return width, max(len(axes.y.names) * each, 60)
 
 
-def _step(x: Floats) -> float:
-    """The shortest distance between two times; a day where there is only one."""
-    distinct = np.unique(x[np.isfinite(x)])
-    return float(np.diff(distinct).min()) if len(distinct) > 1 else 86_400_000.0
-
-
 def _places(view: View) -> tuple[Floats, Floats]:
     """Left and right end of each row along the axis of places."""
     if chart_data.is_time(view.chart, "x"):
-        left = chart_data.numbers(view.chart, "x")
-        return _split(view, left, left + _step(left))
+        return _split(view, *_time_places(view.chart))
     axis = view.axes.y if view.axes.flipped else view.axes.x
     index = {name: i for i, name in enumerate(axis.names)}
     left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
@@ -304,10 +269,6 @@ def _draw_bars(view: View) -> Drawing:
         return Drawing([dots], rows, notes)
     bars = _channels(view, "a", "o", "b", "y") | colour
     layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"}, "encoding": bars}]
-    if value.low < 0 < value.high:
-        side: Side = "x" if view.axes.flipped else "y"
-        zero = {side: {"datum": 0, "type": "quantitative", "scale": value.scale(side)}}
-        layers.append({"data": {"values": [{}]}, "mark": {"type": "rule", "color": AXIS}, "encoding": zero})
     if interval:
         rule = {"type": "rule", "color": INK, "strokeWidth": 1.2}
         known = [{"filter": "isValid(datum.l)"}]
@@ -359,7 +320,7 @@ def _histogram_axes(chart: Chart, width: int) -> Axes:
     log = "log" in (chart.scales.get("x"), chart.scales.get("low"), chart.scales.get("high"))
     even = len(widths) < 2 or bool(widths.max() <= widths.min() * 1.001)
     if not np.isfinite(edges).all() or (not even and not log and len(edges) <= _FEW_BINS + 1):
-        return Axes(Axis(axis_title(column), "bins", unit=column.unit, edges=tuple(edges.tolist())), y)
+        return Axes(Axis(axis_of.axis_title(column), "bins", unit=column.unit, edges=tuple(edges.tolist())), y)
     marks = np.array([chart_data.number(r.value) for r in chart.references if r.axis == "x" and r.end is None])
     positive = finite[finite > 0]
     geometric = len(positive) == len(finite) > 2 and np.ptp(np.diff(np.log(finite))) < 0.01
@@ -376,7 +337,6 @@ def _edges(chart: Chart) -> tuple[Floats, Floats]:
 def _draw_histogram(view: View) -> Drawing:
     chart, axis, series = view.chart, view.axes.x, view.series
     left, right = _edges(chart)
-    bins = max(len(np.unique(left)), 1)
     y = chart_data.numbers(chart, "y")
     drawable = np.isfinite(y) & ((y > 0) | (not view.axes.y.log))
     hidden = int(np.isfinite(y).sum() - drawable.sum())
@@ -386,20 +346,6 @@ def _draw_histogram(view: View) -> Drawing:
     elif axis.log or axis.measure == "time":  # zero is not on the one, an open end on neither
         left, right = np.clip(left, axis.low, axis.high), np.clip(right, axis.low, axis.high)
     colour = {"color": series.colour(view.legend)}
-    if (
-        len(series.names) > 1 and axis.measure != "bins" and view.width / bins / len(series.names) < _SIDE_BY_SIDE_PX
-    ):  # too narrow to be side by side: one stepped line per series
-        labels = np.array(chart_data.names(chart, "series"))
-        rows: list[Spec] = []
-        for name in series.names:
-            mine = np.flatnonzero(labels == name)
-            mine = mine[np.argsort(left[mine], kind="stable")]
-            steps = [(left[i], i) for i in mine] + [(right[i], i) for i in mine[-1:]]
-            values = [(at, y[i] if drawable[i] else math.nan) for at, i in steps]
-            rows += [{"x": chart_data.drawable(a), "y": chart_data.drawable(b), "s": name} for a, b in values]
-        mark: Spec = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5}
-        outlines = {"mark": mark, "encoding": {"x": view.x("x"), "y": view.y("y")} | colour}
-        return Drawing([outlines], rows[: view.points], notes)
     gap = 0.08 if axis.measure == "bins" or len(series.names) > 1 else 0.0
     if axis.log:  # side by side by ratio
         left, right = (np.exp(part) for part in _split(view, np.log(left), np.log(right), gap))
@@ -412,9 +358,9 @@ def _draw_histogram(view: View) -> Drawing:
     base = np.full(len(y), view.axes.y.low if view.axes.y.log else 0.0)
     rows = _drawn_rows(view, np.flatnonzero(drawable)[: view.points].tolist(), names, a=left, b=right, o=base, y=y)
     tips, transforms = view.tooltip({"n": chart_data.column(chart, "low").heading, "y": chart_data.column(chart, "y")})
-    mark = {"type": "rect"}
+    mark: Spec = {"type": "rect"}
     if not series.names and axis.measure != "bins":
-        mark |= {"stroke": BACKGROUND, "strokeWidth": 0.5}
+        mark |= {"stroke": theme.BACKGROUND, "strokeWidth": 0.5}
     encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("o"), "y2": {"field": "y"}, "tooltip": tips}
     return Drawing([{"transform": transforms, "mark": mark, "encoding": encoding | colour}], rows, notes)
 
@@ -448,14 +394,14 @@ def _grid_axis(chart: Chart, channel: str) -> tuple[Axis, float]:
         if is_numeric:
             rows = [chart.table.rows[i] for i in np.argsort(values, kind="stable")]
             chart = chart_data.with_rows(chart, rows)
-        return names_axis(chart, channel), 1.0
+        return axis_of.names_axis(chart, channel), 1.0
     step = float(steps.min())
     # A rank or an hour is in the middle of its cell; a time or a size is where the cell begins.
     start = float(distinct[0]) - (step / 2 if column.unit in _COUNTED else 0.0)
     end = start + round((distinct[-1] - distinct[0]) / step + 1) * step
     if is_time:
         return time_axis(column, [np.array([start, end])]), step
-    return Axis(axis_title(column), "number", start, end, column.unit), step
+    return Axis(axis_of.axis_title(column), "number", start, end, column.unit), step
 
 
 def _cell_index(view: View, channel: Literal["x", "y"]) -> tuple[Indices, float, float]:
@@ -495,27 +441,24 @@ def _shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
     return np.where(values > 0, values, np.nan), notes
 
 
-def _is_diverging(axis: Axis) -> bool:
-    return axis.low < 0 < axis.high
-
-
 def _colour_channel(view: View, axis: Axis) -> Spec:
-    length = min(max(view.height if view.legend_beside else view.width, 60), 240)
+    beside = view.legend_beside
+    length = min(max(view.height if beside else view.width, 60), 240)
     legend: Spec = {
-        "title": wrapped(axis.title, SIDE_LEGEND_PX if view.legend_beside else view.width, LABEL_SIZE + 1),
-        "orient": "right" if view.legend_beside else "bottom",
-        "direction": "vertical" if view.legend_beside else "horizontal",
+        "title": theme.wrapped(axis.title, SIDE_LEGEND_PX if beside else view.width, LABEL_SIZE + 1),
+        "orient": "right" if beside else "bottom",
+        "direction": "vertical" if beside else "horizontal",
         "gradientLength": length,
         "gradientThickness": 12,
-        **axis.number_labels(max(1, length // (40 if view.legend_beside else 72))),
+        **axis.number_labels(max(1, length // (40 if beside else 72))),
     }
     scale: Spec = {"type": "log" if axis.log else "linear", "domain": [axis.low, axis.high], "nice": False}
     scale |= {"zero": False} if not axis.log else {}
-    if _is_diverging(axis):
-        stops = np.linspace(axis.low, axis.high, len(DIVERGING)).tolist()
-        scale |= {"range": list(DIVERGING), "interpolate": "lab", "domain": stops}
+    if axis.low < 0 < axis.high:
+        stops = np.linspace(axis.low, axis.high, len(theme.DIVERGING)).tolist()
+        scale |= {"range": list(theme.DIVERGING), "interpolate": "lab", "domain": stops}
     else:
-        scale |= {"scheme": SEQUENTIAL}
+        scale |= {"scheme": theme.SEQUENTIAL}
     return {"field": "v", "type": "quantitative", "scale": scale, "legend": legend}
 
 
@@ -534,7 +477,7 @@ def _draw_heatmap(view: View) -> Drawing:
     assert axes.colour is not None, "a grid has a colour axis"
     (across, start_x, step_x), (up, start_y, step_y) = _cell_index(view, "x"), _cell_index(view, "y")
     value, notes = _shown_values(view, axes.colour)
-    column, row, mean, wide, high = bin_cells(across, up, value, min(view.points, _MOST_CELLS))
+    column, row, mean, wide, high = chart_data.bin_cells(across, up, value, min(view.points, _MOST_CELLS))
     left: Floats = start_x + column.astype(np.float64) * step_x
     bottom: Floats = start_y + row.astype(np.float64) * step_y
     # Cells reach a little below their neighbours: edges between pixels would show as a pale grid.
@@ -565,7 +508,7 @@ def _draw_heatmap(view: View) -> Drawing:
 
 
 def _matrix_axes(chart: Chart, width: int) -> Axes:
-    return Axes(names_axis(chart, "x"), names_axis(chart, "y"), _colour_axis(chart))
+    return Axes(axis_of.names_axis(chart, "x"), axis_of.names_axis(chart, "y"), _colour_axis(chart))
 
 
 def _matrix_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
@@ -581,7 +524,7 @@ def _draw_matrix(view: View) -> Drawing:
     columns, lines = len(axes.x.names), len(axes.y.names)
     value, notes = _shown_values(view, colour)
     unit = chart_data.column(chart, "value").unit
-    place, row, mean, wide, high = bin_cells(column, line, value, view.points)
+    place, row, mean, wide, high = chart_data.bin_cells(column, line, value, view.points)
     rows: list[Spec] = []
     for i, j, v in zip(place.tolist(), row.tolist(), mean.tolist(), strict=True):
         # Coefficients have two decimals, as in print; other units are written as everywhere.
@@ -589,21 +532,16 @@ def _draw_matrix(view: View) -> Drawing:
         text = f"{v:.2f}".replace("-0.00", "0.00") if small else format_value(v, unit)
         # Dark text does not stand out from the ends of the diverging colours and the dark half of the sequential ones.
         share = float(colour.fractions(np.array([v]))[0])
-        pale = abs(share - 0.5) > 0.44 if _is_diverging(colour) else share < 0.43
-        cell: Spec = {
-            "a": i,
-            "b": min(i + wide, columns),
-            "c": j,
-            "d": min(j + high, lines),
-            "v": chart_data.drawable(v),
-        }
-        rows.append(cell | {"t": text, "n": axes.x.names[i], "m": axes.y.names[j], "k": int(pale)})
+        pale = abs(share - 0.5) > 0.44 if colour.low < 0 < colour.high else share < 0.43
+        cell: Spec = {"a": i, "b": min(i + wide, columns), "c": j, "d": min(j + high, lines)}
+        cell |= {"v": chart_data.drawable(v), "t": text, "n": axes.x.names[i], "m": axes.y.names[j], "k": int(pale)}
+        rows.append(cell)
     notes |= {f"each cell is the mean of up to {wide * high:,} values": 0} if wide * high > 1 else {}
     fields = {"n": chart_data.column(chart, "x").heading, "m": chart_data.column(chart, "y").heading}
     tips, transforms = view.tooltip({**fields, "v": chart_data.column(chart, "value")})
     encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("c"), "y2": {"field": "d"}}
     encoding |= {"color": _colour_channel(view, colour), "tooltip": tips}
-    mark: Spec = {"type": "rect", "stroke": BACKGROUND, "strokeWidth": 1}
+    mark: Spec = {"type": "rect", "stroke": theme.BACKGROUND, "strokeWidth": 1}
     layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding}]
     widest = max((text_px(cell["t"]) for cell in rows), default=0)
     if wide * high > 1 or widest + 4 > view.width / columns or view.height / lines < 14:
@@ -612,14 +550,14 @@ def _draw_matrix(view: View) -> Drawing:
     middle: list[Spec] = [{"calculate": "datum.a+0.5", "as": "ax"}, {"calculate": "datum.c+0.5", "as": "cy"}]
     centre = {"x": view.x("ax"), "y": view.y("cy"), "text": {"field": "t", "type": "nominal"}}
     text_mark: Spec = {"type": "text", "baseline": "middle", "align": "center"}
-    for ink, test in ((CELL_INK, "datum.k===0"), (CELL_PAPER, "datum.k===1")):
+    for ink, test in ((theme.CELL_INK, "datum.k===0"), (theme.CELL_PAPER, "datum.k===1")):
         only: list[Spec] = [{"filter": test}, *middle]
         layers.append({"transform": only, "mark": text_mark | {"color": ink}, "encoding": centre})
     places = zip(column[np.isnan(value)].tolist(), line[np.isnan(value)].tolist(), strict=True)
     blank: list[Spec] = [{"a": i, "c": j, "t": "–"} for i, j in places]
     if blank:
         dashes: Spec = {"data": {"values": blank}, "transform": middle, "encoding": centre}
-        layers.append(dashes | {"mark": text_mark | {"color": SECONDARY}})
+        layers.append(dashes | {"mark": text_mark | {"color": theme.SECONDARY}})
     return Drawing(layers, rows, notes)
 
 
@@ -644,7 +582,7 @@ def _draw_scatter(view: View) -> Drawing:
     across, up = view.axes.x.fractions(x), view.axes.y.fractions(y)
     drawable = known & np.isfinite(across + up)
     total, missing, hidden = int(drawable.sum()), int((~known).sum()), int(known.sum() - drawable.sum())
-    kept = thin_scatter(np.where(drawable, across, np.nan), up, min(view.points, _MOST_POINTS))
+    kept = chart_data.thin_scatter(np.where(drawable, across, np.nan), up, min(view.points, _MOST_POINTS))
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     if len(kept) < total:
         notes[f"{len(kept):,} of {total:,} points drawn, one for each spot; outliers stay"] = 0
@@ -679,7 +617,7 @@ def _size_channel(view: View) -> Spec:
     """The area is proportional to the value, so that twice the value is twice the ink."""
     axis = number_axis(chart_data.column(view.chart, "size"), [chart_data.numbers(view.whole, "size")], zero=True)
     legend = {
-        "title": wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
+        "title": theme.wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
         "orient": "right" if view.legend_beside else "bottom",
         "symbolFillColor": NEUTRAL,
         "symbolStrokeColor": NEUTRAL,
@@ -718,7 +656,7 @@ _METRIC_PX = 58
 _BOX_PX = 46
 _GAP_PX = 12
 _MOST_METRICS = 16
-_CLASSES = {"lowest quarter": LOW, "middle half": NEUTRAL, "highest quarter": HIGH}
+_CLASSES = {"lowest quarter": theme.LOW, "middle half": NEUTRAL, "highest quarter": theme.HIGH}
 
 
 class UmamiKind:
@@ -741,7 +679,7 @@ class UmamiKind:
         ]
         axes = [_value_axis(part) for part in parts]
         plot = max(width - 16 - max(axis.label_px() for axis in axes) - _BOX_PX - _GAP_PX - 64, 80)
-        points = max(min(plot, MAX_POINTS // len(parts) // 5), 2)
+        points = max(min(plot, chart_data.MAX_POINTS // len(parts) // 5), 2)
         rows = []
         for name, part, axis in zip(shown, parts, axes, strict=True):
             across = position_axis(chart, "x").channel("x", "x", plot, titled=name == shown[-1])
@@ -810,7 +748,7 @@ def _metric_row(part: Chart, across: Spec, axis: Axis, width: int, points: int) 
     ]
     if np.isfinite(at):
         place = {"values": [{"x": chart_data.drawable(at), "y": chart_data.drawable(value)}]}
-        rule = {"type": "rule", "color": AXIS, "strokeDash": [2, 2]}
+        rule = {"type": "rule", "color": theme.AXIS, "strokeDash": [2, 2]}
         layers.insert(0, {"data": place, "mark": rule, "encoding": {"x": across}})
         layers.append({"data": place, "mark": diamond, "encoding": both})
     inside = y[np.isfinite(y) & ((y > 0) | (not axis.log))]

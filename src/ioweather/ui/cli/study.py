@@ -43,7 +43,6 @@ from ioweather.ui.report.write import Audience, write_report
 @path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
 @click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one column of a paper, or both.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
-@click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
 @click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
@@ -56,7 +55,6 @@ def show(
     out: Path | None,
     column: Column | None,
     fresh: bool,
-    exact: bool,
     engine: dict[str, Any],
     list_params: bool,
     ready: bool,
@@ -77,7 +75,7 @@ def show(
         return
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
-    params = {"exact": "yes"} if exact else {}
+    params = {}
     for pair in assignments:
         name, equals, value = pair.partition("=")
         if not equals:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
-from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
-from ioweather.diagnosis.now import History, lake_history, recent_history
+from ioweather.diagnosis.events import EventOutcome, EventsOutcome
+from ioweather.diagnosis.now import History, NowOutcome, lake_history, recent_history
 from ioweather.lake import layout
 from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.lake import Lake

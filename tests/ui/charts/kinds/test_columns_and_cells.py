@@ -108,13 +108,6 @@ def test_even_bins_keep_a_number_axis_and_touch() -> None:
     assert [cell["b"] for cell in cells[:-1]] == pytest.approx([cell["a"] for cell in cells[1:]])
 
 
-def test_narrow_bins_of_series_become_outlines() -> None:
-    rows = tuple((i, i + 1, i % 7, s) for s in ("a", "b", "c") for i in range(200))
-    columns = {"a": "", "b": "", "n": "count", "s": "text"}
-    drawn = made("histogram", columns, rows, {"low": "a", "high": "b", "y": "n", "series": "s"})
-    assert drawn["layer"][0]["mark"]["interpolate"] == "step-after"
-
-
 def test_cells_of_a_heat_map_tile_their_axes() -> None:
     """Ranks lie in the middle of their cell, times begin theirs; neighbours meet to within a pixel."""
     start = 1_756_684_800 * NS
