@@ -52,6 +52,7 @@ from ioweather.core.units import (
 )
 from ioweather.lake import grid
 from ioweather.lake.snapshot import Snapshot
+from ioweather.planning.known_jobs import KnownJobs, expected_load, find_known_jobs
 from ioweather.stats.estimates import MIN_BLOCKS, BlockBootstrap, Intervals, expanded_levels, surely
 from ioweather.stats.forecast import (
     CANDIDATES,
@@ -174,6 +175,7 @@ class Seen:
     quantity: Quantity
     history: History
     notes: tuple[str, ...] = ()
+    jobs: KnownJobs | None = None
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,8 @@ def forecast_answer(
     windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
     series = timed(seen, quantity, zone, windows[-1] * window_ns)
-    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows)]
+    known = by_jobs(given.jobs, seen, quantity, windows)
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
@@ -274,8 +277,8 @@ def forecast_answer(
             forecast_exhibit(seen, quantity, outlooks),
             *([start_exhibit(start, quantity)] if start is not None and pays else []),
         ),
-        findings=(*_findings(outlooks), _knows(seen), start_finding),
-        caveats=(*given.notes, *_caveats(quantity, seen, zone_name)),
+        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding),
+        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
         result=ForecastOutcome(
             *name,
             tuple(
@@ -309,6 +312,15 @@ def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int
     values = np.asarray(quantity.forward(history.values), np.float64)
     values[~np.isfinite(values)] = np.nan
     return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
+
+
+def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
+    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
+    if jobs is None:
+        return None
+    own = np.bincount(jobs.window, jobs.rate, minlength=len(history.values))[: len(history.values)]
+    rest = np.maximum(history.values - own, 0.0)
+    return np.asarray(quantity.forward(expected_load(jobs, len(history.values), horizons) + rest))
 
 
 def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
@@ -493,21 +505,27 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
         yield Finding(text, name="narrow_intervals")
 
 
-def _knows(history: History) -> Finding:
+def _knows(jobs: KnownJobs | None, history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    return Finding(f"The forecast uses the last {days:.0f} days.", name="knows")
+    known = "no jobs"
+    if jobs is not None:
+        now = jobs.present & (jobs.window == len(history.values) - 1)
+        running, waiting = (int((now & (jobs.waits == waits)).sum()) for waits in (False, True))
+        known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
+    return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str) -> list[str]:
+def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
+    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. Jobs are not known to "
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
         "the forecast.",
     ]
 
@@ -604,7 +622,7 @@ def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
 
 WINDOW_NS = 5 * MINUTE_NS
 _TABLES: Final = {
-    "load": frozenset({"series"}),
+    "load": frozenset({"job_operations", "jobs", "series"}),
     "slowdown": frozenset({"response_rollups"}),
 }
 
@@ -656,8 +674,9 @@ QUESTION = Question(
 
     Each forecast comes with its interval and past skill. Forecasts without skill are marked.""",
     epilog="""\b
-Load comes from server samples, slowdown from the probe. Skill is how much
-smaller the errors were than those of 'as now' and 'as usual'.
+Load comes from server samples, slowdown from the probe. Running and queued
+jobs come from server counters and accounting. Skill is how much smaller the
+errors were than those of 'as now' and 'as usual'.
 
 \b
 Example: ioweather forecast --filesystem scratch --op write --for 2h
@@ -681,14 +700,17 @@ def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
     at_ns, window_ns = values["at"], values["window"]
     read = _load if values["of"] == "load" else _slowdown
     quantity, seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
-    notes = []
+    notes, jobs = [], None
     age = (at_ns or now_ns()) - seen.end_ns
     if age > 2 * seen.window_ns:
         notes.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
-    others = sorted(set(snapshot.filesystems()) - {quantity.filesystem}) if quantity.of == "load" else []
-    if others:
-        notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
-    return Seen(quantity, seen, tuple(notes))
+    if quantity.of == "load":
+        if others := sorted(set(snapshot.filesystems()) - {quantity.filesystem}):
+            notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
+        operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
+        windows = seen.start_ns, seen.window_ns, len(seen.values)
+        jobs = find_known_jobs(snapshot, quantity.filesystem, operations, windows, -(-AHEAD_NS // seen.window_ns))
+    return Seen(quantity, seen, tuple(notes), jobs)
 
 
 def _load(
