@@ -190,7 +190,7 @@ def _run(
     facts = ScanFacts(
         scan_id=about["scan_id"],
         start_ns=about["start_ns"],
-        end_ns=now if now >= about["start_ns"] else None,  # the clock was set back meanwhile
+        end_ns=now if now >= about["start_ns"] else None,  # the clock was set back
         root=plan.root,
         system=f"mount:{tree.mount or plan.root}",
         host=socket.gethostname(),
