@@ -33,7 +33,7 @@ from ioweather.diagnosis.health_incidents import (
     merge_causes,
     to_events,
 )
-from ioweather.facts.incidents import unhealthy_of
+from ioweather.facts.response_samples import unhealthy_of
 
 TARGETS, BINS, BIN_NS = 8, 600, 10 * MINUTE_NS
 SEARCH = Bins(0, BIN_NS, BINS)

@@ -36,8 +36,8 @@ from ioweather.diagnosis.comparison_pool import (
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
-from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
+from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
 from ioweather.facts.run_targets import (
     BUSY,
     StandsOut,
@@ -62,8 +62,7 @@ from ioweather.facts.run_targets import (
 )
 from ioweather.facts.runs import find_similar_runs
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
-from ioweather.job_io.job_query import find_named_log
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot, own_uids
@@ -462,8 +461,8 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
         WHERE duration_ns > 0 AND cached IS NOT TRUE{sampled}"""
     names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
         any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
-    probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")
-    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES, keep="many")
+    probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
+    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
     return probe_means(probes, series, first, last)
 
 
