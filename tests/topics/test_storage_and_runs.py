@@ -9,8 +9,9 @@ import pytest
 from small_facility import make_small_lake
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import RunsOutcome, StorageOutcome
 from ioweather.core.units import HOUR_NS
+from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask
 
