@@ -111,20 +111,6 @@ def test_a_file_that_is_replaced_while_it_is_read_is_set_aside(tmp_path: Path, m
     assert "changed while it was read" in (outcome.message or "")
 
 
-def test_an_overwritten_file_is_seen_even_if_its_times_do_not_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "log"
-    path.write_text(telegraf("a"))
-    monkeypatch.setattr(reading._Version, "_look", lambda _: [(0, 0)])
-    monkeypatch.setattr(reading, "_TIME_STEP_NS", 1 << 62)
-    version = reading._Version(path, reading.Reading(UTC))
-    version.check()
-    path.write_text(telegraf("b"))
-    with pytest.raises(reading.SourceError):
-        version.check()
-
-
 def test_both_contents_of_a_replaced_file_can_be_read_later(tmp_path: Path) -> None:
     lake = open_lake(tmp_path / "lake", create=True)
     path = tmp_path / "log"

@@ -7,7 +7,8 @@ import logging
 import os
 import secrets
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from contextlib import ExitStack
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,7 +20,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
 from ioweather.core.words import names_of
 from ioweather.lake import appends, layout
-from ioweather.lake.delta_tables import PinnedTables, TableFiles
+from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
 
@@ -59,11 +61,12 @@ def _rows_json(rows: tuple[tuple[str, int], ...]) -> str:
 
 class Lake:
     """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
-    what that person may see."""
+    what that person may see. With a cache, for a process that answers many questions, they share what they read."""
 
-    def __init__(self, root: Path, owner: Owner | None = None) -> None:
+    def __init__(self, root: Path, owner: Owner | None = None, cache: LakeCache | None = None) -> None:
         self.root = root
         self.owner = owner
+        self.cache = cache
 
     def __repr__(self) -> str:
         return f"Lake({str(self.root)!r})"
@@ -84,7 +87,7 @@ class Lake:
             return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
 
     def seen_by(self, owner: Owner | None) -> Lake:
-        return Lake(self.root, owner)
+        return Lake(self.root, owner, self.cache)
 
     @property
     def facility(self) -> Facility:
@@ -136,7 +139,15 @@ class Lake:
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
-        return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+        if self.cache is None:
+            return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+        # The marks first: after a commit in between, files are newer than their mark, and are listed again.
+        marks = {name: mark_of(self.root, (name,)) for name in LEDGER_FIRST}
+        newest = partial(newest_files, layout.tables_dir(self.root))
+        pinned = {
+            name: self.cache.get(("files", name), mark, partial(newest, TABLES[name])) for name, mark in marks.items()
+        }
+        return Snapshot(self.root, pinned, self.facility, self.owner, cache=self.cache, marks=marks)
 
     def pinned(self) -> Mapping[str, TableFiles]:
         return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)
@@ -160,3 +171,54 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
         layout.lake_directory(root).close()
     layout.check_version(root)
     return Lake(root)
+
+
+def lake_at(lake: Lake | str | os.PathLike[str] | None, *, create: bool = False) -> Lake:
+    """A lake, or the one in that directory; None is the person's own."""
+    return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
+
+
+class Place:
+    """The lake that a question reads, opened on first use. `asked` is a lake, its directory, or None: the person's own,
+    where there is one."""
+
+    def __init__(self, asked: Lake | str | os.PathLike[str] | None, until: ExitStack) -> None:
+        self._asked = asked
+        self._until = until
+        self.opened: Snapshot | None = None
+
+    @property
+    def was_named(self) -> bool:
+        return self._asked is not None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a lake to open; opening a named lake that is missing is an error."""
+        return self.was_named or layout.is_lake(layout.default_lake_dir())
+
+    @property
+    def directory(self) -> Path | None:
+        if self._asked is None:
+            return layout.default_lake_dir() if self.is_there else None
+        return self._asked.root if isinstance(self._asked, Lake) else Path(self._asked)
+
+    @cached_property
+    def lake(self) -> Lake:
+        return lake_at(self._asked)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        if self.opened is None:
+            self.opened = self._until.enter_context(self.lake.snapshot())
+        return self.opened
+
+    def snapshot_if_there(self) -> Snapshot | None:
+        return self.snapshot if self.is_there else None
+
+    @property
+    def facility(self) -> Facility:
+        """Of a log alone nothing is known of where it ran."""
+        if self.opened is not None:
+            return self.opened.facility
+        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
+        return self.lake.facility if is_lake else Facility()

@@ -33,7 +33,6 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import NS, format_bytes, format_seconds
-from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
@@ -45,21 +44,25 @@ from ioweather.facts.response_samples import (
     REPLICATES,
     REQUEST_SIZE,
     TOO_FEW,
+    WIDEST,
     FittedSample,
     ResponseSample,
     Samples,
     batches_of,
     choices,
     fit_samples,
+    known_targets,
     largest_place,
     over_samples,
     parameter_estimates,
     parameters_text,
+    predict_widths,
     samples_of,
     shown_size,
     spread_about,
+    striping_exhibit,
+    without_incidents,
 )
-from ioweather.facts.striped_transfers import WIDEST, known_targets, predict_widths, striping_exhibit
 from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
 from ioweather.stats.families import Normal

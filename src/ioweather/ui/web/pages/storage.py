@@ -18,7 +18,6 @@ from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, 
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, format_time_ns, format_value, parse_size
 from ioweather.diagnosis.events import TROUBLES, EventOutcome
 from ioweather.diagnosis.file_systems import StorageOutcome
-from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.planning.forecast_model import ForecastOutcome
@@ -30,6 +29,7 @@ from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed,
 from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for, status_of
 
 if TYPE_CHECKING:
+    from ioweather.diagnosis.health import HealthOutcome
     from ioweather.diagnosis.triage import TriageOutcome
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
@@ -60,9 +60,9 @@ def overview_page(view: PublicView) -> Html:
 def summary(view: OwnView) -> str:
     """The state now, and what problems cost in the period."""
     period = period_for(view, RANGE_NS)
-    storage, health = (view.ask(name, {}, period).result for name in ("storage", "health"))
+    storage = view.ask("storage", {}, period).result
+    health = cast("HealthOutcome", view.ask("health", {}, period).result)
     assert isinstance(storage, StorageOutcome)
-    assert isinstance(health, HealthOutcome)
     slow = [state.filesystem for state in storage.filesystems if state.slow]
     known = any(state.slowdown is not None for state in storage.filesystems)
     normal = "Storage is normal now." if known else ""
