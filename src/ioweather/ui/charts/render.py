@@ -81,11 +81,6 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
     return _finished(stacked, text, theme)
 
 
-def static(chart: Chart, format: Format = "svg", theme: Theme = "light", scale: float = 1.0) -> bytes:  # noqa: A002
-    """A chart as a picture. `scale` enlarges PNG; SVG and PDF have no pixels."""
-    return draw(spec(chart, theme), format, scale)
-
-
 def exhibit_figure(
     exhibit: Exhibit,
     format: Format = "svg",  # noqa: A002
