@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, ChartKind, Reference, ResultColumn, ResultTable
 from ioweather.ui.charts.chart_data import MAX_POINTS
-from ioweather.ui.charts.render import KINDS, spec
+from ioweather.ui.charts.kinds import KINDS
+from ioweather.ui.charts.render import spec
 
 KIND_NAMES = sorted(get_args(ChartKind))
 

@@ -218,10 +218,6 @@ def test_a_page_is_small(pages: dict[str, str]) -> None:
     assert len(pages["exhibit"]) < 250_000
 
 
-def test_the_screen_chooses_light_or_dark() -> None:
-    assert "screen and (prefers-color-scheme:dark)" in html_page("t", [])
-
-
 def test_long_tables_say_what_is_missing() -> None:
     table = ResultTable("t", (ResultColumn("n", "", "count"),), tuple((i,) for i in range(1000)))
     assert "600 more rows are not shown" in table_html(table)

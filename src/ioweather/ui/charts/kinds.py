@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -780,4 +780,15 @@ def _metric_row(part: Chart, across: Spec, axis: Axis, width: int, points: int) 
     return {"width": width, "height": _METRIC_PX, "data": {"values": rows}, "layer": layers}
 
 
-UMAMI = UmamiKind()
+KINDS: Final[Mapping[str, PanelKind | UmamiKind]] = {
+    "band": BAND,
+    "bars": BARS,
+    "box": BOX,
+    "cdf": CDF,
+    "heatmap": HEATMAP,
+    "histogram": HISTOGRAM,
+    "matrix": MATRIX,
+    "scatter": SCATTER,
+    "timeline": TIMELINE,
+    "umami": UmamiKind(),
+}
