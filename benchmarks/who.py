@@ -102,7 +102,7 @@ def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str
 
 def without_job_stats(snapshot: Snapshot) -> Snapshot:
     pinned = dict(snapshot.pinned)
-    pinned["job_operations"] = replace(pinned["job_operations"], uris=())
+    pinned["job_operations"] = pinned["job_operations"].only(())
     return Snapshot(snapshot.root, pinned, snapshot.facility)
 
 

@@ -8,8 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer
+from ioweather.diagnosis.events import EventOutcome, EventsOutcome
+from ioweather.diagnosis.now import NowOutcome
 from ioweather.job_io.job_query import find_job
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake

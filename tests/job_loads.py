@@ -15,8 +15,8 @@ def ints(*values: int) -> Ints:
 
 
 def loads(*rows: tuple[int, int, int, int, float]) -> JobLoads:
-    """(job, first, last in seconds, target, bytes written), a stretch each."""
+    """(job, first, last in seconds, target, bytes written) of each row."""
     job, first, last, target, written = (np.array(column) for column in zip(*rows, strict=True))
     zero = np.zeros(len(rows))
     amounts = {"read_bytes": zero, "write_bytes": written.astype(np.float64), "requests": zero}
-    return JobLoads(job, first * S, last * S, np.arange(len(rows)), target, amounts)
+    return JobLoads(job, first * S, last * S, target, amounts)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ioweather.agent.agent import Agent, AgentSettings
-from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.probe import ProbeSettings
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import read_status
 from ioweather.core.contracts import ReadContext
@@ -98,23 +96,6 @@ def _pending(agent: Agent, directory: Path, clock: HandClock) -> list[dict]:
     return rows_in(directory)
 
 
-def test_the_time_between_two_agents_is_a_gap(scripted, tmp_path):
-    clock, _, make = scripted
-    agent = make(record_gap=True)
-    steps(agent, clock, 2)
-    assert [row for row in _pending(agent, tmp_path, clock) if "event_id" in row] == [], (
-        "the first one has none before it"
-    )
-    last = read_status(tmp_path).written_ns
-    agent._spool.close(clock.wall_ns)
-    clock.pass_seconds(1000)
-    second = make(record_gap=True)
-    (gap,) = [row for row in _pending(second, tmp_path, clock) if "event_id" in row]
-    assert (gap["kind"], gap["start_ns"], gap["end_ns"]) == ("gap", last, clock.wall_ns)
-    assert gap["label"] == "agent ended without saying so"
-    assert json.loads(gap["details"]) == {"rebooted": False, "run_id": "r1"}
-
-
 def test_the_baseline_survives_the_agent(scripted, tmp_path):
     clock, _, make = scripted
     agent = make()
@@ -129,37 +110,6 @@ def test_the_baseline_survives_the_agent(scripted, tmp_path):
     assert after.expected_ns == before.expected_ns
     assert after.expected_count > before.expected_count
     assert after.ok_count < before.ok_count
-
-
-def run_real(tmp_path: Path, **options) -> tuple[object, Path]:
-    target, directory = tmp_path / "target", tmp_path / "spool"
-    target.mkdir(exist_ok=True)
-    run = AgentSettings(host="n1", status_period_ns=100_000_000, **options)
-    spool = Spool(directory, "n1", run.run_id)
-    status = Agent([Probe(str(target), QUICK, run.run_id, host="n1")], spool, run).run()
-    return status, directory
-
-
-def test_a_real_run_loses_nothing(tmp_path):
-    status, directory = run_real(tmp_path, duration_ns=S)
-    (target,) = status.targets
-    assert status.state == "stopped"
-    assert target.ticks == 20
-    counts = Counter(row["op"] for row in responses_in(directory))
-    assert counts == dict.fromkeys(("read", "write", "write_sync", "stat", "file_read", "delete", "create"), 20)
-    assert {row["status"] for row in responses_in(directory)} <= {"ok", "missed"}
-    assert sum(entry.ok_count + entry.missed_count for entry in target.operations) == 140
-    assert read_status(directory).state == "stopped"
-    scheduled = sorted({row["scheduled_ns"] for row in responses_in(directory)})
-    assert len(scheduled) == 20
-
-
-def test_a_target_that_is_not_there_ends_a_run_without_retry(tmp_path):
-    run = AgentSettings(host="n1", retry=False, status_period_ns=50_000_000)
-    agent = Agent([Probe(str(tmp_path / "none"), QUICK, host="n1")], Spool(tmp_path / "s", "n1", "r"), run)
-    status = agent.run()
-    assert status.targets[0].state == "failed"
-    assert "not a directory" in status.targets[0].message
 
 
 AGENT = """
@@ -196,21 +146,6 @@ def agent_process(tmp_path):
         if process.poll() is None:
             process.kill()
         process.wait()
-
-
-def test_sigterm_flushes_and_ends_cleanly(agent_process, tmp_path):
-    process = agent_process()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
-    status = read_status(tmp_path / "spool")
-    assert status.state == "stopped"
-    rows = rows_in(tmp_path / "spool")
-    assert len(rows) == status.spool.written_rows
-    responses = [row for row in rows if "op" in row]
-    assert set(Counter(row["op"] for row in responses).values()) == {status.targets[0].ticks}
-    begun, ended = [row for row in rows if "event_id" in row]
-    assert (begun["end_ns"], ended["event_id"]) == (None, begun["event_id"])
-    assert ended["end_ns"] > begun["start_ns"]
 
 
 def test_a_kill_loses_the_unflushed_tail_alone_and_the_next_agent_records_the_gap(agent_process, tmp_path):

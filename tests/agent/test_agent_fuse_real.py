@@ -207,17 +207,6 @@ def test_a_storm_of_errors_is_survived_and_counted(mount, probe):
     assert [path for path in mount.backing.iterdir() if path.name.startswith(".ioweather")] == []
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EACCES])
-def test_other_errors_by_name(mount, probe, number):
-    running = probe(mount.path)
-    mount.disturb({"write": {"errno": number}, "create": {"errno": number}})
-    running.wait_until(lambda status: status.targets[0].operations[1].error_count >= 3)
-    mount.disturb({})
-    assert errno.errorcode[number] in running.status().targets[0].operations[1].errors
-    rows = running.stop()
-    assert {row["errno"] for row in rows if row["status"] == "error"} <= {number, errno.ENOENT}
-
-
 def test_the_end_does_not_wait_for_a_hanging_child(mount, probe):
     running = probe(mount.path)
     mount.disturb({"read": {"hang_seconds": 25}})

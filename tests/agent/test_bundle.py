@@ -106,25 +106,7 @@ def test_rows_reach_the_lake_of_a_server(agent, pushed_to, tmp_path):
     assert f"ok       server       {url} answers" in doctor
 
 
-def test_now_and_metrics_follow_the_spool(agent, tmp_path):
-    (tmp_path / "probed").mkdir()
-    said = finished(agent("probe", "probed", "--for", "500ms", "--period", "100ms", "--file-size", "2MiB"))
-    assert f"{tmp_path}/probed (stopped)" in said
-    assert "write_sync      1 MiB" in said
-    assert not list((tmp_path / "probed").iterdir())
-    finished(agent("export", "--textfile", "metrics.prom", "--once"))
-    assert "ioweather_up 0.0" in (tmp_path / "metrics.prom").read_text()
-    assert "stopped" in finished(agent("doctor"))
-
-
 def test_settings_can_be_inside(agent, tmp_path):
     (tmp_path / "facility.toml").write_text(f'[filesystem.scratch]\nprobes = ["{tmp_path}/here"]\n')
     assert run(["agent", "bundle", "--settings", str(tmp_path / "facility.toml"), "--out", str(agent.archive)]) == 0
     assert f"{tmp_path}/here" in finished(agent("doctor"))
-
-
-def test_a_wrong_request_ends_with_one_line(agent, tmp_path):
-    for arguments in (("run", "cheese"), ("now",), ("doctor", "--settings", "missing.toml")):
-        process = agent(*arguments)
-        _, complained = process.communicate(timeout=60)
-        assert (process.returncode, complained.count("\n")) == (2, 1), complained

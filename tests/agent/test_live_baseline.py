@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.agent.live_baseline import RunningMedian, load_baselines, save_baselines
+from ioweather.agent.child import ObservedOperation, RunningMedian, load_baselines, save_baselines
 from ioweather.agent.sensor import Operation
 from ioweather.core.safe_files import PrivateDirectory
 
@@ -44,3 +46,38 @@ def test_a_broken_file_is_no_loss(tmp_path, text):
     assert load_baselines(tmp_path) == {}
     (tmp_path / "baseline.json").write_text(text)
     assert load_baselines(tmp_path) == {}
+
+
+KIND = Operation("read", 1 << 20, "nocache")
+S = 10**9
+
+
+def row(start=0, duration=None, status="ok", number=None):
+    return {"start_ns": start, "scheduled_ns": start, "duration_ns": duration, "status": status, "errno": number,
+            "cached": False}  # fmt: skip
+
+
+def test_counts_errors_and_the_last_result():
+    seen = ObservedOperation(KIND, RunningMedian())
+    for entry in (row(1, 500), row(2, 9, "error", errno.EIO), row(3, 9, "error", None), row(4, None, "missed"),
+                  row(5, 9, "error", errno.EIO)):  # fmt: skip
+        seen.add(entry, S)
+    status = seen.status(S)
+    assert (status.ok_count, status.error_count, status.missed_count) == (1, 3, 1)
+    assert status.errors == {"EIO": 2, "short": 1}
+    assert (status.last.status, status.last.errno) == ("error", errno.EIO)
+    assert status.last_success_ns == 501
+
+
+def test_the_last_minute_forgets():
+    seen = ObservedOperation(KIND, RunningMedian())
+    durations = [7, 100, 3, 50, 20, 9]
+    for n, duration in enumerate(durations):
+        seen.add(row(n, duration), n * 15 * S)
+    recent = seen.status(75 * S).recent
+    kept = durations[1:]
+    assert recent.count == 5
+    assert recent.median_ns == np.median(kept)
+    assert recent.q90_ns == pytest.approx(np.quantile(kept, 0.9), abs=0.5)
+    assert recent.max_ns == 100
+    assert seen.status(1000 * S).recent.median_ns is None

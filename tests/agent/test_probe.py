@@ -221,14 +221,6 @@ def test_a_file_system_that_runs_full_while_filling_is_not_left_full(tmp_path, m
     assert not (source.folder / "data").exists()
 
 
-@pytest.mark.parametrize(
-    "change", [{"block_bytes": 1000}, {"file_bytes": 1 << 20}, {"pool_files": 1}, {"period_ns": 0}, {"block_bytes": 0}]
-)
-def test_sizes_that_cannot_work(tmp_path, change):
-    with pytest.raises(SourceError):
-        Probe(str(tmp_path), replace(SMALL, **change))
-
-
 def test_filling_goes_on_where_it_was_cut(prepared, tmp_path):
     os.truncate(prepared.folder / "data", (2 << 20) + 100)
     before = (prepared.folder / "data").read_bytes()[: 2 << 20]

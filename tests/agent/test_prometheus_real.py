@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
-import sys
-import threading
 import time
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,78 +72,3 @@ def test_promtool_accepts_every_query_of_the_dashboard(promtool, tmp_path):
                           check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(queries)} rules found" in done.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def prometheus(tmp_path) -> Iterator[tuple[str, Path]]:
-    """The exporter over a spool, and a Prometheus that scrapes it every second."""
-    server = shutil.which("prometheus")
-    if server is None:
-        pytest.skip("prometheus is not installed (apt-get install prometheus)")
-    spool, exported, port = tmp_path / "spool", free_port(), free_port()
-    spool.mkdir()
-    (tmp_path / "prometheus.yml").write_text(
-        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES / 'rules.yml'}]\n"
-        f"scrape_configs:\n  - job_name: ioweather\n    static_configs: [{{targets: ['127.0.0.1:{exported}']}}]\n"
-    )
-    commands = (
-        [sys.executable, "-m", "ioweather", "export", "--spool", str(spool), "--port", str(exported)],
-        [server, f"--config.file={tmp_path / 'prometheus.yml'}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-         f"--web.listen-address=127.0.0.1:{port}"],
-    )  # fmt: skip
-    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
-    try:
-        yield f"http://127.0.0.1:{port}", spool
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait(20)
-
-
-def ask(address: str, path: str) -> dict:
-    with urllib.request.urlopen(f"{address}/api/v1/{path}", timeout=5) as answer:
-        return json.loads(answer.read())["data"]
-
-
-def wait_for(question, seconds: float = 60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if found := question():
-                return found
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise AssertionError("did not happen")
-
-
-def test_prometheus_scrapes_it_and_raises_the_alert(prometheus):
-    address, spool = prometheus
-    ended = threading.Event()
-
-    def keep_fresh() -> None:
-        while not ended.wait(0.5):
-            write_status(a_status(hung=True), spool)
-
-    thread = threading.Thread(target=keep_fresh)
-    thread.start()
-    try:
-        query = urllib.parse.quote('ioweather_response_seconds_bucket{op="read",le="+Inf"}')
-        (series,) = wait_for(lambda: ask(address, f"query?query={query}")["result"])
-        assert series["value"][1] == "50"
-        (target,) = ask(address, "targets")["activeTargets"]
-        assert (target["health"], target["lastError"]) == ("up", "")
-        alerts = wait_for(lambda: [a for a in ask(address, "alerts")["alerts"] if a["state"] == "firing"])
-        assert alerts[0]["labels"]["alertname"] == "StorageHangs"
-        assert alerts[0]["labels"]["op"] == "read"
-    finally:
-        ended.set()
-        thread.join()
-    wait_for(lambda: ask(address, "query?query=ioweather_up==0")["result"])

@@ -39,11 +39,3 @@ def test_the_facility_file_says_it_once_for_all():
     assert parse_facility({"baseline": "7d"}).baseline.window_ns == 7 * DAY_NS
     with pytest.raises(FacilityError, match="baseline"):
         parse_facility({"baseline": "often"})
-
-
-def test_it_is_said_in_words():
-    assert (WHOLE.statistic, str(WHOLE)) == ("median", "the whole period")
-    assert parse_baseline("q10:whole").statistic == "10% quantile"
-    assert str(parse_baseline("7d")) == "the 7 d before each interval"
-    assert "read 12 ms" in str(parse_baseline("read=12ms"))
-    assert str(parse_baseline("1970-01-02..1970-01-04", zone_named("UTC"))).startswith("1970-01-02 00:00:00Z to")

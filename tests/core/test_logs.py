@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-from ioweather.core.errors import UsageError
 from ioweather.core.logs import ROOT, set_up, to_journal
 from ioweather.ui.cli.main import run
 
@@ -70,13 +69,6 @@ def test_json_lines_and_a_file_that_may_be_moved(tmp_path, capsys):
     assert json.loads((tmp_path / "log.1").read_text())["message"] == "began ü"
     assert json.loads((tmp_path / "log").read_text())["level"] == "warning"
     assert json.loads(capsys.readouterr().err)["part"] == "part"
-
-
-def test_a_file_that_cannot_be_written(tmp_path, capsys):
-    with pytest.raises(UsageError, match="--log-file"):
-        set_up(file=tmp_path / "none" / "log")
-    assert run(["--log-file", str(tmp_path / "none" / "log"), "lake"]) == 2
-    assert "--log-file" in capsys.readouterr().err
 
 
 def test_a_refused_file_is_an_event(tmp_path, capsys, monkeypatch):

@@ -10,24 +10,6 @@ from ioweather.core.counters.growth import ForwardTime
 S = 1_000_000_000
 
 
-def test_samples_in_time_are_back_to_back():
-    time = ForwardTime()
-    assert time.step(100 * S, 5 * S) is None
-    step = time.step(110 * S, 15 * S)
-    assert (step.start_ns, step.interval_ns, step.gap) == (100 * S, 10 * S, None)
-    step = time.step(120 * S + 1000, 25 * S)  # slewed by a microsecond
-    assert (step.start_ns, step.interval_ns, step.gap) == (110 * S, 10 * S + 1000, None)
-
-
-def test_a_clock_set_forward_leaves_a_gap_and_keeps_the_length():
-    time = ForwardTime()
-    time.step(100 * S, 5 * S)
-    step = time.step(3710 * S, 15 * S)
-    assert (step.start_ns, step.interval_ns) == (3700 * S, 10 * S)
-    assert (step.gap.start_ns, step.gap.end_ns) == (100 * S, 3700 * S)
-    assert "forward" in step.gap.label
-
-
 def test_a_clock_set_back_gives_up_time_that_is_told_of():
     time = ForwardTime()
     time.step(1000 * S, 5 * S)

@@ -61,22 +61,6 @@ def test_a_name_that_is_taken_is_refused(installed, caplog):
     assert "The thing 'x' of the package b-things 1.0 is left out: the name is taken by a-things 1.0." in caplog.text
 
 
-def test_nobody_looks_for_others_before_ours_are_used_up(installed, monkeypatch):
-    monkeypatch.setattr("ioweather.core.registry._entry_points", lambda _: pytest.fail("looked"))
-    things = catalogue()
-    assert things["ours"] == 10**9
-    assert next(iter(things)) == "ours"
-    assert things.package_of("ours") == "ioweather"
-
-
-def test_one_that_looks_into_the_catalogue_while_it_is_loaded(installed, monkeypatch):
-    write_package(installed, "curious-things", "import plugin_catalogue as p; a = list(p.THINGS)", GROUP, {"a": "a"})
-    things = catalogue()
-    monkeypatch.setitem(sys.modules, "plugin_catalogue", type(sys)("plugin_catalogue"))
-    sys.modules["plugin_catalogue"].THINGS = things
-    assert things["a"] == ["ours"]
-
-
 def test_one_that_failed_where_it_must_not_is_left_out_from_then_on(installed, caplog):
     write_package(installed, "late-things", "a = 1", GROUP, {"a": "a"})
     things = catalogue()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator
 
 import pytest
 
-from ioweather.core import errors
 from ioweather.core.results import (
     Chart,
     Coverage,
@@ -44,15 +42,6 @@ def test_an_exhibit_survives_json():
     assert exhibit_from_json(json.loads(json.dumps(to_jsonable(exhibit)))) == exhibit
 
 
-def test_not_a_number_becomes_null():
-    assert to_jsonable({"a": float("nan"), "b": (float("inf"), 1)}) == {"a": None, "b": [None, 1]}
-
-
-def test_a_chart_of_columns_that_are_not_there_is_refused():
-    with pytest.raises(ValueError, match="lacks"):
-        Chart("cdf", TABLE, {"x": "nope", "y": "y"})
-
-
 def test_ragged_rows_and_unknown_units_are_refused():
     with pytest.raises(ValueError, match="cells"):
         ResultTable("t", TABLE.columns, ((1,),))
@@ -60,13 +49,6 @@ def test_ragged_rows_and_unknown_units_are_refused():
         ResultColumn("x", unit="furlongs")
     with pytest.raises(ValueError, match="unit"):
         Estimate("x", 1.0, "furlongs")
-
-
-def test_errors_keep_their_hint_across_processes_and_name_their_reason():
-    error = errors.UndatedInput("no date.", hint="Give --zone.")
-    again = pickle.loads(pickle.dumps(error))
-    assert str(again) == "no date. Give --zone."
-    assert again.reason == "undated_input"
 
 
 @pytest.mark.parametrize(
@@ -116,16 +98,3 @@ def test_an_exhibit_puts_each_piece_in_its_place_in_the_order_it_came():
     assert got.caveats == ("a caveat",)
     assert (got.id, got.tables, got.findings) == ("pat19.fig3", (table,), (Finding("a finding"),))
     assert (len(got.charts), got.coverage, made.__doc__) == (1, (Coverage(2, 1, "steps"),), "Its own words.")
-
-
-def test_a_table_and_a_chart_written_as_text():
-    table = ResultTable.of("t", "time [time_ns]; value: rate [bytes_per_s]; series [text]", iter([(1, 2.0, "a")]))
-    assert table == ResultTable(
-        "t", columns_of("time [time_ns]; value: rate [bytes_per_s]; series [text]"), ((1, 2.0, "a"),)
-    )
-    encoding = {"x": "time", "y": "value", "series": "series"}
-    assert Chart.of("timeline", table, "x=time y=value series", "T", log="xy", facet="series") == Chart(
-        "timeline", table, encoding, "T", "series", {"x": "log", "y": "log"}
-    )
-    with pytest.raises(ValueError, match="lacks"):
-        Chart.of("timeline", table, "x=time y")

@@ -8,12 +8,6 @@ from ioweather.core.errors import FacilityError
 from ioweather.core.facility import Owner, parse_facility, parse_visibility
 
 
-def test_without_a_section_everything_is_open_but_not_said_to_be():
-    found = parse_facility({}).visibility
-    assert found.mode == "open"
-    assert not found.is_said
-
-
 def test_who_writes_the_section_means_own():
     found = parse_visibility({"operators": ["anna"], "uids": {"bob": 1002}})
     assert found.mode == "own"

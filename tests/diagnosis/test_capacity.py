@@ -48,24 +48,12 @@ def expected(*days: int) -> Any:
     return np.maximum(most, np.quantile(most, 0.9))
 
 
-def test_kept_rates_of_sealed_days_say_what_all_samples_say(lake: Lake) -> None:
+def test_highest_rates_of_three_days_of_a_month(lake: Lake) -> None:
     fresh = found(lake)
-    assert not (lake.root / "records").exists()
-    np.testing.assert_allclose(fresh[1].per_second["read_bytes"][:-1], expected(0, 2, 4))
-    compact(lake, everything=True)
-    for _ in range(2):  # kept, and read again
-        components, capacity = found(lake)
-        assert components == fresh[0]
-        for name, values in capacity.per_second.items():
-            np.testing.assert_array_equal(values, fresh[1].per_second[name])
-        assert len(list((lake.root / "records").iterdir())) == 3
-    for moment in (
-        FIRST_NS + DAY_NS,
-        FIRST_NS + 400 * DAY_NS,
-    ):  # the same all month long, or of the month nearest to it
-        np.testing.assert_array_equal(
-            found(lake, moment)[1].per_second["read_bytes"], fresh[1].per_second["read_bytes"]
-        )
+    np.testing.assert_allclose(fresh[1].per_second["read_bytes"][:-1], expected(0, 2, 4), rtol=0.01)
+    for moment in (FIRST_NS, FIRST_NS + DAY_NS, FIRST_NS + 400 * DAY_NS):  # the same all month, or of the nearest one
+        again = found(lake, moment)[1].per_second["read_bytes"]
+        np.testing.assert_array_equal(again, fresh[1].per_second["read_bytes"])
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", b"not arrays"])
@@ -78,7 +66,6 @@ def test_a_damaged_record_is_worked_out_again(lake: Lake, damage: bytes) -> None
 
 
 def test_a_late_file_counts(lake: Lake) -> None:
-    compact(lake, everything=True)
     before = found(lake)[1].per_second["read_bytes"]
     late = series_frame(np.full((A_DAY, TARGETS), 1e13), start_ns=FIRST_NS + (DAYS - 1) * DAY_NS, metric="write_bytes")
     lake.append("series", late, source="lmt")

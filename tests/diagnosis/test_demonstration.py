@@ -12,10 +12,11 @@ import duckdb
 import pytest
 
 from ioweather.core.clock import utc_day
-from ioweather.core.outcomes import HealthOutcome, WhoOutcome
+from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.units import NS
 from ioweather.diagnosis.blame import NAMED_FROM, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
+from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.similar_runs import similar_runs
 from ioweather.job_io.job_query import view_of_run
 from ioweather.lake.lake import Lake, open_lake

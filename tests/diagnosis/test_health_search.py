@@ -10,10 +10,11 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import Text
-from ioweather.core.outcomes import HealthOutcome, Unhealthy
+from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import MIB, MINUTE_NS, NS
+from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.health_incidents import Incident, UsingRuns
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake

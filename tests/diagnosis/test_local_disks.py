@@ -8,9 +8,9 @@ import pytest
 
 import ioweather
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MINUTE_NS
+from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.lake.lake import Lake, open_lake
 
 BEGIN = 1_700_000_040 * 10**9 // MINUTE_NS * MINUTE_NS

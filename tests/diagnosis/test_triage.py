@@ -69,7 +69,7 @@ def slowed_by(program, user, seconds, hidden=False):
     party = Party("7", job_id=7, user=user, program=program, hidden=hidden)
     suspect = Suspect(party, "servers", seconds, 0.0, 1e12, 0.0, 1e6, 0.0, 0.9, 0.0, (("OST0001", 1.0),))
     return Slowed(Party("1"), seconds * 1.1, Amount(seconds * 0.1, 0.0, seconds * 0.12), None, 1.0,
-                  Suspects((suspect,), 1.0, "OST0001", 0.0, 1.0, "scratch", True, met_seconds=seconds))  # fmt: skip
+                  Suspects((suspect,), 0.0, 1.0, "scratch", True, seconds))  # fmt: skip
 
 
 def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):

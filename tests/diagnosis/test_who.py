@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,13 +11,12 @@ import pytest
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility, FileSystem, Owner
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import Amount, WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspects, shortest_half
+from ioweather.diagnosis.blame import shortest_half
 from ioweather.diagnosis.blame_query import met_jobs, touching
 from ioweather.diagnosis.job_records import _on_filesystem
-from ioweather.diagnosis.who import _findings
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask
@@ -72,14 +70,6 @@ def test_about_a_time_and_over_a_period(lake: Lake) -> None:
     assert isinstance(users, WhoOutcome)
     assert {talker.user for talker in users.talkers} >= {"ben", "carl"}
     assert sum(talker.bytes_ratio or 0.0 for talker in users.talkers) == pytest.approx(1.0)
-
-
-def test_where_work_explains_little_it_is_said() -> None:
-    slowed = Slowed(Party("1"), 90.0, Amount(60.0, 55.0, 65.0), None, 9.0, Suspects(()))
-    for met_seconds, told in ((1.0, ["explained"]), (90.0, [])):
-        run = replace(slowed, suspects=Suspects((), met_seconds=met_seconds))
-        asked = Activity("scratch", 0, 1, (run,), runs=5)
-        assert [finding.name for finding in _findings(asked, ())] == told
 
 
 def test_all_ways_to_ask_say_the_same(lake: Lake) -> None:

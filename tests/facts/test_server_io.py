@@ -69,7 +69,7 @@ def test_times_and_sizes_where_servers_count_them():
     assert found is not None
     assert found.operations["write"] == Done(8, 8 << 20, 3.0, {4096: 3, 1048576: 5})
     assert found.operations["read"] == Done(2, 2 << 20)
-    assert found.times == ((100 * NS, 160 * NS, 2 << 20, 5 << 20, 7), (160 * NS, 200 * NS, 0, 3 << 20, 3))
+    assert found.times == ((100 * NS, 160 * NS, 2 << 20, 5 << 20), (160 * NS, 200 * NS, 0, 3 << 20))
     answer = server_answer("7", found, detail=True)
     names = {exhibit.id for exhibit in answer.exhibits}
     assert names == {"job.server_timeline", "job.server_operations", "job.server_targets", "job.server_sizes"}

@@ -11,11 +11,10 @@ from lmt_files import loop_hdf5, write_h5lmt
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.ingestion import reading
-from ioweather.ingestion.ingest import _suited, find_files, ingest
+from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import Limits, Reading, read_bounded
 from ioweather.lake.lake import open_lake
 from ioweather.lake.limited import WorkerDied
-from ioweather.lake.workers import Serial, Threads
 from planted_logs import write_climate
 
 CONTEXT = ReadContext(zone=zone_named("UTC"), cluster="c")
@@ -121,13 +120,3 @@ def test_nesting_without_end_is_a_damaged_file(tmp_path):
     (bad,) = report.bad
     assert bad.reason == "corrupt_input"
     assert "report this" not in bad.message
-
-
-def test_as_many_readers_as_workers_and_one_for_a_handful_of_files(tmp_path):
-    (tmp_path / "x").write_text("x")
-    few = list(find_files([tmp_path]))
-    assert isinstance(_suited(None, few), Serial)
-    many = few * 100
-    assert isinstance(_suited(Serial(), many), Serial)
-    with Threads(3) as threads:
-        assert _suited(threads, few) is threads

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from ioweather.core.errors import Busy, LakeError, SourceError
+from ioweather.core.errors import LakeError, SourceError
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue, reading
-from ioweather.ingestion import receive as receiving
 from ioweather.ingestion.drain import drain, next_batch, only_writer, run_pass, take
 from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.queue import draft_in, put, queued, waiting
-from ioweather.ingestion.receive import FEW_DAYS, MOST_DAYS, check_room, receive
+from ioweather.ingestion.receive import FEW_DAYS, MOST_DAYS, receive
 from ioweather.lake.lake import open_lake
 from pushed_segments import START_NS, operations_in, segment
 
@@ -64,19 +62,6 @@ def test_many_files_are_one_commit_of_every_table(lake):
     assert drain(lake) == 0
 
 
-def test_the_same_content_twice_is_in_once_and_known_while_it_waits(lake):
-    assert pushed(lake, "n1", [START_NS]).status == "ok"
-    assert pushed(lake, "n1", [START_NS]).status == "known"
-    assert pushed(lake, "n1", [START_NS], "seg-n1-2-1.ndjson").status == "ok"  # under another name, another file
-    drain(lake)
-    assert operations_in(lake.root) == {("n1", START_NS): 1}
-    assert ledger(lake) == [("ok", None)]
-    pushed(lake, "n1", [START_NS])  # a repeat that comes late
-    drain(lake)
-    assert operations_in(lake.root) == {("n1", START_NS): 1}
-    assert waiting(lake.root).files == 0
-
-
 def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake, monkeypatch):
     pushed(lake, "n1", [START_NS, START_NS + NS])
     with monkeypatch.context() as broken:
@@ -101,26 +86,6 @@ def test_rows_of_many_days_wait_for_the_others_and_of_too_many_are_refused(lake)
     assert len(operations_in(lake.root)) == 2 * FEW_DAYS + 1
     assert ledger(lake) == [("ok", None), ("ok", None), ("quarantined", "too_many_days")]
     assert version_of(lake, "response_rollups") == 2
-
-
-def test_of_a_segment_of_too_many_days_the_end_is_not_read(lake):
-    starts = [START_NS - day * DAY_NS for day in range(1000)]
-    with draft_in(lake.root) as draft:
-        draft.write_bytes(segment("long", starts) + b"no json\n")
-        with pytest.raises(SourceError):
-            receive(lake, draft, "long", "seg-long-1-1.ndjson", "long")
-
-
-def test_a_batch_has_its_size(lake, monkeypatch):
-    for n in range(5):
-        pushed(lake, f"n{n}", [START_NS + n])
-    size = queued(lake.root)[0].bytes
-    monkeypatch.setattr(draining, "BATCH_BYTES", 2 * size)
-    assert len(next_batch(lake)) == 2
-    monkeypatch.setattr(draining, "BATCH_BYTES", 1)
-    assert len(next_batch(lake)) == 1
-    drain(lake)
-    assert sum(operations_in(lake.root).values()) == 5
 
 
 def test_what_cannot_be_read_any_more_is_kept_and_named(lake):
@@ -189,25 +154,6 @@ def test_checked_rows_that_cannot_be_read_any_more_are_kept_and_named(lake, dama
     assert kept.read_bytes() == damage
 
 
-def test_checked_rows_that_the_disk_does_not_give_now_stay_in_the_queue(lake, monkeypatch):
-    pushed(lake, "n1", [START_NS])
-    pushed(lake, "n2", [START_NS])
-    bad, real = queued(lake.root)[0], Path.read_bytes
-
-    def failing(path):
-        if path == bad.path:
-            raise OSError(5, "Input/output error", str(path))
-        return real(path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", failing)
-        with pytest.raises(LakeError, match="cannot be read: Input/output error"):
-            drain(lake)
-    assert queued(lake.root) == [bad]
-    drain(lake)
-    assert operations_in(lake.root) == {("n1", START_NS): 1, ("n2", START_NS): 1}
-
-
 def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, reading_here):
     laid(lake, "n1", segment("n1", [START_NS]))
     laid(lake, "n2", segment("n2", [START_NS]))
@@ -227,25 +173,6 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, re
     assert not queue.refused_dir(lake.root).exists()
     drain(lake)
     assert operations_in(lake.root) == {("n1", START_NS): 1, ("n2", START_NS): 1}
-
-
-def test_a_disk_of_ours_that_fails_is_not_the_senders_fault(lake, monkeypatch, reading_here):
-    def failing(path, *rest):
-        raise OSError(5, "Input/output error", str(path))
-
-    monkeypatch.setattr(reading, "_source_for", failing)
-    with pytest.raises(LakeError, match="Input/output error"):
-        pushed(lake, "n1", [START_NS])
-    assert waiting(lake.root).files == 0
-
-
-def test_a_full_queue_says_when_to_come_back(lake, monkeypatch):
-    pushed(lake, "n1", [START_NS])
-    check_room(waiting(lake.root))
-    monkeypatch.setattr(receiving, "MOST_FILES", 1)
-    with pytest.raises(Busy, match="1 files") as told:
-        check_room(waiting(lake.root))
-    assert told.value.after_seconds > 0
 
 
 def test_one_writer_at_a_time(lake):

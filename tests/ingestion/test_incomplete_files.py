@@ -18,7 +18,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.ingestion import reading
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.readers.text_files import line_blocks, take_cuts
+from ioweather.readers.text_files import numbered_lines, take_cuts
 from ioweather.ui.cli.main import run as run_command
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))
@@ -86,7 +86,7 @@ def test_the_last_line_of_a_text_is_reported(tmp_path: Path) -> None:
     take_cuts()
     for text, cut in (("a\nb\n", False), ("a\nb", True), ("a\n  ", False)):
         path.write_text(text)
-        list(line_blocks(path))
+        list(numbered_lines(path))
         assert bool(take_cuts()) is cut
 
 
@@ -109,20 +109,6 @@ def test_a_file_that_is_replaced_while_it_is_read_is_set_aside(tmp_path: Path, m
     assert outcome.digest == hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
     assert not frames
     assert "changed while it was read" in (outcome.message or "")
-
-
-def test_an_overwritten_file_is_seen_even_if_its_times_do_not_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "log"
-    path.write_text(telegraf("a"))
-    monkeypatch.setattr(reading._Version, "_look", lambda _: [(0, 0)])
-    monkeypatch.setattr(reading, "_TIME_STEP_NS", 1 << 62)
-    version = reading._Version(path, reading.Reading(UTC))
-    version.check()
-    path.write_text(telegraf("b"))
-    with pytest.raises(reading.SourceError):
-        version.check()
 
 
 def test_both_contents_of_a_replaced_file_can_be_read_later(tmp_path: Path) -> None:

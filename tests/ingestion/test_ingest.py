@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import subprocess
@@ -14,15 +13,14 @@ from pathlib import Path
 import pytest
 
 from iostat_sample import write_sample
-from ioweather.core.clock import now_ns, utc_day, zone_named
+from ioweather.core.clock import utc_day, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.ingestion import derivations, reading
-from ioweather.ingestion.ingest import _known_digests, find_files, ingest
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.ingestion.ingest import ingest
+from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.lake.workers import local_executor
 from planted_logs import write_climate
 
 
@@ -42,15 +40,6 @@ def total(lake) -> tuple[int, int]:
             "SELECT sum(round(value)::HUGEINT), count(*) FROM series WHERE metric = 'read_bytes'"
         ).fetchall()
     return row
-
-
-def test_a_directory_goes_in_once(lake, sample):
-    first = ingest(lake, [sample.folder])
-    assert [outcome.status for outcome in first.outcomes] == ["ok", "ok"]
-    before = total(lake)
-    second = ingest(lake, [sample.folder, sample.folder])
-    assert (second.known, second.outcomes) == (2, [])
-    assert total(lake) == before
 
 
 def test_a_file_that_grew_adds_only_what_is_new(lake, sample, tmp_path):
@@ -159,42 +148,11 @@ def test_a_reader_that_fails_does_not_stop_the_others(lake, sample, tmp_path, mo
     assert len(report.good) == 1
 
 
-def test_workers_and_one_process_give_the_same_lake(sample, tmp_path):
-    totals = []
-    for workers in (1, 2):
-        lake = open_lake(tmp_path / f"lake{workers}", create=True)
-        copies = tmp_path / f"copies{workers}"
-        copies.mkdir()
-        text = (sample.folder / "oss1.iostat.txt").read_text()[:20_000].rpartition("\n")[0] + "\n"
-        for n in range(70):  # more than the number for which one process would do
-            (copies / f"{n:03}.txt").write_text(text.replace("(oss1)", f"(oss{n})"))
-        with local_executor(workers) as executor:
-            report = ingest(lake, [copies], executor=executor, search=False)
-        assert len(report.good) == 70
-        totals.append(total(lake))
-    assert totals[0] == totals[1]
-
-
-def test_hidden_files_and_links_below_directories_are_left_alone(tmp_path):
-    (tmp_path / "d" / ".hidden").mkdir(parents=True)
-    (tmp_path / "d" / ".hidden" / "x").write_text("x")
-    (tmp_path / "d" / ".y").write_text("x")
-    (tmp_path / "d" / "z").write_text("x")
-    (tmp_path / "d" / "link").symlink_to(tmp_path / "d" / "z")
-    assert [found.path.name for found in find_files([tmp_path / "d"])] == ["z"]
-    assert [found.path for found in find_files([tmp_path / "d" / "link"])] == [tmp_path / "d" / "link"]
-
-
 def test_an_unreadable_name_is_a_usage_error(lake, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, words in ((Path("/no/such/file"), "no file"), (tmp_path / "pipe", "pipe"), (Path("/dev/null"), "device")):
         with pytest.raises(UsageError, match=words):
             ingest(lake, [path])
-
-
-def test_a_lake_below_a_directory_is_no_input(lake, tmp_path):
-    (tmp_path / "x").write_text("x")
-    assert [found.path.name for found in find_files([tmp_path])] == ["x"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
@@ -222,37 +180,6 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, mo
             os.seteuid(0)
     assert [o.path.name for o in report.good] == ["good"], report.bad
     assert sorted(o.path.name for o in report.bad if o.reason == "unreadable") == ["large", "locked", "x"]
-
-
-def test_a_disk_that_fails_once_leaves_nothing_in_quarantine(lake, sample, monkeypatch, reading_here):
-    """A folder that could not be listed, and a file that could be read only the second time."""
-    walk, digest_of = os.walk, reading.digest_of
-    failing = ["walk", "digest"]
-
-    def walk_once_not(top, onerror):
-        if "walk" in failing:
-            failing.remove("walk")
-            onerror(OSError(errno.EIO, "Input/output error", str(top)))
-            return iter(())
-        return walk(top, onerror=onerror)
-
-    def digest_once_not(*arguments):
-        if "digest" in failing and arguments[0].is_file():
-            failing.remove("digest")
-            raise OSError(errno.EIO, "Input/output error")
-        return digest_of(*arguments)
-
-    monkeypatch.setattr(os, "walk", walk_once_not)
-    monkeypatch.setattr(reading, "digest_of", digest_once_not)
-    (outcome,) = ingest(lake, [sample.folder]).bad
-    assert (outcome.reason, outcome.path) == ("unreadable", sample.folder)
-    (outcome,) = ingest(lake, [sample.folder]).bad
-    assert outcome.reason == "unreadable"
-    assert not failing
-    assert not ingest(lake, [sample.folder]).bad
-    assert ingest(lake, [sample.folder]).known == sample.servers
-    with lake.snapshot() as snapshot:
-        assert snapshot.scalar("SELECT count(*) FROM quarantine") == 0
 
 
 def test_a_lake_that_may_not_be_written_is_said_before_anything_is_read(lake, sample, monkeypatch):
@@ -301,21 +228,6 @@ def test_a_half_day_from_three_archives_of_one_system_counts_once(samples, own_s
         assert {group.source for group in selection.groups} == {"tts"}
 
 
-def test_darshan_logs_of_a_directory_become_jobs_in_bulk(samples, tmp_path):
-    lake = open_lake(tmp_path / "lake", create=True)
-    report = ingest(lake, [samples / "contention"])
-    logs = len([*(samples / "contention").glob("*.darshan")])
-    assert sum(o.source == "darshan" for o in report.good) == logs >= 12
-    with lake.snapshot() as snapshot:
-        assert snapshot.scalar("SELECT count(*) FROM job_io") == logs
-        counted = snapshot.scalar(
-            "SELECT sum(CAST(json_extract(rows, '$.files') AS BIGINT)) FROM ingests WHERE source = 'darshan'"
-        )
-        assert counted == snapshot.scalar("SELECT count(*) FROM files")
-    again = ingest(lake, [samples / "contention"])
-    assert not again.good
-
-
 def test_copied_lustre_trees_are_read_as_one(samples, own_samples, tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     report = ingest(lake, [samples / "lustre"])
@@ -362,15 +274,6 @@ def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, m
         assert snapshot.scalar("SELECT count(*) FROM job_io") == 2
 
 
-def test_a_mistake_in_the_statement_stops_at_once(lake, tmp_path):
-    (tmp_path / "x.csv").write_text("when,what\n5,first\n")
-    for table, sql, words in (("event", "SELECT 1", "no table"), ("events", "SELECT FROM", "syntax error")):
-        with pytest.raises(UsageError, match=words):
-            ingest(lake, [tmp_path / "x.csv"], select=(table, sql))
-    with lake.snapshot() as snapshot:
-        assert not snapshot.pinned["ingests"].uris, "and leaves nothing in the quarantine"
-
-
 def test_names_that_are_no_text_go_in_and_are_told(sample, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -414,7 +317,7 @@ def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lak
     segment = tmp_path / "segment.ndjson"
     segment.write_text(f'{{"ioweather_spool":1,"host":"h","boot_id":"b"}}\n{row}\n')
     with monkeypatch.context() as patch:
-        patch.setattr(derivations, "ROW_DERIVATIONS", {"responses": ("response_rollups", _stopped)})
+        patch.setattr(derivations, "refresh_rollups", _stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [segment])
     ingest(lake, [segment])
@@ -427,44 +330,12 @@ def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake
     (tmp_path / "list.csv").write_text("path,size\n/scratch/a,5\n")
     sql = f"SELECT path, size AS size_bytes, 'file' AS kind, 's' AS scan_id, {10**18} AS start_ns FROM input"
     with monkeypatch.context() as patch:
-        patch.setattr(derivations, "MAPPED_DERIVATIONS", {"scan_entries": ("scans", _stopped)})
+        patch.setattr(derivations, "tally_entries", _stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [tmp_path / "list.csv"], select=("scan_entries", sql))
     ingest(lake, [tmp_path / "list.csv"], select=("scan_entries", sql))
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT file_bytes FROM scans") == 5
-
-
-def test_files_of_one_content_are_one_file_and_its_size_alone_makes_none_known(tmp_path, lake, sample):
-    """A file of a size that none has which is in is not looked at before it is read."""
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    text = (sample.folder / "oss1.iostat.txt").read_bytes()
-    for name in ("a", "b"):
-        (folder / name).write_bytes(text)
-    report = ingest(lake, [folder])
-    assert (len(report.good), report.known, len(report.bad)) == (1, 1, 0)
-    rows = lake.tables()["series"]
-    assert rows == report.rows_added["series"] > 0
-    (folder / "b").write_bytes(text.replace(b"oss1", b"oss7"))
-    again = ingest(lake, [folder])
-    assert (len(again.good), again.known, again.rows_added["series"]) == (1, 1, rows)
-    assert lake.tables()["ingests"] == 2
-
-
-def test_of_the_ledger_files_of_the_same_sizes_are_asked_for_and_the_newest_word_counts(lake):
-    def told(digest, size, status):
-        lake.record([LedgerEntry(digest, f"/{digest}", size, "ior", status, {})])
-
-    told("a", 1, "ok")
-    told("b", 2, "ok")
-    told("c", 2, "quarantined")
-    told("c", 2, "ok")
-    told("d", 2, "ok")
-    told("d", 2, "quarantined")
-    assert _known_digests(lake, 0, {2, 3}) == {"b": 2, "c": 2}
-    assert _known_digests(lake, 0, {1}) == _known_digests(lake, now_ns(), {1}) == {"a": 1}
-    assert _known_digests(lake, now_ns() + 2 * DAY_NS, {1}) == {}
 
 
 def test_closed_days_of_samples_are_sealed_and_sealed_again_an_hour_after_late_rows(tmp_path):

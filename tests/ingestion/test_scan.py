@@ -13,15 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.core.results import to_jsonable
-from ioweather.ingestion import scan_tree as scans
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.scan_tree import ScanRequest, scan, summary
 from ioweather.lake.lake import open_lake
 from ioweather.readers.scan import scanner
-from ioweather.readers.scan.scan_rows import TreeFacts
 from ioweather.readers.scan.walker import Walker
 from ioweather.topics.analyse import availability, make_exhibits
 from scan_trees import Naive
@@ -87,25 +85,6 @@ def test_exhibits_follow(tree, lake_dir):
     assert states["car11.overwrite"].ready
 
 
-def test_an_empty_lake_has_neither_half_of_overwriting(lake_dir):
-    lake = open_lake(lake_dir, create=True)
-    with lake.snapshot() as snapshot:
-        state = next(item for item in availability(snapshot) if item.id == "car11.overwrite")
-    assert not state.ready
-    assert len(state.missing) == 3
-    with pytest.raises(DataUnavailable, match="scans"):
-        make_exhibits(lake, ["car11.overwrite"])
-
-
-def test_entries_come_in_and_names_stay_what_they_are(tree, lake_dir):
-    report = scan(lake_dir, ScanRequest(tree, entries=True))
-    assert report.rows_added["scan_entries"] == 301 + 33
-    found = rows(lake_dir, "SELECT path, escaped, kind FROM scan_entries WHERE escaped")
-    assert found == [(f"{tree}/odd\\xff\x1b[31m.txt", True, "file")]
-    total = rows(lake_dir, "SELECT sum(size_bytes) FROM scan_entries WHERE kind = 'file'")[0][0]
-    assert total == rows(lake_dir, "SELECT file_bytes FROM scans")[0][0]
-
-
 @pytest.mark.parametrize(("policy", "shown"), [("hash", 32), ("drop", None)])
 def test_paths_can_be_hidden(tree, lake_dir, policy, shown):
     scan(lake_dir, ScanRequest(tree, entries=True, paths=policy))
@@ -145,20 +124,6 @@ def test_an_interrupted_scan_goes_on(stopped, lake_dir):
     assert rows(lake_dir, "SELECT file_count, directory_count FROM scans") == [(301, 33)]
     assert rows(lake_dir, "SELECT count(*) FROM scan_entries") == [(334,)]
     assert "interruption" in " ".join(summary(report).caveats)
-
-
-def test_an_interrupted_scan_can_be_forgotten(stopped, lake_dir):
-    report = scan(lake_dir, ScanRequest(stopped, restart=True))
-    assert not report.resumed
-    assert rows(lake_dir, "SELECT file_count FROM scans") == [(301,)]
-
-
-def test_the_second_time_there_is_an_estimate(tree, lake_dir):
-    totals = []
-    for _ in range(2):
-        scan(lake_dir, ScanRequest(tree), progress=lambda done, total, what: totals.append(total))
-    assert totals[0] is None
-    assert totals[-1] == 333
 
 
 def test_one_scan_of_a_tree_at_a_time(tree, lake_dir):
@@ -254,21 +219,3 @@ def test_times_of_any_century_are_kept(tree, lake_dir):
     found = rows(lake_dir, "SELECT atime_ns, mtime_ns FROM scan_entries WHERE path LIKE '%run1/f0.h5'")
     assert found == [(-(10**18), 2**63 - 1)]
     assert report.rows_refused == 0
-
-
-def test_a_number_that_cannot_be_does_not_cost_the_scan(tree, lake_dir, monkeypatch):
-    """File systems without an end say that they have 16 EiB."""
-    monkeypatch.setattr(scans, "tree_facts", lambda root: TreeFacts("/", "fuse", 1 << 64, 1 << 61, 1 << 70, -1))
-    report = scan(lake_dir, ScanRequest(tree))
-    found = rows(lake_dir, "SELECT file_count, total_bytes, free_bytes, total_inodes, used_inodes FROM scans")
-    assert found == [(301, None, None, (1 << 63) - 1, None)]
-    assert (report.rows_added["scans"], report.rows_refused) == (1, 0)
-    assert any("1 row of scans flagged: total_bytes is outside of what can be" in c for c in summary(report).caveats)
-
-
-def test_a_clock_set_back_meanwhile_leaves_the_end_unknown(tree, lake_dir, monkeypatch):
-    start = time.time_ns()
-    moments = iter([start, start])
-    monkeypatch.setattr(scans, "now_ns", lambda: next(moments, start - 10**12))
-    assert scan(lake_dir, ScanRequest(tree)).rows_added["scans"] == 1
-    assert rows(lake_dir, "SELECT end_ns FROM scans") == [(None,)]

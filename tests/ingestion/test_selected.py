@@ -14,11 +14,10 @@ import duckdb
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.tables import TABLES, concat
-from ioweather.ingestion.mappings import check_select, read_selected
+from ioweather.ingestion.mappings import read_selected
 from ioweather.readers.text_files import take_cuts
-from ioweather.ui.cli.main import run
 
 NS = 10**9
 WIDE = """
@@ -119,36 +118,6 @@ def test_times(tmp_path: Path) -> None:
     assert times(path, "2026-10-25 01:59:00", "2026-10-25 03:00:00", zone=ZoneInfo("Europe/Berlin"))
 
 
-def test_counters_become_what_they_grew_by(tmp_path: Path) -> None:
-    lines = [(0, "a", 100), (60, "a", 150), (120, "a", 20), (0, "b", 5), (60, "b", 5)]
-    path = write(tmp_path / "c.csv", "t,disk,n\n" + "".join(f"{1794724380 + t},{d},{n}\n" for t, d, n in lines))
-    rows = read(
-        path,
-        "series",
-        """
-        SELECT lag(moment) OVER (PARTITION BY disk ORDER BY moment) AS start_ns, 60000000000 AS interval_ns,
-               'oss1:' || disk AS system, 'device' AS component_kind, disk AS component, 'read_bytes' AS metric,
-               growth(n, disk, moment) AS value, reset_flag(n, disk, moment) AS quality
-        FROM (SELECT ns(t) AS moment, disk, n::DOUBLE AS n FROM input) QUALIFY start_ns IS NOT NULL""",
-    )
-    found = sorted((row["component"], row["start_ns"] // NS - 1794724380, row["value"], row["quality"]) for row in rows)
-    assert found == [("a", 0, 50.0, 0), ("a", 60, 20.0, 2), ("b", 0, 0.0, 0)]
-
-
-def test_lines_of_a_text_that_is_no_table(tmp_path: Path) -> None:
-    text = (
-        "UUID                   1K-blocks        Used   Available Use% Mounted on\n"
-        "fs1-OST0000_UUID           1000         400         600  40% /fs1[OST:0]\n\n"
-        "filesystem_summary:        1000         400         600  40% /fs1\n"
-    )
-    rows = read(write(tmp_path / "df.txt", text), "series", """
-        SELECT 1794724380000000000 AS start_ns, 60000000000 AS interval_ns, 'fs1' AS system, 'ost' AS component_kind,
-               word[1][:-6] AS component, 'free_bytes' AS metric, word[4]::BIGINT * 1024 AS value
-        FROM (SELECT string_split_regex(trim(line), ' +') AS word FROM lines() WHERE line LIKE '%\\_UUID %' ESCAPE '\\')
-        """)  # fmt: skip
-    assert [(row["component"], row["value"]) for row in rows] == [("fs1-OST0000", 600 * 1024)]
-
-
 def test_columns_that_the_select_leaves_out(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "t,dev,n\n1794724380,sda,1\n")
     sql = "SELECT ns(t) AS start_ns, 1 AS interval_ns, 'device' AS component_kind, dev AS component, "
@@ -214,22 +183,6 @@ def test_a_file_that_ends_early_is_read_to_its_last_whole_line(wide: Path, tmp_p
     path.write_bytes(gzip.compress(b"time,ost,read_kb,write_kb\n" + lines.encode())[:-2000])
     assert 0 < len(read(path, "series", WIDE)) < 10_000
     assert "gzip" in take_cuts()
-
-
-def test_a_wrong_statement_or_table_is_a_usage_error() -> None:
-    for table, sql, message in (
-        ("serie", "SELECT 1", "no table"), ("ingests", "SELECT 1", "no table"), ("series", "SELEC 1", "syntax error"),
-        ("series", "SELECT 1; SELECT 2", "found 2"), ("series", "COPY input TO '/tmp/x'", "COPY"), ("series", "", "0"),
-    ):  # fmt: skip
-        with pytest.raises(UsageError, match=message):
-            check_select(table, sql)
-
-
-def test_a_mapping_file_is_answered_with_what_to_write_instead(wide: Path, tmp_path: Path, capsys: Any) -> None:
-    mapping = write(tmp_path / "map.toml", "[columns]")
-    command = ["ingest", "--lake", str(tmp_path / "lake"), "--as", "series", str(wide), "--map", str(mapping)]
-    assert run(command) == 2
-    assert "--as series --select map.sql" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_examples_of_the_documentation_work(tmp_path: Path) -> None:

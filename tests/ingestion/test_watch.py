@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from dataclasses import replace
 
@@ -44,21 +43,6 @@ def later():
 def rows(lake, table="applications"):
     with lake.snapshot() as snapshot:
         return snapshot.tables()[table]
-
-
-def test_new_logs_are_in_once_and_bad_ones_in_quarantine(place):
-    lake, settings, logs = place
-    first = catch_up(lake, settings, clock=later)
-    assert (first.read, list(first.refused)) == (1, [str(logs / "bad.darshan")])
-    second = catch_up(lake, settings, clock=later)
-    assert (second.read, second.known, second.refused) == (0, 0, {}), "nothing is opened again"
-    assert rows(lake) == 1
-    with lake.snapshot() as snapshot:
-        assert snapshot.query("SELECT path FROM quarantine").fetchall() == [(str(logs / "bad.darshan"),)]
-    state_file(lake.root).unlink()
-    third = catch_up(lake, settings, clock=later)
-    assert (third.read, third.known) == (0, 1), "without its notes the ledger decides"
-    assert rows(lake) == 1
 
 
 def test_killed_after_reading_and_before_its_notes(place, monkeypatch):
@@ -134,30 +118,6 @@ def test_the_rest_waits_for_the_next_pass(place, monkeypatch):
     write_climate(logs / "most.darshan", job_id=8)
     done = catch_up(lake, settings, clock=later, everything=True)
     assert (done.read, done.left_files) == (2, 0)
-
-
-def test_two_passes_at_once_are_one(place):
-    lake, settings, _ = place
-    with catching._alone(lake.root) as first:
-        assert first
-        assert catch_up(lake, settings, clock=later).busy
-    assert catch_up(lake, settings, clock=later).read == 1
-
-
-def test_accounting_is_polled_and_not_stored_twice(place, tmp_path, monkeypatch):
-    lake, settings, _ = place
-    fake = tmp_path / "bin/sacct"
-    fake.parent.mkdir()
-    fake.write_text(SACCT)
-    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    settings = replace(settings, accounting=True)
-    assert catch_up(lake, settings, clock=later).rows_added["jobs"] == 1
-    assert "jobs" not in catch_up(lake, settings, clock=later).rows_added
-    fake.write_text("#!/bin/sh\necho no database >&2\nexit 1\n")
-    done = catch_up(lake, settings, clock=later)
-    assert done.troubles == ["sacct failed: no database."]
-    assert rows(lake, "jobs") == 1
 
 
 def test_a_directory_that_is_gone_is_said_and_the_others_are_read(place, tmp_path):

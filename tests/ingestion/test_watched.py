@@ -7,7 +7,6 @@ import os
 import pytest
 
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS, NS
-from ioweather.ingestion.queue import one_pass
 from ioweather.ingestion.watch import OVERLAP_NS, Changed, Watched
 
 
@@ -131,11 +130,3 @@ def test_a_directory_that_is_gone_is_said_and_one_below_is_passed_over(top):
     (top / "a").chmod(0o700)
     with pytest.raises(FileNotFoundError):
         Watched(top / "gone").candidates(10**18)
-
-
-def test_a_pass_is_bounded_and_takes_one_at_least():
-    files = [Changed(str(number), 10, number) for number in range(5)]
-    assert one_pass(files, 2, 99) == files[:2]
-    assert one_pass(files, 9, 25) == files[:2]
-    assert one_pass(files, 9, 5) == files[:1]
-    assert one_pass([], 9, 9) == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import threading
 
 import numpy as np
@@ -14,10 +12,9 @@ from store_lakes import DAY, series_frame
 from ioweather.core.errors import LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import layout
-from ioweather.lake.copies import MANIFEST, backup, check_backup, restore
+from ioweather.lake.copies import backup, check_backup, restore
 from ioweather.lake.lake import LedgerEntry, open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.ui.cli.main import run
 
 
 @pytest.fixture
@@ -43,32 +40,6 @@ def test_a_backup_is_a_lake_and_the_next_one_copies_only_what_is_new(lake, tmp_p
     third = backup(lake, tmp_path / "copy")
     assert third.copied_files == 2, "one data file, one commit"
     assert rows(tmp_path / "copy") == rows(lake.root)
-
-
-def test_files_that_sealing_replaced_leave_the_backup(lake, tmp_path):
-    lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + 60 * MINUTE_NS), source="tts")
-    backup(lake, tmp_path / "copy")
-    compact(lake)
-    done = backup(lake, tmp_path / "copy", verify=True)
-    assert done.removed_files == 2
-    assert rows(tmp_path / "copy") == rows(lake.root)
-    assert (tmp_path / "copy" / "seals" / "2024-10-04.json").exists()
-
-
-def test_it_comes_back_whole_and_can_be_written_to(lake, tmp_path):
-    backup(lake, tmp_path / "copy")
-    restore(tmp_path / "copy", tmp_path / "new")
-    assert rows(tmp_path / "new") == rows(lake.root)
-    assert not (tmp_path / "new" / MANIFEST).exists(), "a lake again, and no backup"
-    frame = series_frame(np.arange(20.0).reshape(10, 2))
-    assert open_lake(tmp_path / "new").append("series", frame, source="tts") == 0, "rows still enter once"
-    assert open_lake(tmp_path / "new").append("series", frame, source="lmt") == 20
-
-
-def test_a_plain_copy_of_a_backup_is_a_lake_too(lake, tmp_path):
-    backup(lake, tmp_path / "copy")
-    shutil.copytree(tmp_path / "copy", tmp_path / "new")
-    assert rows(tmp_path / "new") == rows(lake.root)
 
 
 def test_a_lake_with_checkpoints(lake, tmp_path):
@@ -167,17 +138,6 @@ def test_a_first_backup_that_ended_before_its_list_was_written_goes_on(lake, tmp
     assert rows(copy) == rows(lake.root)
 
 
-def test_a_lake_without_a_list_is_no_backup_of_another(lake, tmp_path):
-    other = open_lake(tmp_path / "other", create=True)
-    other.append("series", series_frame(np.ones((2, 1))), source="tts")
-    with pytest.raises(LakeError, match=r"not a backup|another lake"):
-        backup(lake, other.root)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / ".profile.bak").touch()
-    with pytest.raises(LakeError, match=r"not a backup|another lake"):
-        backup(lake, tmp_path / "mine")
-
-
 def test_what_is_no_backup_of_this_lake_is_not_touched(lake, tmp_path):
     with pytest.raises(LakeError, match="lake itself"):
         backup(lake, lake.root / "copy")
@@ -205,13 +165,3 @@ def test_a_copy_that_was_written_to_is_refused(lake, tmp_path):
     lake.append("series", series_frame([[7.0]], start_ns=DAY + DAY_NS), source="tts")
     with pytest.raises(LakeError, match="another history"):
         backup(lake, tmp_path / "copy")
-
-
-def test_the_commands(lake, tmp_path, capsys):
-    assert run(["lake", "backup", str(tmp_path / "copy"), "--lake", str(lake.root), "--verify"]) == 0
-    assert "digest" in capsys.readouterr().out
-    assert run(["lake", "--lake", str(tmp_path / "new"), "restore", str(tmp_path / "copy")]) == 0
-    assert rows(tmp_path / "new") == rows(lake.root)
-    (tmp_path / "copy" / MANIFEST).write_text(json.dumps({}))
-    assert run(["lake", "restore", str(tmp_path / "copy"), "--lake", str(tmp_path / "n2")]) == 2
-    assert "damaged" in capsys.readouterr().err

@@ -48,11 +48,6 @@ def check(lake: Lake, *options: str) -> tuple[int, dict]:
     return done.return_value, json.loads(done.output)
 
 
-def test_an_intact_lake_passes(lake: Lake) -> None:
-    code, found = check(lake)
-    assert (code, found["files"], found["damaged"], found["without_digest"]) == (0, 5, [], 0)
-
-
 def test_every_bit_flip_is_found(lake: Lake) -> None:
     draw = random.Random(8)
     for _ in range(100):
@@ -102,16 +97,6 @@ def lake_of_jobs(tmp_path: Path, capsys) -> Lake:
     return open_lake(tmp_path / "jobs")
 
 
-def test_set_aside_names_the_inputs_to_ingest_again(lake_of_jobs: Lake) -> None:
-    files = lake_of_jobs.root.glob("tables/jobs/day=*/*.parquet")
-    flip_bit(min(files, key=lambda path: path.stat().st_mtime_ns), random.Random(1))
-    _, found = check(lake_of_jobs, "--set-aside")
-    assert [Path(path).name for path in found["inputs"]] == ["7.txt"]
-    assert lake_of_jobs.tables()["jobs"] == 1
-    assert run(["ingest", "--again", found["inputs"][0], "--zone", "UTC", "--lake", str(lake_of_jobs.root)]) == 0
-    assert lake_of_jobs.tables()["jobs"] == 2
-
-
 def test_backup_refuses_a_damaged_file_and_keeps_the_copy_before(lake: Lake, tmp_path: Path, capsys) -> None:
     copy = tmp_path / "copy"
     assert run(["lake", "backup", str(copy), "--lake", str(lake.root)]) == 0
@@ -132,15 +117,6 @@ def test_sealing_does_not_give_damage_a_new_digest(lake: Lake, capsys) -> None:
     assert run(["lake", "compact", "--everything", "--lake", str(lake.root)]) == 2
     assert table_files(lake)[0].name in capsys.readouterr().err
     assert len(check(lake)[1]["damaged"]) == 1
-
-
-def test_forget_rewrites_files_with_a_digest(lake_of_jobs: Lake) -> None:
-    assert run(["lake", "compact", "--everything", "--lake", str(lake_of_jobs.root)]) == 0
-    path = str(lake_of_jobs.root.parent / "7.txt")
-    assert run(["lake", "forget", path, "--yes", "--lake", str(lake_of_jobs.root)]) == 0
-    code, found = check(lake_of_jobs)
-    assert (code, found["without_digest"]) == (0, 0)
-    assert lake_of_jobs.sql("SELECT job_id FROM jobs").rows == (("8",),)
 
 
 def test_doctor_says_when_files_were_checked(lake: Lake, capsys) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import numpy as np
@@ -11,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_lakes import DAY, series_frame
 
-from ioweather.core.clock import utc_day
 from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.maintenance import compact, vacuum
+from ioweather.lake.maintenance import compact
 
 METRICS = ("write_bytes", "read_bytes")
 STEP = 10 * MINUTE_NS
@@ -121,18 +119,6 @@ def test_damaged_missing_and_outdated_totals_are_not_used(lake) -> None:
     assert compact(lake) == [], "nothing is rewritten"
     assert_same(lake, 3)
     assert not list(folder.glob(".*")), "no drafts"
-
-
-def test_totals_of_removed_days_and_of_earlier_versions_are_removed(lake) -> None:
-    folder = layout.seals_dir(lake.root)
-    gone, old = folder / "1999-01-01.json", folder / f"{utc_day(DAY)}.npz"
-    for path in (gone, old):
-        path.write_bytes(b"")
-        os.utime(path, (0, 0))
-    before = set(folder.iterdir()) - {gone, old}
-    vacuum(lake, lake.facility)
-    assert set(folder.iterdir()) == before
-    assert len(before) == 6
 
 
 def by_name(rows) -> dict[tuple[int, str | None, str | None], float]:

@@ -9,7 +9,6 @@ from concurrent.futures import Executor, Future
 import pytest
 
 from ioweather.core.errors import FacilityError, IoweatherError, UsageError
-from ioweather.core.facility import parse_facility
 from ioweather.lake.workers import (
     ClusterSettings,
     Serial,
@@ -27,12 +26,6 @@ def test_serial_and_processes_agree_in_order():
     with local_executor(2) as pool:
         parallel = list(in_order(pool, pow, inputs, in_flight=3))
     assert list(in_order(Serial(), pow, inputs)) == parallel == [n * n for n in range(40)]
-
-
-def test_a_slow_first_one_is_still_the_first():
-    with local_executor(2) as pool:
-        assert list(in_order(pool, time.sleep, [(0.3,), (0.0,)])) == [None, None]
-        assert list(in_order(pool, max, [(range(3_000_000),), (range(3),)])) == [2_999_999, 2]
 
 
 def test_inputs_are_drawn_only_as_needed():
@@ -67,10 +60,6 @@ def test_without_a_way_out_a_killed_worker_is_named_with_what_to_do():
         list(in_order(pool, os._exit, [(9,)]))
 
 
-def test_one_worker_needs_no_processes():
-    assert isinstance(local_executor(1), Serial)
-
-
 class LosesOne(Executor):
     """Stands for a cluster that has tried a task on several workers."""
 
@@ -88,15 +77,6 @@ def test_a_task_that_the_cluster_gave_up_costs_itself_alone():
     assert workers_of(LosesOne()) == 1
 
 
-def test_leaving_early_cancels_what_has_not_begun():
-    began = time.monotonic()
-    with local_executor(2) as pool:
-        results = in_order(pool, time.sleep, [(0.5,)] * 2_000, in_flight=1_000)
-        next(results)
-        results.close()
-    assert time.monotonic() - began < 240  # not a timing: all naps of both workers would be 250 s
-
-
 def test_stopping_does_not_wait_for_what_is_being_done():
     def stopped() -> None:
         with opened(workers=2) as pool:
@@ -107,12 +87,6 @@ def test_stopping_does_not_wait_for_what_is_being_done():
     with pytest.raises(KeyboardInterrupt):
         stopped()
     assert time.monotonic() - began < 600  # not a timing: the naps are 15 minutes
-
-
-def test_where_the_work_is_done_is_no_part_of_a_facility():
-    told = parse_facility({"name": "x", "engine": {"partition": "regular"}})
-    assert told.sections["engine"] == {"partition": "regular"}
-    assert told.digest == parse_facility({"name": "x"}).digest
 
 
 def test_the_choices_exclude_each_other():
@@ -172,9 +146,3 @@ class Shared(Executor):
         self.width = 1
 
     width = 6
-
-
-def test_who_shared_a_worker_with_the_cause_is_tried_alone():
-    inputs = [(n,) for n in (1, 2, -3, 4, 5, 6, 7, -8, 9)]
-    found = list(in_order(Shared(), abs, inputs, in_flight=6, lost=lambda n: n))
-    assert found == [1, 2, -3, 4, 5, 6, 7, -8, 9]

@@ -10,11 +10,9 @@ import polars
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.errors import QueryRefused, UsageError
 from ioweather.core.units import MINUTE_NS
 from ioweather.lake.copies import export_table
 from ioweather.lake.lake import open_lake
-from ioweather.ui.cli.main import run
 
 
 @pytest.fixture
@@ -52,32 +50,3 @@ def test_an_empty_table_is_a_header(lake, tmp_path):
     with lake.snapshot() as snapshot:
         assert export_table(snapshot, "jobs", tmp_path / "jobs.csv") == 0
     assert (tmp_path / "jobs.csv").read_text().startswith("cluster,raw_job_id")
-
-
-@pytest.mark.parametrize(
-    "where", ["TRUE) TO 'x.csv'; --", "TRUE; DROP TABLE series", "1=1)) TO 'y' (HEADER", "no_such_column = 1", "("]
-)
-def test_conditions_that_are_none(lake, tmp_path, where):
-    with lake.snapshot() as snapshot, pytest.raises(QueryRefused):
-        export_table(snapshot, "series", tmp_path / "x.csv", where=where)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake"]
-
-
-def test_what_it_cannot_write(lake, tmp_path):
-    with lake.snapshot() as snapshot:
-        with pytest.raises(UsageError, match="no table 'nothing'"):
-            export_table(snapshot, "nothing", tmp_path / "x.csv")
-        with pytest.raises(UsageError, match="ending"):
-            export_table(snapshot, "series", tmp_path / "x.xlsx")
-        with pytest.raises(UsageError, match="--out"):
-            export_table(snapshot, "series", tmp_path / "none" / "x.csv")
-
-
-def test_the_command(lake, tmp_path, capsys):
-    out = tmp_path / "s.csv"
-    code = run(
-        ["lake", "export", "series", "--lake", str(lake.root), "--out", str(out), "--to", "2024-10-04T00:01:00Z"]
-    )
-    assert code == 0
-    assert "2 rows of series" in capsys.readouterr().err
-    assert len(out.read_text().splitlines()) == 3

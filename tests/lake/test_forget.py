@@ -64,16 +64,6 @@ def test_rows_that_another_writer_holds_are_told_and_stay(tmp_path, monkeypatch,
     assert list(submitted(lake)) == ["7"]
 
 
-def test_again_reads_what_is_known(tmp_path):
-    lake = open_lake(tmp_path / "lake", create=True)
-    (tmp_path / "7.txt").write_text(DUMP.format(7))
-    context = ReadContext(zone=zone_named("UTC"))
-    ingest(lake, [tmp_path / "7.txt"], context=context)
-    report = ingest(lake, [tmp_path / "7.txt"], context=context, again=True)
-    assert (report.known, len(report.good), sum(report.rows_added.values())) == (0, 1, 0)
-    assert find_file(lake, str(tmp_path / "7.txt")).rows == {"jobs": 1}
-
-
 def test_what_cannot_be_forgotten(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     with pytest.raises(UsageError, match="has read no file"):

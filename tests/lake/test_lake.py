@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -16,10 +15,10 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
-from ioweather.core.tables import TABLES, Checked, Complaints, Quality, concat
+from ioweather.core.tables import TABLES, Complaints, Quality, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.lake import delta_tables, grid, inventory, layout
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake import grid, inventory, layout
+from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import apply_retention, compact
 
 
@@ -199,12 +198,6 @@ def test_nulls_survive_the_round_trip(lake):
     assert [(r["uid"], r["user"], r["end_ns"]) for r in rows] == [(None, "ü", None), (5, None, None)]
 
 
-def test_an_infinity_is_no_value(lake):
-    lake.append("series", Checked(series_frame([[1.0, np.inf, -np.inf]])), source="spool")
-    with lake.snapshot() as snapshot:
-        assert snapshot.query("SELECT count(*), count(value), sum(value) FROM series").fetchall() == [(3, 1, 1.0)]
-
-
 def test_nanoseconds_keep_every_digit(lake):
     odd = DAY + 1_234_567_890_123
     lake.append("series", series_frame([[1.0]], start_ns=odd), source="tts")
@@ -226,24 +219,6 @@ def test_a_snapshot_does_not_move(lake):
         assert before.scalar("SELECT count(*) FROM series") == 4
     with lake.snapshot() as after:
         assert after.scalar("SELECT count(*) FROM series") == 8
-
-
-def test_the_ledger_is_a_view_of_what_came_in(lake):
-    lake.record(
-        [
-            LedgerEntry("a", "/x/a", 3, "iostat", "ok", {"series": 5}),
-            LedgerEntry("b", "/x/b", 3, "iostat", "quarantined", {}, "corrupt_input", "line 3"),
-        ]
-    )
-    with lake.snapshot() as snapshot:
-        assert snapshot.query("SELECT path, reason FROM quarantine").fetchall() == [("/x/b", "corrupt_input")]
-
-
-def test_a_newer_lake_is_refused(lake):
-    marker = layout.lake_marker(lake.root)
-    marker.write_text(json.dumps({"schema_version": 99}))
-    with pytest.raises(LakeError, match=r"99.*Upgrade"):
-        open_lake(lake.root)
 
 
 def test_a_column_added_later_reads_as_null(lake, monkeypatch):
@@ -275,11 +250,6 @@ def test_a_damaged_or_foreign_directory_is_refused(tmp_path):
     layout.lake_marker(root).write_text("{")
     with pytest.raises(LakeError, match="damaged"):
         open_lake(root)
-
-
-def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_path):
-    (tmp_path / ".lake.json.4711").write_text("{")
-    open_lake(tmp_path, create=True)
 
 
 @pytest.mark.parametrize("name", ["of Jane Doe", "été", "#1?", "100%"])
@@ -315,23 +285,6 @@ def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_table(lake, damage)
     commit.write_text(damage) if damage else commit.with_name("00000000000000000000.json").unlink()
     with pytest.raises(LakeError, match="`series` cannot be opened"):
         lake.snapshot().tables()
-
-
-def test_the_files_of_a_table_are_those_that_delta_names(lake):
-    """At each version, from commits alone, from a checkpoint, and where files were removed since."""
-    for day in range(4):
-        lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + day * DAY_NS), source="tts")
-    path = lake.root / "tables/series"
-    deltalake.DeltaTable(str(path)).create_checkpoint()
-    for day in range(2):
-        lake.append("series", series_frame(np.ones((3, 1)), start_ns=DAY + day * DAY_NS), source="tts")
-    deltalake.DeltaTable(str(path)).delete(f"start_ns < {DAY + DAY_NS}")
-    newest = delta_tables.newest_version(path.parent, TABLES["series"])
-    for version in range(newest + 1):
-        known = deltalake.DeltaTable(str(path), version=version)
-        found = delta_tables.files_in(path.parent, TABLES["series"], version)
-        assert found.uris == tuple(sorted(known.file_uris()))
-    assert len(found.uris) == 4
 
 
 def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake):

@@ -26,15 +26,6 @@ def fingerprint(root: Path) -> dict[str, str]:
     return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
-def test_a_select_answers(lake):
-    result = run_user_sql(lake.snapshot(), "SELECT metric, count(*) AS n FROM series GROUP BY 1")
-    assert result.columns == ("metric", "n")
-    assert result.rows == (("read_bytes", 200),)
-    assert run_user_sql(lake.snapshot(), "FROM series LIMIT 3").rows
-    assert run_user_sql(lake.snapshot(), "EXPLAIN SELECT 1").rows
-    assert run_user_sql(lake.snapshot(), "SELECT * FROM quarantine").rows == ()
-
-
 def file_of(lake) -> str:
     return next(iter(lake.snapshot().pinned["series"].uris))
 
@@ -91,9 +82,3 @@ def test_a_query_that_runs_away_is_stopped(lake):
 def test_a_query_that_eats_memory_is_stopped(lake):
     with pytest.raises(QueryRefused, match="memory"):
         run_user_sql(lake.snapshot(), "SELECT list(range) FROM range(50000000)", Limits(memory="50MB", seconds=60))
-
-
-def test_rows_are_limited_and_said(lake):
-    result = run_user_sql(lake.snapshot(), "SELECT * FROM range(100)", Limits(rows=10))
-    assert len(result.rows) == 10
-    assert result.truncated

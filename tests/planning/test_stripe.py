@@ -14,7 +14,7 @@ from ioweather.core.tables.schema import concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.incidents import in_incidents
-from ioweather.planning import predict
+from ioweather.planning import transfers as predict
 from ioweather.planning.transfers import StripeOutcome, recommend_stripe, setstripe
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
-from fuzzing import absurd, mutation, put
+from fuzzing import absurd, put
 
 from ioweather.core.contracts import ReadContext
 from ioweather.ingestion.reading import Reading, read_batch
@@ -33,10 +33,3 @@ def test_seeds_are_good(source: str, tmp_path: Path) -> None:
         assert [absurd(table, frame) for (_, table), pieces in frames.items() for frame in pieces if frame.rows] == [
             None for (_, _), pieces in frames.items() for frame in pieces if frame.rows
         ]
-
-
-@pytest.mark.parametrize("source", SEEDS)
-def test_a_mutation_is_made_again_from_its_index(source: str) -> None:
-    first, second = ([mutation(source, "again", index, None)[:2] for index in range(20)] for _ in range(2))
-    assert first == second
-    assert len({repr(data) for _, data in first}) > 10

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import CorruptInput
-from ioweather.readers.text_files import beginning, line_blocks, plain_head, text_blocks
+from ioweather.readers.text_files import beginning, numbered_lines, plain_head, text_blocks
 
 
 def test_what_a_cut_gzip_file_still_holds(tmp_path: Path) -> None:
@@ -25,11 +25,11 @@ def test_damage_and_endless_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "log"
     path.write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + b"\xff" * 100)
     with pytest.raises(CorruptInput, match="unzipped"):
-        list(line_blocks(path))
+        list(numbered_lines(path))
     monkeypatch.setattr("ioweather.readers.text_files._LONGEST_LINE", 1000)
     path.write_bytes(b"\n" + b"x" * 2000)
     with pytest.raises(CorruptInput, match="line 2"):
-        list(line_blocks(path))
+        list(numbered_lines(path))
 
 
 def test_heads_never_fail() -> None:
@@ -57,6 +57,4 @@ def test_noise_before_the_text_is_passed_over_and_line_numbers_stay(tmp_path, mo
     path.write_bytes((NOISE * 3 + '\n{"a": 1,\n\n"WARNING: b": 2}\n').replace("\n", "\r\n").encode())
     assert json.loads("".join(text_blocks(path))) == {"a": 1, "WARNING: b": 2}
     assert beginning(path).startswith("{")
-    blocks = list(line_blocks(path))
-    assert blocks[0].first == 5
-    assert [line for block in blocks for line in block.lines] == ['{"a": 1,', "", '"WARNING: b": 2}']
+    assert list(numbered_lines(path)) == [(5, '{"a": 1,', False), (6, "", False), (7, '"WARNING: b": 2}', False)]

@@ -10,7 +10,7 @@ import pytest
 from ioweather.simulate.fluid import Flow, Fluid, Meter, Pattern, data_demand, make_resources, meta_demand
 from ioweather.simulate.generate import flow_parts, run_parts
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
-from ioweather.simulate.world import Run, World, data_flow
+from ioweather.simulate.world import Run, World, phase_flow
 
 RESOURCES = make_resources(LAPTOP, 1)
 GB = 10**9
@@ -218,7 +218,7 @@ def test_what_makes_verdicts_hard_is_in_the_truth_and_not_where_an_analysis_look
             if phase.name != "meta":
                 pattern = phase.flow.pattern
                 asked = pattern.demand[: preset.osts].sum() * pattern.seconds
-                plain = data_flow(replace(run, noise=1.0, hidden=1.0), phase.step, preset, world.resources)
+                plain = phase_flow(replace(run, noise=1.0, hidden=1.0), phase.step, "data", preset, world.resources)
                 assert asked == pytest.approx(plain.pattern.demand[: preset.osts].sum() * plain.pattern.seconds)
     sizes = {run.size for run in runs}
     assert max(sizes) > 1.2

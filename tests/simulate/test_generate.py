@@ -57,14 +57,6 @@ def test_truth_adds_up(small_facility):
     assert truth(small_facility, "SELECT count(*) FROM truth WHERE kind = 'incident'")[0][0] >= 1
 
 
-def test_plain_csv_reads_the_accounts(small_facility):
-    with (small_facility.data / "sacct.txt").open(newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="|"))
-    assert len(rows) >= small_facility.jobs
-    assert {row["State"] for row in rows} <= {"COMPLETED", "RUNNING", "PENDING"}
-    assert all(int(row["NNodes"]) * LAPTOP.cores == int(row["NCPUS"]) for row in rows)
-
-
 def test_plain_h5py_reads_the_series_and_the_archives_agree(small_facility):
     with h5py.File(small_facility.data / "servers" / f"scratch_{DAY_TWO}.hdf5") as file:
         stamps = file["datatargets/timestamps"][:]
@@ -156,12 +148,6 @@ def test_presets_are_named_and_scaled():
         for_days(LAPTOP, 0)
 
 
-def test_a_part_of_the_jobs_has_no_log(tmp_path):
-    few = {"osts": 4, "detail_day": None, "probe_hosts": 0, "sampler_seconds": 0, "scan_files": 50}
-    made = generate(replace(for_days(LAPTOP, 3), without_darshan_ratio=0.4, **few), tmp_path / "f", seed=2)
-    assert 0.4 < made.logs / made.runs < 0.8
-
-
 def test_long_runs_save_their_state_at_regular_times():
     preset = preset_named("cluster-checkpoints")
     saving = [
@@ -172,3 +158,21 @@ def test_long_runs_save_their_state_at_regular_times():
     assert 0.7 < np.median(every) / preset.checkpoint_seconds < 1.4
     usual = {p.name: p for p in make_programs(preset_named("cluster"), 3)}
     assert max(program.steps for program in usual.values()) <= 5
+
+
+def test_a_second_file_system_has_its_own_servers_and_runs_and_may_be_unmonitored(tmp_path):
+    preset = for_days(preset_named("laptop-two-filesystems"), 1)
+    small = {"jobs": 8, "probe_seconds": 3600, "sampler_seconds": 0, "scan_files": 50, "detail_day": None}
+    preset = replace(preset, **small, beside=replace(preset.beside, **small, monitored=False))
+    made = generate(preset, tmp_path / "two", seed=3)
+    facility = tomllib.loads(made.facility.read_text())
+    scratch, project = facility["filesystem"]["scratch"], facility["filesystem"]["project"]
+    assert (len(scratch["servers"]), len(project["servers"])) == (8, 4)
+    assert not scratch["servers"].keys() & project["servers"].keys()
+    accounts = [made.data / "sacct.txt", made.data / "project" / "sacct.txt"]
+    rows = [row for path in accounts for row in csv.DictReader(path.read_text().splitlines(), delimiter="|")]
+    assert {row["Cluster"] for row in rows} == set(facility["clusters"])
+    assert len({row["JobID"] for row in rows}) == len(rows) == 16
+    assert len(list(made.data.rglob("*.darshan"))) == made.logs
+    assert truth(made, "SELECT count(DISTINCT id) = count(*) FROM truth WHERE kind IN ('run', 'incident')") == [(True,)]
+    assert sorted(path.name for path in (made.data / "project").iterdir()) == ["darshan", "sacct.txt"]

@@ -22,11 +22,10 @@ from ioweather._version import __version__
 from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
 from ioweather.core.clock import now_ns
 from ioweather.core.results import Answer, result_json, to_jsonable
-from ioweather.core.tables import TABLES, concat
+from ioweather.core.tables import concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.lake.lake import Lake
 from ioweather.planning.transfers import predict_transfer, recommend_stripe
-from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.ui.cli.main import run as command
 from ioweather.ui.publish import answer_schema
@@ -153,14 +152,6 @@ def test_an_answer_says_where_it_comes_from(name: str, answer: dict[str, Any], s
 
 
 @EVERY
-def test_names_are_names_and_unique(name: str, answer: dict[str, Any]) -> None:
-    names = list(names_of(answer))
-    assert len(names) == len(set(names))
-    for one in names:
-        assert all(map(NAME.fullmatch, one.removeprefix("finding ").split("."))), one
-
-
-@EVERY
 def test_command_python_and_api_agree(
     name: str, answer: dict[str, Any], site: Site, client: TestClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,16 +173,6 @@ def test_csv_has_a_header_and_rows(name: str, site: Site, capsys: pytest.Capture
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     named = {"group_name", "fact_name"}
     assert all(QUESTIONS[name].table or named <= row.keys() for row in table)
-
-
-@EVERY
-def test_everything_follows_from_the_line(name: str) -> None:
-    question = QUESTIONS[name]
-    assert question.name == name
-    assert question.help
-    assert f"def {name}(" in STUB.read_text(encoding="utf-8")
-    assert name in ioweather.__all__
-    assert question.tables <= set(TABLES)
 
 
 def test_names_stay(site: Site) -> None:
@@ -218,16 +199,3 @@ def test_a_path_is_not_read_for_the_network(client: TestClient, tmp_path: Path) 
         assert "is not a job id" in response.json()["error"]["message"]
     assert client.get("/api/v1/ask/stripe", params={"size": str(log)}).status_code == 400
     assert client.get("/api/v1/ask/now", params={"spool": str(tmp_path)}).status_code == 400
-
-
-def test_exhibits_are_as_the_schema_says(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["show", "car11.fig6", "--lake", str(site.lake.root), "--json"]) == 0
-    jsonschema_rs.validate(answer_schema(), json.loads(capsys.readouterr().out))
-
-
-def test_findings_of_exhibits_have_names(site: Site) -> None:
-    ids = ("car11.fig2", "car11.fig7", "pat19.fig3", "pat19.fig11", "mad17.table1", "kun19.episodes", "car11.projects")
-    for exhibit in make_exhibits(site.lake, ids):
-        names = [finding.name for finding in exhibit.findings]
-        assert len(names) == len(set(names)), exhibit.id
-        assert all(map(NAME.fullmatch, names)), (exhibit.id, names)

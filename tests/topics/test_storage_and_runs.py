@@ -9,9 +9,9 @@ import pytest
 from small_facility import make_small_lake
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import RunsOutcome, StorageOutcome
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.facts.loads import step_for
+from ioweather.core.units import HOUR_NS
+from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask
 
@@ -58,13 +58,6 @@ def test_amounts_of_a_file_system_and_its_targets_are_those_of_the_rows(lake: La
     assert (found.start_ns, found.end_ns) == (START_NS, START_NS + LENGTH_NS)
 
 
-def test_the_facility_is_its_file_systems_and_a_target_is_found_by_name(lake: Lake) -> None:
-    assert [state.filesystem for state in storage(lake).filesystems] == ["scratch"]
-    (name,) = sql(lake, "SELECT min(component) FROM series WHERE component_kind = 'ost'")[0]
-    found = storage(lake, name)
-    assert (found.kind, found.filesystem) == ("ost", "scratch")
-
-
 def test_a_server_has_the_targets_that_the_facility_file_gives_it(lake: Lake) -> None:
     whole = storage(lake, "scratch")
     (server, mine), *_ = lake.facility.filesystems[0].servers.items()
@@ -81,16 +74,6 @@ def test_what_is_not_there_is_said_with_a_near_name(lake: Lake) -> None:
     assert name in caught.value.hint
     with pytest.raises(DataUnavailable):
         storage(lake, period=(1, 2))
-
-
-def test_steps_give_no_more_points_than_a_screen_has() -> None:
-    for span in (1, MINUTE_NS, 7 * HOUR_NS, 400 * 24 * HOUR_NS, 10**19):
-        step = step_for(span, MINUTE_NS)
-        assert step % MINUTE_NS == 0
-        assert span / step <= 401
-    assert step_for(HOUR_NS, 7 * MINUTE_NS) % (7 * MINUTE_NS) == 0
-    for live_ns in (10 * NS + 300_000, 11 * NS, MINUTE_NS + 3_000_000):  # what an agent samples is never exact
-        assert step_for(HOUR_NS, live_ns) == MINUTE_NS
 
 
 def test_slowness_is_over_the_median_of_similar_runs(lake: Lake) -> None:

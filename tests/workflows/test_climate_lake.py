@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from ioweather.core.tables import Quality
 from ioweather.lake import grid
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.studies.pat19.exhibits import STUDY
 from ioweather.topics.analyse import make_exhibits
 
 ROWS, TARGETS = 3 * 1440, 4
@@ -86,17 +84,3 @@ def test_a_file_system_that_is_named_is_read_by_its_own_kind_and_interval(tmp_pa
     assert (chosen["component_kind"], chosen["resolution"]) == ("device", 600 * 10**9)
     assert value(seven, "intervals") == 3 * 144
     assert value(seven, "mean_rate") == pytest.approx(4e6)
-
-
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    (thirteen,) = make_exhibits(filled(tmp_path), ["pat19.fig13"], use_cache=False)
-    said = [finding.text for finding in thirteen.findings if finding.name == "nothing_to_show"]
-    assert ["No opens and closes were recorded" in text for text in said] == [True]
-
-
-def test_one_exhibit_alone_is_the_same(tmp_path: Path) -> None:
-    lake = filled(tmp_path)
-    compact(lake, everything=True)
-    for exhibit in make_exhibits(lake, STUDY.exhibits, use_cache=False):
-        (alone,) = make_exhibits(lake, [exhibit.id], use_cache=False)
-        assert replace(alone, provenance=exhibit.provenance) == exhibit

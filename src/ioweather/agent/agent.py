@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ioweather._version import __version__
-from ioweather.agent.child import Child, StartWorker, Worker
+from ioweather.agent.child import Child, StartWorker, Worker, load_baselines, save_baselines
 from ioweather.agent.delivery import Shipper
-from ioweather.agent.live_baseline import load_baselines, save_baselines
 from ioweather.agent.sensor import LiveSource, Origin, event_row
 from ioweather.agent.spool import Spool, row_line
 from ioweather.agent.status import SpoolStatus, Status, read_status, status_bytes, write_status

@@ -6,85 +6,159 @@ for a child: one in uninterruptible sleep cannot be killed and is left to the ke
 
 Every operation of every tick becomes exactly one row: ok or error from the child; missed if the child was busy at the
 tick; pending if the child or the agent ended before the operation did.
+
+Statistics of an operation are counts, the last result, the last minute, and the live baseline: a running median of all
+durations that survives a restart. Durations are counted in bins 2% wide, so that the median is exact to 1%. When the
+count exceeds a limit all bins are halved: older operations fade out, and the baseline follows the storage.
 """
 
 from __future__ import annotations
 
+import bisect
+import errno
 import fcntl
 import gc
 import json
+import math
 import os
-import select
 import signal
+import statistics
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ioweather.agent.live_baseline import Key, ObservedOperation, RunningMedian
-from ioweather.agent.sensor import LiveSource, Operation, Origin, Ready, Reporter, event_row, unfinished_row
-from ioweather.agent.spool import READABLE, row_line
-from ioweather.agent.status import InFlight, SourceStatus, State, TargetStatus
+from ioweather.agent.sensor import Dismissed, LiveSource, Operation, Origin, Ready, Reporter, event_row, unfinished_row
+from ioweather.agent.spool import row_line
+from ioweather.agent.status import (
+    BUCKETS_NS,
+    InFlight,
+    OperationStatus,
+    Outcome,
+    Recent,
+    SourceStatus,
+    State,
+    TargetStatus,
+)
 from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import IoweatherError
 from ioweather.core.safe_files import PrivateDirectory
-from ioweather.core.units import NS
+from ioweather.core.units import MINUTE_NS, NS
 
-_PROGRESS_NS = NS // 2
+_LOG_WIDTH = math.log(1.02)
+_MIN_COUNT = 30  # fewer operations do not show what is slow
+_MAX_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
+_FILE = "baseline.json"
+_VERSION = 1
+_MAX_RECENT = 4096
+
+
+class RunningMedian:
+    """A histogram of durations with logarithmic bins."""
+
+    def __init__(self, bins: Mapping[int, int] | None = None) -> None:
+        self.bins = dict(bins or {})
+        self.count = sum(self.bins.values())
+
+    def add(self, duration_ns: int) -> None:
+        """Count a duration."""
+        place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
+        self.bins[place] = self.bins.get(place, 0) + 1
+        self.count += 1
+        if self.count > _MAX_COUNT:
+            self.bins = {place: count // 2 for place, count in self.bins.items() if count > 1}
+            self.count = sum(self.bins.values())
+
+    def median_ns(self) -> int | None:
+        """Return the middle of the median's bin; None while there are too few operations."""
+        if self.count < _MIN_COUNT:
+            return None
+        places = sorted(self.bins)
+        sums = list(accumulate(self.bins[place] for place in places))
+        middle = places[bisect.bisect_left(sums, self.count / 2)]
+        return round(math.exp((middle + 0.5) * _LOG_WIDTH))
+
+
+class ObservedOperation:
+    """Statistics of one kind of operation on one target since the agent started."""
+
+    def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
+        self.baseline = baseline
+        self._status = OperationStatus(*kind)
+        self._buckets = [0] * (len(BUCKETS_NS) + 1)
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_MAX_RECENT)
+
+    def add(self, row: Mapping[str, Any], now_ns: int) -> None:
+        """Add a row of `responses`. `now_ns` is monotonic: the last minute does not depend on the wall clock."""
+        found, status, duration = self._status, row["status"], row["duration_ns"]
+        found.last = Outcome(row["start_ns"], status, row["scheduled_ns"], duration, row["errno"], row["cached"])
+        if status == "missed":
+            found.missed_count += 1
+        elif status == "error":
+            number = row["errno"]
+            name = "short" if number is None else errno.errorcode.get(number, str(number))
+            found.error_count += 1
+            found.errors = {**found.errors, name: found.errors.get(name, 0) + 1}
+        elif status == "ok":
+            found.ok_count += 1
+            found.last_success_ns = row["start_ns"] + duration
+            found.sum_ns += duration
+            self._buckets[bisect.bisect_left(BUCKETS_NS, duration)] += 1
+            self._recent.append((now_ns, duration))
+            self.baseline.add(duration)
+
+    def status(self, now_ns: int) -> OperationStatus:
+        """Return the statistics for status.json."""
+        while self._recent and self._recent[0][0] < now_ns - MINUTE_NS:
+            self._recent.popleft()
+        recent, last = Recent(MINUTE_NS), [duration for _, duration in self._recent]
+        if last:
+            deciles = statistics.quantiles(last * 2 if len(last) == 1 else last, n=10, method="inclusive")
+            recent = Recent(MINUTE_NS, len(last), round(deciles[4]), round(deciles[8]), max(last))
+        return replace(
+            self._status,
+            expected_ns=self.baseline.median_ns(),
+            expected_count=self.baseline.count,
+            recent=recent,
+            bucket_counts=tuple(self._buckets),
+        )
+
+
+Key = tuple[str, Operation]
+
+
+def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirectory) -> None:
+    """Write baseline.json."""
+    entries = [{"target": target, **kind._asdict(), "bins": median.bins} for (target, kind), median in medians.items()]
+    folder.replace(_FILE, json.dumps({"version": _VERSION, "entries": entries}).encode())
+
+
+def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
+    """Return the baselines of earlier agents; none if the file cannot be used, and they are learned again."""
+    try:
+        data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        if data["version"] != _VERSION:
+            return {}
+        return {
+            (entry["target"], Operation(entry["op"], entry["request_bytes"], entry["mode"])): RunningMedian(
+                {int(place): int(count) for place, count in entry["bins"].items()}
+            )
+            for entry in data["entries"]
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
 _TICK = struct.Struct("=q")
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031  # fcntl(2); Python names it from 3.10 on
 _READ_BYTES = 1 << 16
 _CYCLES_PER_COLLECTION = 100
-
-
-class Dismissed(Exception):
-    """The agent stops while the child is still preparing."""
-
-
-class PipeReporter(Reporter):
-    """The child's end of the pipe: one JSON line per message. If the agent is gone, the child runs until its next
-    tick. While `ticks` is set, `progress` raises Dismissed once that pipe is closed."""
-
-    def __init__(self, fd: int, documents: Path) -> None:
-        self._fd = fd
-        self._documents = documents
-        self._last_progress_ns = 0
-        self.ticks: int | None = None
-
-    def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
-        self.send("begin", op, request_bytes, scheduled_ns, time.time_ns(), time.monotonic_ns())
-
-    def row(self, table: str, values: Mapping[str, object]) -> None:
-        self._write(row_line(table, values))
-
-    def document(self, name: str, text: str) -> None:
-        with PrivateDirectory.named(self._documents, keep=READABLE) as folder:
-            folder.replace(name, text.encode())
-
-    def progress(self, done: int, total: int | None, what: str) -> None:
-        # No tick comes before the child is ready: what can be read is the end of the pipe.
-        if self.ticks is not None and select.select([self.ticks], [], [], 0)[0]:
-            raise Dismissed
-        now = time.monotonic_ns()
-        if now - self._last_progress_ns > _PROGRESS_NS or done == total:
-            self._last_progress_ns = now
-            self.send("progress", done, total, what)
-
-    def done(self) -> None:
-        self.send("done")
-
-    def send(self, *message: object) -> None:
-        """Send a message other than a row: its kind and its values."""
-        self._write(json.dumps(message, separators=(",", ":")))
-
-    def _write(self, line: str) -> None:
-        data = f"{line}\n".encode()
-        with suppress(BrokenPipeError):
-            while data:
-                data = data[os.write(self._fd, data) :]
 
 
 class Worker:
@@ -161,13 +235,13 @@ def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) ->
         os.chdir("/")  # do not keep a mount busy
         gc.freeze()
         gc.disable()  # no collection during a timed operation
-        _serve(source, PipeReporter(reports, documents), ticks)
+        _serve(source, Reporter(reports, documents), ticks)
         code = 0
     finally:
         os._exit(code)
 
 
-def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
+def _serve(source: LiveSource, reporter: Reporter, ticks: int) -> None:
     try:
         reporter.ticks = ticks
         try:
@@ -209,14 +283,6 @@ _FILE_WORK = ("prepare", "clean up")
 StartWorker = Callable[[LiveSource, Path], Worker]
 
 
-class _Begun(NamedTuple):
-    op: str
-    request_bytes: int
-    scheduled_ns: int | None
-    start_ns: int
-    monotonic_ns: int
-
-
 class Child:
     """A live source with its worker. Ticks fall at start + k * period on the monotonic clock, so that lateness does not
     add up. `baselines` outlive the child; `phase_ns` delays its first tick."""
@@ -241,7 +307,8 @@ class Child:
         self._worker: Worker | None = None
         self.next_tick_ns: int | None = None
         self.ready_ns: int | None = None  # the first tick is up to a period later
-        self.begun: _Begun | None = None
+        self.begun: InFlight | None = None
+        self._begun_ns = 0  # monotonic
         self.is_busy = self.is_over = self.failed = False
         self._owed: dict[Operation, int] = {}  # operations of the running cycle without a row yet, and their tick
         self._restart_ns, self._wait_ns = 0, _FIRST_WAIT_NS
@@ -249,10 +316,9 @@ class Child:
         self._ready: Ready | None = None
         self.message = self._progress = ""
         self.last_message_ns = 0
-        self._ticks = self._missed = self._runs = self._failed_runs = self._rows = 0
-        self._cycle_start: tuple[int, int] | None = None  # wall and monotonic time
-        self._last_duration_ns: int | None = None
-        self._last_ok: bool | None = None
+        self._ticks = 0
+        self._counts = SourceStatus(source.name, "stopped", source.period_ns)
+        self._cycle_start_ns: int | None = None  # monotonic
         for kind in source.operations:
             self._observe(kind)
 
@@ -302,7 +368,7 @@ class Child:
     def _read(self, line: str, now: int) -> None:
         body = json.loads(line)
         if isinstance(body, dict):
-            self._rows += 1
+            self._counts.rows += 1
             self._add(line)
             if body["table"] == "responses":
                 operation = Operation(body["op"], body["request_bytes"], body["mode"])
@@ -312,14 +378,16 @@ class Child:
             return
         kind, *values = body
         if kind == "begin":
-            self.begun = _Begun(*values)
+            op, request_bytes, scheduled_ns, start_ns, self._begun_ns = values
+            self.begun = InFlight(op, request_bytes, start_ns, 0, scheduled_ns)
         elif kind == "end":
-            self._last_duration_ns, self._last_ok, message = values
+            counts = self._counts
+            counts.last_duration_ns, counts.last_ok, message = values
             self.is_busy, self.begun = False, None
             self._owed.clear()
-            self._runs += 1
-            self._failed_runs += not self._last_ok
-            self.message = self._ready.message if self._last_ok and self._ready else message
+            counts.runs += 1
+            counts.failed_runs += not counts.last_ok
+            self.message = self._ready.message if counts.last_ok and self._ready else message
         elif kind == "ready":
             self._ready = Ready(*values)
             self.is_busy, self.begun, self._progress = False, None, ""
@@ -373,7 +441,7 @@ class Child:
         if due and self._worker is not None and not self.is_busy:
             scheduled_ns, due = due[-1] + wall - now, due[:-1]
             self.is_busy = True
-            self._cycle_start = (wall, now)
+            self._counts.last_start_ns, self._cycle_start_ns = wall, now
             self._owed = dict.fromkeys(self.source.operations, scheduled_ns)
             self._worker.tick(scheduled_ns)
         self._write_missed(due, wall - now)
@@ -381,7 +449,7 @@ class Child:
     def _write_missed(self, missed: range, offset_ns: int) -> None:
         if not self.source.is_periodic:
             return
-        self._missed += len(missed)
+        self._counts.missed_ticks += len(missed)
         for tick in missed[:_MAX_MISSED_TICKS]:
             for kind in self.source.operations:
                 self._write_unfinished(kind, "missed", tick + offset_ns, tick + offset_ns, tick)
@@ -411,52 +479,39 @@ class Child:
             self._worker.release(kill=kill)
             self._worker = None
 
-    def _common_status(self, age_ns: int) -> dict[str, Any]:
-        state: State = "running"
+    def _state(self, age_ns: int) -> State:
         if self.failed:
-            state = "failed"
-        elif self._worker is None:
-            state = "stopped"
-        elif self.handles_files:
-            state = "preparing"
-        elif not self.is_busy:
-            state = "waiting"
-        elif age_ns > max(self.source.period_ns, _MIN_HUNG_NS):
-            state = "hung"
-        return {
-            "state": state,
-            "period_ns": self.source.period_ns,
-            "pid": self._worker.pid if self._worker else None,
-            "missed_ticks": self._missed,
-            "message": self._progress or self.message,
-        }
-
-    def target_status(self) -> TargetStatus:
-        """Return the status of a probed target."""
-        now, begun, in_flight = self._clocks.monotonic_ns(), self.begun, None
-        if begun is not None:
-            age = max(0, now - begun.monotonic_ns)
-            in_flight = InFlight(begun.op, begun.request_bytes, begun.start_ns, age, begun.scheduled_ns)
-        return TargetStatus(
-            target=self.origin.target,
-            system=self.origin.system,
-            access=self._ready.access if self._ready else None,
-            ticks=self._ticks,
-            in_flight=in_flight,
-            operations=tuple(observed.status(now) for observed in self._observed.values()),
-            **self._common_status(in_flight.age_ns if in_flight else 0),
-        )
+            return "failed"
+        if self._worker is None:
+            return "stopped"
+        if self.handles_files:
+            return "preparing"
+        if not self.is_busy:
+            return "waiting"
+        return "hung" if age_ns > max(self.source.period_ns, _MIN_HUNG_NS) else "running"
 
     def source_status(self) -> SourceStatus:
         """Return the status of a source, whether it is a probe or not."""
-        age = self._clocks.monotonic_ns() - self._cycle_start[1] if self._cycle_start and self.is_busy else 0
-        return SourceStatus(
-            name=self.source.name,
-            runs=self._runs,
-            failed_runs=self._failed_runs,
-            rows=self._rows,
-            last_start_ns=self._cycle_start[0] if self._cycle_start else None,
-            last_duration_ns=self._last_duration_ns,
-            last_ok=self._last_ok,
-            **self._common_status(age),
+        start_ns, now = self._cycle_start_ns, self._clocks.monotonic_ns()
+        state = self._state(now - start_ns if start_ns is not None and self.is_busy else 0)
+        pid = self._worker.pid if self._worker else None
+        return replace(self._counts, state=state, pid=pid, message=self._progress or self.message)
+
+    def target_status(self) -> TargetStatus:
+        """Return the status of a probed target."""
+        now, in_flight, source = self._clocks.monotonic_ns(), None, self.source_status()
+        if self.begun is not None:
+            in_flight = replace(self.begun, age_ns=max(0, now - self._begun_ns))
+        return TargetStatus(
+            target=self.origin.target,
+            system=self.origin.system,
+            state=self._state(in_flight.age_ns if in_flight else 0),
+            period_ns=source.period_ns,
+            pid=source.pid,
+            access=self._ready.access if self._ready else None,
+            ticks=self._ticks,
+            missed_ticks=source.missed_ticks,
+            in_flight=in_flight,
+            operations=tuple(observed.status(now) for observed in self._observed.values()),
+            message=source.message,
         )

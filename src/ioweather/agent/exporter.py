@@ -19,7 +19,7 @@ from pathlib import Path
 from socket import AF_INET6
 from typing import Any, Final
 
-from ioweather.agent.status import BUCKETS_NS, Remote, Status, TargetStatus, find_problems, read_status, remote_agents
+from ioweather.agent.status import BUCKETS_NS, Status, find_problems, read_status, remote_agents
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.safe_files import default_spool_dir, write_whole
 from ioweather.core.units import NS
@@ -56,14 +56,11 @@ def gauge(name: str, text: str, value: float) -> Metric:
     return gauges(name, text, (), [((), value)])
 
 
-def gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any], kind: str = "gauge") -> Metric:
-    """Return a gauge with a series for each (values of the labels, value); those of None are left out."""
+def gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+    """Return a metric with a series for each (values of the labels, value); those of None are left out. It is a gauge,
+    or a counter if its name ends so."""
     lines = [_line(name, dict(zip(labels, values)), value) for values, value in samples if value is not None]
-    return Metric(name, text, kind, lines)
-
-
-def _counters(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
-    return gauges(f"{name}_total", text, labels, samples, "counter")
+    return Metric(name, text, "counter" if name.endswith("_total") else "gauge", lines)
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
@@ -86,124 +83,118 @@ def render(
     return render_metrics(metric for collect in collectors for metric in collect())
 
 
-def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[Metric]:
-    """Metrics of the status at this moment. For an agent that is gone that it is gone, and no old values."""
-    yield from _of_remote(remote_agents(pushed_to, now)[:_MAX_HOSTS], now)
-    try:
-        status: Status | None = read_status(directory)
-    except IoweatherError:
-        status = None
-    alive = status is not None and not status.is_stale(now)
-    yield gauge("ioweather_up", "Whether an agent writes its status.", 1.0 if alive else 0.0)
-    if status is None:
-        return
-    age = max(0.0, (now - status.written_ns) / NS)
-    yield gauge("ioweather_status_age_seconds", "Since the agent last wrote its status.", age)
-    if alive:
-        yield from _of_agent(status)
-        yield from _of_targets(status, now)
-        yield from _of_operations(status.targets)
-
-
-def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
-    """Agents of other hosts: whether they are alive, and whether their rows arrive. Other values are at their own
-    exporters, or come with `--spool <lake>/inbox/HOST`."""
-    if not agents:
-        return
-    label = ("host",)
-    up = [((agent.host,), float(agent.state(now) == "running")) for agent in agents]
-    yield gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", label, up)
-    age = [((agent.host,), max(0.0, (now - agent.heard_ns) / NS)) for agent in agents]
-    yield gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", label, age)
-    known = [((agent.host,), agent.status) for agent in agents if agent.status is not None]
-    waiting = [(host, status.spool.bytes) for host, status in known]
-    text = "Bytes waiting in the spool, as last reported."
-    yield gauges("ioweather_remote_spool_bytes", text, label, waiting)
-    dropped = [(host, status.spool.dropped_rows) for host, status in known]
-    yield _counters("ioweather_remote_dropped_rows", "Its rows that were given up.", label, dropped)
-    wrong = [(host, len(find_problems(status))) for host, status in known]
-    yield gauges("ioweather_remote_troubles", "Problems that it last reported, counted.", label, wrong)
-
-
-def _of_agent(status: Status) -> Iterator[Metric]:
-    """The agent itself, its spool, and its sources other than probes."""
-    host_and_version = [((status.host, status.software_version), 1.0)]
-    yield gauges("ioweather_agent_info", "What runs.", ("host", "version"), host_and_version)
-    yield gauge("ioweather_agent_start_time_seconds", "When the agent started, Unix time.", status.started_ns / NS)
-    spool = status.spool
-    yield gauge("ioweather_spool_bytes", "Rows that wait for the lake.", spool.bytes)
-    yield _counters("ioweather_spool_rows", "Rows written to the spool.", (), [((), spool.written_rows)])
-    dropped = "Rows given up: the spool was full, or its disk failed."
-    yield _counters("ioweather_spool_dropped_rows", dropped, (), [((), spool.dropped_rows)])
-    if spool.last_ship_ns is not None:
-        text = "Whether the lake took the last shipment."
-        yield gauge("ioweather_ship_success", text, float(bool(spool.last_ship_ok)))
-    others, label = [((source.name,), source) for source in status.other_sources], ("source",)
-    if others:
-        success = [(name, source.last_ok) for name, source in others]
-        yield gauges("ioweather_source_success", "Whether the last run went well.", label, success)
-        lasted = [(name, _seconds(source.last_duration_ns)) for name, source in others]
-        yield gauges("ioweather_source_duration_seconds", "Of the last run.", label, lasted)
-        missed = [(name, source.missed_ticks) for name, source in others]
-        yield _counters("ioweather_source_missed_ticks", "Runs that did not begin.", label, missed)
+# Metrics by what they describe: name, help text, and the value; None is left out.
+_Table = Sequence["tuple[str, str, Callable[[Any], float | None]]"]
+_OF_REMOTE: _Table = (
+    ("ioweather_remote_spool_bytes", "Bytes waiting in the spool, as last reported.", lambda s: s.spool.bytes),
+    ("ioweather_remote_dropped_rows_total", "Its rows that were given up.", lambda s: s.spool.dropped_rows),
+    ("ioweather_remote_troubles", "Problems that it last reported, counted.", lambda s: len(find_problems(s))),
+)
+_OF_AGENT: _Table = (
+    ("ioweather_agent_start_time_seconds", "When the agent started, Unix time.", lambda s: s.started_ns / NS),
+    ("ioweather_spool_bytes", "Rows that wait for the lake.", lambda s: s.spool.bytes),
+    ("ioweather_spool_rows_total", "Rows written to the spool.", lambda s: s.spool.written_rows),
+    (
+        "ioweather_spool_dropped_rows_total",
+        "Rows given up: spool full, or its disk failed.",
+        lambda s: s.spool.dropped_rows,
+    ),
+    ("ioweather_ship_success", "Whether the lake took the last shipment.", lambda s: s.spool.last_ship_ok),
+)
+_OF_SOURCE: _Table = (
+    ("ioweather_source_success", "Whether the last run went well.", lambda s: s.last_ok),
+    ("ioweather_source_duration_seconds", "Of the last run.", lambda s: _seconds(s.last_duration_ns)),
+    ("ioweather_source_missed_ticks_total", "Runs that did not begin.", lambda s: s.missed_ticks),
+)
+_READY = ("waiting", "running", "hung")
+_OF_TARGET: _Table = (
+    ("ioweather_ticks_total", "Cycles that were due.", lambda t: t.ticks),
+    ("ioweather_missed_ticks_total", "Cycles not begun: the one before had not ended.", lambda t: t.missed_ticks),
+    ("ioweather_target_ready", "Whether the probe has made its files.", lambda t: t.state in _READY),
+)
+_OF_OPERATION: _Table = (
+    ("ioweather_slowdown_ratio", "Median of the last minute over the usual time.", lambda o: o.slowdown_ratio),
+    ("ioweather_expected_seconds", "The usual response time: a running median.", lambda o: _seconds(o.expected_ns)),
+    (
+        "ioweather_last_success_timestamp_seconds",
+        "Of the last success, Unix time.",
+        lambda o: _seconds(o.last_success_ns),
+    ),
+)
 
 
 def _seconds(value_ns: int | None) -> float | None:
     return None if value_ns is None else value_ns / NS
 
 
-def _of_targets(status: Status, now: int) -> Iterator[Metric]:
-    named, label = [((target.target,), target) for target in status.targets], ("target",)
-    ticks = [(name, target.ticks) for name, target in named]
-    yield _counters("ioweather_ticks", "Cycles that were due.", label, ticks)
-    text = "Cycles that did not begin because the one before had not ended."
-    yield _counters("ioweather_missed_ticks", text, label, [(name, target.missed_ticks) for name, target in named])
-    ready = [(name, target.state not in ("preparing", "failed", "stopped")) for name, target in named]
-    yield gauges("ioweather_target_ready", "Whether the probe has made its files.", label, ready)
-    ages: dict[tuple[str, str], float] = {}
-    for target in status.targets:
-        ages |= {(target.target, op): 0.0 for op in (*(each.op for each in target.operations), "other")}
-        current = status.in_flight_age_ns(target, now)
-        if target.in_flight is not None and current is not None:
-            op = target.in_flight.op if (target.target, target.in_flight.op) in ages else "other"
-            ages[target.target, op] = current / NS
-    text = "Age of the operation in flight; 0 where there is none."
-    yield gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages.items())
+def _metrics(table: _Table, labels: Sequence[str], found: Sequence[tuple[Sequence[str], Any]]) -> Iterator[Metric]:
+    for name, text, value in table if found else ():
+        yield gauges(name, text, labels, [(values, value(each)) for values, each in found])
 
 
-def _of_operations(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
+def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[Metric]:
+    """Metrics of the status at this moment, and of the agents of other hosts: whether they are alive, and whether their
+    rows arrive. For an agent that is gone that it is gone, and no old values."""
+    agents = remote_agents(pushed_to, now)[:_MAX_HOSTS]
+    if agents:
+        up = [((agent.host,), agent.state(now) == "running") for agent in agents]
+        yield gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", ("host",), up)
+        age = [((agent.host,), max(0.0, (now - agent.heard_ns) / NS)) for agent in agents]
+        yield gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", ("host",), age)
+    yield from _metrics(_OF_REMOTE, ("host",), [((a.host,), a.status) for a in agents if a.status is not None])
+    try:
+        status: Status | None = read_status(directory)
+    except IoweatherError:
+        status = None
+    alive = status is not None and not status.is_stale(now)
+    yield gauge("ioweather_up", "Whether an agent writes its status.", alive)
+    if status is None:
+        return
+    last_ns = max(0.0, (now - status.written_ns) / NS)
+    yield gauge("ioweather_status_age_seconds", "Since the agent last wrote its status.", last_ns)
+    if alive:
+        known = [((status.host, status.software_version), 1.0)]
+        yield gauges("ioweather_agent_info", "What runs.", ("host", "version"), known)
+        yield from _metrics(_OF_AGENT, (), [((), status)])
+        yield from _metrics(_OF_SOURCE, ("source",), [((source.name,), source) for source in status.other_sources])
+        yield from _metrics(_OF_TARGET, ("target",), [((target.target,), target) for target in status.targets])
+        yield from _of_operations(status, now)
+
+
+def _of_operations(status: Status, now: int) -> Iterator[Metric]:
+    """Response times by operation, failures, and the operations in flight."""
     found = [
         ((target.target, operation.op, str(operation.request_bytes), operation.mode), operation)
-        for target in targets
+        for target in status.targets
         for operation in target.operations
     ]
     name = "ioweather_response_seconds"
     lines: list[str] = []
+    # From 0 on, unlike the ones by errno: `increase` does not see a series that begins at 1.
+    failed: Counter[tuple[str, ...]] = Counter()
+    errors: Counter[tuple[str, ...]] = Counter()
+    ages = {(target.target, "other"): 0.0 for target in status.targets}
     for values, operation in found:
         labels = dict(zip(_KIND, values))
         missing = len(_BOUNDS) + 1 - len(operation.bucket_counts)
         totals = list(accumulate((*operation.bucket_counts, *(0,) * missing)))
         lines += [_line(f"{name}_bucket", {**labels, "le": bound}, n) for bound, n in zip((*_BOUNDS, "+Inf"), totals)]
         lines += [_line(f"{name}_count", labels, totals[-1]), _line(f"{name}_sum", labels, operation.sum_ns / NS)]
+        failed[values[:2]] += operation.error_count
+        ages[values[:2]] = 0.0
+        for error, count in operation.errors.items():
+            errors[(*values[:2], error)] += count
+    for target in status.targets:
+        current = status.in_flight_age_ns(target, now)
+        if target.in_flight is not None and current is not None:
+            key = (target.target, target.in_flight.op)
+            ages[key if key in ages else (target.target, "other")] = current / NS
+    text = "Age of the operation in flight; 0 where there is none."
+    yield gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages.items())
     yield Metric(name, "How long operations took.", "histogram", lines)
-    text = "Median of the last minute over the usual response time."
-    slowdown = [(labels, operation.slowdown_ratio) for labels, operation in found]
-    yield gauges("ioweather_slowdown_ratio", text, _KIND, slowdown)
-    text = "The usual response time: a running median."
-    expected = [(labels, _seconds(operation.expected_ns)) for labels, operation in found]
-    yield gauges("ioweather_expected_seconds", text, _KIND, expected)
-    text = "When an operation last succeeded, Unix time."
-    success = [(labels, _seconds(operation.last_success_ns)) for labels, operation in found]
-    yield gauges("ioweather_last_success_timestamp_seconds", text, _KIND, success)
-    # From 0 on, unlike the ones by errno: `increase` does not see a series that begins at 1.
-    failed: Counter[tuple[str, ...]] = Counter()
-    errors: Counter[tuple[str, ...]] = Counter()
-    for (target_name, op, *_), operation in found:
-        failed[target_name, op] += operation.error_count
-        for name, count in operation.errors.items():
-            errors[target_name, op, name] += count
-    yield _counters("ioweather_failed_operations", "Operations that failed.", ("target", "op"), failed.items())
-    yield _counters("ioweather_errors", "Failures by errno.", ("target", "op", "errno"), errors.items())
+    yield from _metrics(_OF_OPERATION, _KIND, found)
+    yield gauges("ioweather_failed_operations_total", "Operations that failed.", ("target", "op"), failed.items())
+    yield gauges("ioweather_errors_total", "Failures by errno.", ("target", "op", "errno"), errors.items())
 
 
 def export_metrics(

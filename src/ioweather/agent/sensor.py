@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ioweather.agent.spool import READABLE, row_line
 from ioweather.core.counters.diskstats import RESET
 from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import SourceError
+from ioweather.core.safe_files import PrivateDirectory
+from ioweather.core.units import NS
+
+_PROGRESS_NS = NS // 2
 
 # Arguments: steps done, steps in all (None if unknown), and what is being done.
 Progress = Callable[[int, "int | None", str], None]
@@ -37,24 +44,55 @@ class Ready(NamedTuple):
     message: str = ""
 
 
+class Dismissed(Exception):
+    """The agent stops while the child is still preparing."""
+
+
 class Reporter:
-    """Messages to the agent; this class discards them. A report does not block unless the agent is stuck for
-    minutes."""
+    """The child's end of the pipe to the agent: one JSON line per message. A report does not block unless the agent is
+    stuck for minutes; without a pipe it is discarded. If the agent is gone, the child runs until its next tick."""
+
+    def __init__(self, fd: int | None = None, documents: Path = Path()) -> None:
+        self._fd, self._documents = fd, documents
+        self._last_progress_ns = 0
+        self.ticks: int | None = None  # while set, `progress` raises Dismissed once this pipe is closed
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
         """Report an operation that is about to start, so that it is visible while it runs."""
+        self.send("begin", op, request_bytes, scheduled_ns, time.time_ns(), time.monotonic_ns())
 
     def row(self, table: str, values: Mapping[str, object]) -> None:
         """Report a row of a table, without the columns that the lake adds."""
+        self._write(row_line(table, values))
 
     def document(self, name: str, text: str) -> None:
         """Report a file for `ioweather ingest`, for data that have a reader of their own."""
+        with PrivateDirectory.named(self._documents, keep=READABLE) as folder:
+            folder.replace(name, text.encode())
 
     def progress(self, done: int, total: int | None, what: str) -> None:
         """Report progress of making or removing files."""
+        # No tick comes before the child is ready: what can be read is the end of the pipe.
+        if self.ticks is not None and select.select([self.ticks], [], [], 0)[0]:
+            raise Dismissed
+        now = time.monotonic_ns()
+        if now - self._last_progress_ns > _PROGRESS_NS or done == total:
+            self._last_progress_ns = now
+            self.send("progress", done, total, what)
 
     def done(self) -> None:
         """Report that nothing is left to measure."""
+        self.send("done")
+
+    def send(self, *message: object) -> None:
+        """Send a message other than a row: its kind and its values."""
+        self._write(json.dumps(message, separators=(",", ":")))
+
+    def _write(self, line: str) -> None:
+        data = f"{line}\n".encode() if self._fd is not None else b""
+        with suppress(BrokenPipeError):
+            while data and self._fd is not None:
+                data = data[os.write(self._fd, data) :]
 
 
 class LiveSource:

@@ -122,7 +122,7 @@ class TargetStatus:
     message: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceStatus:
     """One live source: its last run, and how many runs failed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -26,18 +27,15 @@ MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "noca
 
 
 TRAFFIC = ("read_bytes", "write_bytes")
-_TARGET_KINDS = ("ost", "device", "host")
-_METADATA_KINDS = ("mds", "mdt")
 # How people name a burst buffer; facility.toml can give a file system one of these names.
-_BURST_BUFFER_NAMES = ("burst", "datawarp", "dwfs", "bb")
+_BURST_BUFFER: Final = re.compile(r"burst|datawarp|dwfs|\bbb\b")
 
 
 def busiest_filesystem(inventory: Inventory, _: Params | None = None) -> str | None:
     """The file system that moved most bytes, preferably no burst buffer and no host's disk; None without traffic."""
     totals = _bytes_by_filesystem(inventory)
     totals = {name: total for name, total in totals.items() if not is_local_disk(name)} or totals
-    main = {name: total for name, total in totals.items() if not _is_burst_buffer(name)}
-    return _largest(main or totals)
+    return _largest({name: total for name, total in totals.items() if not _is_burst_buffer(name)} or totals)
 
 
 def burst_buffer(inventory: Inventory, values: Params) -> str | None:
@@ -48,33 +46,31 @@ def burst_buffer(inventory: Inventory, values: Params) -> str | None:
     return _largest({name: total for name, total in totals.items() if _is_burst_buffer(name)})
 
 
-def traffic_kind(inventory: Inventory, values: Params) -> str:
+def traffic_kind(inventory: Inventory, values: Params, of: str = "filesystem") -> str:
     """Kind of component whose traffic is used: ost if sampled, else device, else host."""
-    return _first_kind(_traffic(inventory, values["filesystem"]), _TARGET_KINDS)
+    return _first_kind(_traffic(inventory, values[of]), ("ost", "device", "host"))
 
 
 def burst_buffer_kind(inventory: Inventory, values: Params) -> str:
     """Kind of component whose traffic is used of the burst buffer."""
-    return _first_kind(_traffic(inventory, values["burst_buffer"]), _TARGET_KINDS)
+    return traffic_kind(inventory, values, of="burst_buffer")
 
 
 def metadata_kind(inventory: Inventory, values: Params) -> str:
     """Kind of component whose metadata operations are used: mds if sampled, else mdt."""
     own = (g for g in inventory.series() if g.metric == "open_ops" and g.filesystem == values["filesystem"])
-    return _first_kind(own, _METADATA_KINDS)
+    return _first_kind(own, ("mds", "mdt"))
 
 
 def resolution(inventory: Inventory, values: Params) -> int:
     """Grid step in ns: a minute, or the interval of the data if it is longer or all data are under two hours."""
     kind = values["component_kind"]
     groups = [g for g in _traffic(inventory, values["filesystem"]) if g.component_kind == kind]
-    intervals = [group.interval_ns for group in groups if group.interval_ns > 0]
-    if not intervals:
-        return MINUTE_NS
     # The finest rows decide: 1-minute rows may lie beside the samples they were made of.
-    own = min(intervals)
-    short = max(group.end_ns for group in groups) - min(group.first_ns for group in groups) < 2 * HOUR_NS
-    return own if own > MINUTE_NS or short else MINUTE_NS
+    own = min((group.interval_ns for group in groups if group.interval_ns > 0), default=MINUTE_NS)
+    if own < MINUTE_NS and max(g.end_ns for g in groups) - min(g.first_ns for g in groups) >= 2 * HOUR_NS:
+        return MINUTE_NS
+    return own
 
 
 def _traffic(inventory: Inventory, filesystem: Cell) -> list[SeriesGroup]:
@@ -106,8 +102,7 @@ def _first_kind(groups: Iterable[SeriesGroup], order: Sequence[str]) -> str:
 
 
 def _is_burst_buffer(name: str) -> bool:
-    words = name.lower().replace("-", " ").replace("_", " ").split()
-    return any(word == mark or (len(mark) > 3 and mark in word) for word in words for mark in _BURST_BUFFER_NAMES)
+    return _BURST_BUFFER.search(re.sub(r"[-_]", " ", name.lower())) is not None
 
 
 # What the studies of a file system's traffic share; each chooser sees the values of those before it.

@@ -8,15 +8,14 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from ioweather.core.facility import Facility
-from ioweather.core.frames import BlockwiseMatrix, Frame
-
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from ioweather.core.facility import Facility
+    from ioweather.core.frames import BlockwiseMatrix, Frame
     from ioweather.core.outcomes import Outcome
     from ioweather.core.results import Answer, Block, Cell, Exhibit
     from ioweather.topics.source import DataSource
@@ -92,11 +91,8 @@ class BatchSource(Source, Protocol):
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
-Shape: TypeAlias = Literal["rows", "matrix", "rollup", "volumes"]
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
-
-
 Period: TypeAlias = tuple[int, int]
 ALL_TIME: Period = (0, 2**62)
 
@@ -120,7 +116,7 @@ class Need:
     columns: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     where: Mapping[str, Cell | tuple[Cell, ...]] = field(default_factory=dict)
-    shape: Shape = "rows"
+    shape: Literal["rows", "matrix", "rollup", "volumes"] = "rows"
     optional: bool = False
     exclude_flags: tuple[str, ...] = ()
     any_time: bool = False

@@ -3,16 +3,17 @@
 What a run lost is D - B - J: its I/O time beyond the usual, less the cost of its own change. Without job k it would
 have waited less by k's work on the targets it waited for, but never for less than the usual time:
 seconds(k) = min(D - B - J, work(k)). The probability has two factors: that a run which met so much work of others was
-slowed by it at all, as far as work explains slowness at this facility (`Slowness`); and that the run lost h or more,
+slowed by it at all, as far as work explains slowness (`attributable_share`); and that the run lost h or more,
 the least that counts as a slowdown, of which k took h / 2. Errors of B, of J and of the work are drawn, and draws weigh
-more in which everybody's work, recorded or not, explains the loss. Seconds of several jobs need not add up: without
+more in which the work of all explains the loss. Seconds of several jobs need not add up: without
 either of two the run may still wait for the other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -106,55 +107,25 @@ def shortest_half(values: Floats) -> tuple[float, float]:
 #
 #     P(slow | x) = p0 + (1 - p0) g(x),    g(x) = 1 - exp(-(x / theta)^1.75)
 #
-# where p0 is the rate of slow runs that meet nothing and theta the work that slows most runs. Of slow runs that met x,
-# (1 - p0) g / P(slow | x) would not have been slow without it (attributable share; Miettinen 1974). Both parameters
-# have a posterior on a grid, learned from the facility's runs.
+# where p0 is the rate of slow runs that meet nothing and theta the work that slows most runs. Chosen on the simulated
+# facilities of seeds 208 to 245 of benchmarks/who.py. [ours]
 
-_THETA: Final = np.geomspace(0.15, 9.0, 40)[:, None]
-_P0: Final = np.geomspace(0.002, 0.4, 30)[None, :]
-_STEEPNESS: Final = 1.75
-# Prior: median of theta and standard deviation of its logarithm; p0 as of half a slow run among twenty. With the
-# steepness chosen on the simulated facilities of seeds 208 to 245 of benchmarks/who.py. [ours]
-_THETA_MEDIAN, _THETA_SD = 0.6, 1.0
-_PRIOR_SLOW, _PRIOR_RUNS = 0.5, 20.0
+_THETA, _STEEPNESS, _P0 = 0.6, 1.75, 0.03
 
 
-def _log_prior() -> Floats:
-    log_theta = -0.5 * (np.log(_THETA / _THETA_MEDIAN) / _THETA_SD) ** 2
-    return np.asarray(log_theta + _PRIOR_SLOW * np.log(_P0) + (_PRIOR_RUNS - 1.0) * np.log1p(-_P0))
+def attributable_share(work: float) -> float:
+    """Share of slow runs that met this work (in usual times) and would not have been slow without it.
+
+    The attributable share of epidemiology (Miettinen 1974).
+    """
+    by_work = (1.0 - _P0) * -math.expm1(-((work / _THETA) ** _STEEPNESS))
+    return by_work / (_P0 + by_work)
 
 
-def _slowing(work: float) -> Floats:
-    return np.asarray(-np.expm1(-((work / _THETA) ** _STEEPNESS)))
-
-
-@dataclass(frozen=True, eq=False)
-class Slowness:
-    """Unnormalized log posterior of theta and p0 at a facility."""
-
-    log_posterior: Floats = field(default_factory=_log_prior)
-
-    def attributable_share(self, work: float) -> float:
-        """Share of slow runs that met this work (in usual times) and would not have been slow without it."""
-        weight = np.exp(self.log_posterior - self.log_posterior.max())
-        by_work = (1.0 - _P0) * _slowing(work)
-        return float((weight * by_work / (_P0 + by_work)).sum() / weight.sum())
-
-
-def fit_slowness(work: Floats, slow: Bools) -> Slowness:
-    """Posterior from runs of a facility: the work that each met, as a share of its usual time, and if it was slow."""
-    log_posterior = _log_prior()
-    for met, was_slow in zip(work.tolist(), slow.tolist(), strict=True):
-        p_slow = _P0 + (1.0 - _P0) * _slowing(met)
-        log_likelihood = np.log(p_slow) if was_slow else np.log1p(-np.minimum(p_slow, 1.0 - 1e-9))
-        log_posterior = log_posterior + log_likelihood
-    return Slowness(log_posterior)
-
-
-Evidence: TypeAlias = Literal["servers", "log", "usual"]
+Evidence: TypeAlias = Literal["servers", "log"]
 # Standard deviation of the logarithm of a job's work on the right targets at the right time: counted by servers; from a
-# log, whose bytes are spread over its time; from what the job usually does. [ours]
-WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.9, "usual": 0.9}
+# log, whose bytes are spread over its time. [ours]
+WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.9}
 # The capacity of targets varies with the kind of requests: one error for all jobs. [ours]
 CAPACITY_SPREAD: Final = 0.3
 # Standard deviation of the logarithm of the loss around all others' work, and the share of runs that lose time for
@@ -163,8 +134,6 @@ _LOSS_SPREAD: Final = 0.6
 _OTHER_REASONS: Final = 0.05
 _DRAWS: Final = 2000
 _LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
-# On an unhealthy target, this share of the work in logs counts. [ours]
-_ON_SICK: Final = 0.25
 # An accusation needs more evidence than silence. [ours]
 NAMED_FROM: Final = 0.5
 SURE_FROM: Final = 0.9
@@ -213,30 +182,24 @@ class Suspect:
 class Suspects:
     """The suspects of one run.
 
-    `known_ratio` is the recorded share of the work on its targets, None without samples; `busiest` the target with most
-    work of others. Without unrecorded work the run would have waited `unrecorded_seconds` less. `met_seconds` is all
-    others' work that it meets in its usual time: a run that takes longer, for any reason, meets more. `on_sick`: one of
-    its targets was unhealthy. It may have waited for metadata in `metadata_ratio` of its time and for data in
-    `data_ratio`; together more than 1, since close() may wait for either.
+    `met_seconds` is all others' work that it meets in its usual time: a run that takes longer, for any reason, meets
+    more. It may have waited for metadata in `metadata_ratio` of its time and for data in `data_ratio`; together more
+    than 1, since close() may wait for either.
     """
 
     found: tuple[Suspect, ...]
-    known_ratio: float | None = None
-    busiest: str | None = None
     metadata_ratio: float = 0.0
     data_ratio: float = 1.0
     filesystem: str = ""
     has_servers: bool = False
-    unrecorded_seconds: float = 0.0
     met_seconds: float = 0.0
-    on_sick: bool = False
 
 
 @dataclass(frozen=True)
 class Slowed:
     """A run with its usual time and the cost of its own change, and their 90% intervals.
 
-    A usual time without a value is unknown. `here` is how far work explains slowness at that time.
+    A usual time without a value is unknown.
     """
 
     party: Party
@@ -246,7 +209,6 @@ class Slowed:
     harm_seconds: float
     suspects: Suspects
     start_ns: int = 0
-    here: Slowness = field(default_factory=Slowness)
 
     @property
     def is_slow(self) -> bool:
@@ -254,18 +216,10 @@ class Slowed:
         return self.usual.value is not None and self.io_seconds - self.usual.value >= self.harm_seconds
 
     @property
-    def met_work(self) -> float:
-        """Work met as a share of the usual time; a target does not work longer than that."""
-        return min(1.0, self.suspects.met_seconds / (self.usual.value or self.io_seconds))
-
-    @property
     def attributable(self) -> float:
-        """Share of runs so slow, with as much work of others, that would not have been slow without it.
-
-        On an unhealthy target, logs do not separate its own slowness from the work of jobs.
-        """
-        blurred = self.suspects.on_sick and not self.suspects.has_servers
-        return self.here.attributable_share(self.met_work) * (_ON_SICK if blurred else 1.0)
+        """Share of runs so slow, with as much work of others, that would not have been slow without it."""
+        # A target does not work longer than the usual time.
+        return attributable_share(min(1.0, self.suspects.met_seconds / (self.usual.value or self.io_seconds)))
 
 
 @dataclass(frozen=True)
@@ -324,8 +278,6 @@ def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
     most_data, most_metadata = (
         min(1.0, max(0.0, ratio)) * run.io_seconds for ratio in (run.suspects.data_ratio, run.suspects.metadata_ratio)
     )
-    spread = WORK_SPREAD["log"]
-    explained = run.suspects.unrecorded_seconds * capacity * np.exp(spread * rng.standard_normal(_DRAWS))
     work = []
     # The order is the same for every asker, since each suspect has its own draws.
     for suspect in sorted(found, key=lambda each: (-each.data_seconds, -each.metadata_seconds)):
@@ -334,7 +286,7 @@ def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
         factor = capacity * np.exp(WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
         data = np.minimum(suspect.data_seconds * factor, most_data)
         work.append((suspect, data + np.minimum(suspect.metadata_seconds * factor, most_metadata)))
-    explained = explained + sum(each for _, each in work)
+    explained = sum((each for _, each in work), np.zeros(_DRAWS))
     # Draws weigh more the better all work explains the loss.
     has_loss = lost > 0
     log_ratio = np.log(np.where(has_loss, lost, 1.0) / (explained + _OTHER_REASONS * run.harm_seconds)) / _LOSS_SPREAD

@@ -6,10 +6,7 @@ of targets and slowness are those of the calendar month.
 
 from __future__ import annotations
 
-import hashlib
-import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +16,9 @@ import numpy as np
 
 from ioweather.core import choices
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import day_start_ns, utc_day
+from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ALL_TIME, Params, Period
-from ioweather.core.errors import DataUnavailable, SearchIncomplete, UsageError
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS
@@ -32,11 +29,9 @@ from ioweather.diagnosis.blame import (
     Affected,
     Party,
     Slowed,
-    Slowness,
     Supposed,
     UsualTimes,
     blame,
-    fit_slowness,
     usual_times,
 )
 from ioweather.diagnosis.competing_jobs import CompetingJobs, find_competing_jobs, suspects_of
@@ -47,27 +42,17 @@ from ioweather.diagnosis.job_records import (
     find_storms,
     read_files,
     read_records,
-    read_samples,
     read_volumes,
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
 from ioweather.diagnosis.verdict import Explained
 from ioweather.job_io.job_query import JOB_ID, find_job
 from ioweather.job_io.view import JobView
-from ioweather.lake.caches import LakeRecords
-from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot, own_uids
 from ioweather.topics.source import DataSource
 
-# Above this many samples, the unrecorded work on targets is not read. [ours]
-MOST_SAMPLES: Final = 3_000_000
 # Maximum slowed runs of a period: those that lost most. [ours]
 _MOST_SLOWED: Final = 400
-# Maximum runs of a month that `Slowness` is fitted to. It is fitted again when the month has `_GROWN` times the runs.
-# [ours]
-_MOST_COMPARED: Final = 200
-_MOST_CANDIDATES: Final = 10 * _MOST_COMPARED
-_GROWN: Final = 1.5
 # A longer period is not listed day by day.
 _MOST_DAYS: Final = 4000
 
@@ -106,153 +91,61 @@ def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Pe
     return {row: found[row] for row in rows[slow].tolist() if row in found}
 
 
-def find_suspects(
-    snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, *, here: Slowness | None = None
-) -> dict[int, Slowed]:
-    """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out."""
-    found: dict[int, Slowed] = {}
-    months = [utc_day(start)[:7] for start in runs.ints("start_ns")[rows].tolist()]
-    sampled = any(g.filesystem == filesystem and g.metric in choices.TRAFFIC for g in snapshot.series())
-    for month in sorted(set(months)):
-        at = np.array([index for index, each in enumerate(months) if each == month], np.int64)
-        asked = rows[at]
-        start, end = runs.ints("start_ns")[asked], runs.ints("end_ns")[asked]
-        windows = merge_windows(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
-        # Without samples all logs say what targets can do.
-        near = np.flatnonzero(_relevant_runs(snapshot, runs, windows)) if sampled else np.arange(runs.rows)
-        chosen = runs.take(near)
-        files = read_files(snapshot.whole, chosen)
-        slowed = _slowed_of_month(
-            snapshot, filesystem, chosen, files, windows, np.searchsorted(near, asked), times.take(at), here
-        )
-        found |= {int(asked[number]): each for number, each in slowed.items()}
-    return found
-
-
-def _slowed_of_month(
-    snapshot: Snapshot,
-    filesystem: str,
-    runs: Frame,
-    files: Frame,
-    windows: Sequence[tuple[int, int]],
-    rows: Ints,
-    times: UsualTimes,
-    here: Slowness | None = None,
-    most_samples: int | None = MOST_SAMPLES,
-) -> dict[int, Slowed]:
-    """The runs in `rows` of one month with their suspects, by index in `rows`."""
-    whole = snapshot.whole
-    records = read_records(whole, filesystem, runs, files, windows)
-    parties = hide(records.parties, snapshot)
-    samples = read_samples(whole, records, rows, most_rows=most_samples)
-    here = slowness_about(whole, filesystem, windows[0][0]) if here is None else here
-    start, metadata = runs.ints("start_ns"), np.nan_to_num(runs.floats("metadata_ratio"))
-    found = {}
-    for number, row in enumerate(rows.tolist()):
-        usual = times.amount(number)
-        with suppress(DataUnavailable):
-            beside = find_competing_jobs(records, row, samples, np.inf if usual.value is None else usual.value)
-            found[number] = Slowed(
-                party=parties[int(records.run_job[row])],
-                io_seconds=float(times.seconds[number]),
-                usual=usual,
-                own=None,
-                harm_seconds=float(times.harm[number]),
-                suspects=suspects_of(beside, parties, float(metadata[row])),
-                start_ns=int(start[row]),
-                here=here,
-            )
-    return found
-
-
 def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
     """The run of `similar` with its suspects."""
     if not filesystem:
         raise DataUnavailable("no system data")
-    whole = snapshot.whole
     run = similar.runs.take([0]).select(tuple(similar.all_runs))
     times = usual_times(concat([run, similar.all_runs]), np.zeros(1, np.int64))
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
-    window = [(low, max(high, low + 1))]
-    others = runs_in(whole, str(run.text("log_digest").tolist()[0]), days_about(whole, low, high, 3))
-    others = others.take(_relevant_runs(whole, others, window))
-    files = concat([similar.view.files.select(FILES), read_files(whole, others)])
-    rows = np.zeros(1, np.int64)
-    found = _slowed_of_month(snapshot, filesystem, concat([run, others]), files, window, rows, times, most_samples=None)
+    days = days_about(snapshot, low, high, 3)
+    others = runs_in(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
+    rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
+    found = find_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
         raise DataUnavailable("the log does not say when it did I/O")
     return found[0]
 
 
-# How far work explains slowness, by month: fitted when rows arrive, and stored among the lake's records.
+def find_suspects(
+    snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, own_files: Frame | None = None
+) -> dict[int, Slowed]:
+    """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out.
 
-
-def slowness_about(snapshot: Snapshot, filesystem: str, moment_ns: int) -> Slowness:
-    """The slowness of the month of that time."""
-    month = utc_day(moment_ns)[:7]
-    record = _read_record(snapshot, filesystem, month) or _compare_runs(snapshot, filesystem, month)
-    return fit_slowness(record["work"], record["slow"])
-
-
-def learn_slowness(lake: Lake, since_ns: int, most_seconds: float = math.inf) -> None:
-    """Compare the runs of months that have new rows, if they have grown by half since they were last compared.
-
-    Only of the facility's file systems and the busiest: if none is described, each disk counts as a file system, and a
-    question about it compares its runs then.
+    `own_files` are those of run 0, if its log may be outside the lake.
     """
-    end = time.monotonic() + most_seconds
-    with lake.snapshot() as snapshot:
-        sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
-        sampled &= {each.name for each in snapshot.facility.filesystems} | {choices.busiest_filesystem(snapshot)}
-        days = snapshot.pinned["job_io"].days()
-        for month in sorted({day[:7] for day in days if day[:7] >= utc_day(max(since_ns, 0))[:7]}):
-            rows = snapshot.rows("job_io", days={day for day in days if day[:7] == month})
-            ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
-            for filesystem in sorted(sampled):
-                if time.monotonic() > end:
-                    raise SearchIncomplete(f"stopped after {most_seconds:.0f} s: months from {month} on are missing")
-                record = _read_record(snapshot, filesystem, month)
-                if record is None or count > _GROWN * int(record["runs"]):
-                    _compare_runs(snapshot, filesystem, month)
-
-
-def _read_record(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any] | None:
-    names = ("work", "slow", "runs")
-    return LakeRecords(snapshot.root).get(
-        *_record_key(snapshot, filesystem, month), lambda stored: {name: stored[name] for name in names}
-    )
-
-
-def _record_key(snapshot: Snapshot, filesystem: str, month: str) -> tuple[str, str]:
-    name = hashlib.sha256(filesystem.encode()).hexdigest()[:12]
-    return f"slowness-{month}-{name}", "servers" if snapshot.pinned["job_operations"].uris else "logs"
-
-
-def _compare_runs(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any]:
-    """Store and return the work that runs of the month met and whether they were slow.
-
-    Runs are spread evenly over the month. Runs on an unhealthy target are left out, since they were slow for a reason.
-    """
-    inside = [day_start_ns(day) for day in snapshot.pinned["job_io"].days() if day[:7] == month] or [0]
-    all_runs = runs_in(snapshot, "", days_about(snapshot, min(inside), max(inside), REACH_DAYS))
-    rows = np.flatnonzero([utc_day(start)[:7] == month for start in all_runs.ints("start_ns").tolist()])
-    count = len(rows)
-    rows = _spread_evenly(rows, _MOST_CANDIDATES)
-    times = usual_times(all_runs, rows)
-    known = _spread_evenly(np.flatnonzero(np.isfinite(times.usual)), _MOST_COMPARED)
-    found = find_suspects(snapshot, filesystem, all_runs, rows[known], times.take(known), here=Slowness())
-    compared = [run for run in found.values() if not run.suspects.on_sick]
-    record = {
-        "work": np.array([run.met_work for run in compared], np.float64),
-        "slow": np.array([run.is_slow for run in compared], np.bool_),
-        "runs": np.array(count),
-    }
-    LakeRecords(snapshot.root).put(*_record_key(snapshot, filesystem, month), record)
-    return record
-
-
-def _spread_evenly(rows: Ints, most: int) -> Ints:
-    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
+    found: dict[int, Slowed] = {}
+    months = np.array([utc_day(start)[:7] for start in runs.ints("start_ns")[rows].tolist()], np.str_)
+    sampled = any(g.filesystem == filesystem and g.metric in choices.TRAFFIC for g in snapshot.series())
+    for month in np.unique(months):
+        at = np.flatnonzero(months == month)
+        start, end = runs.ints("start_ns")[rows[at]], runs.ints("end_ns")[rows[at]]
+        windows = merge_windows(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
+        # All runs of jobs at work then; without samples all logs say what targets can do.
+        job = runs.ints("job_id")
+        near = np.flatnonzero(np.isin(job, job[touching(runs, windows)])) if sampled else np.arange(runs.rows)
+        chosen = runs.take(near)
+        if own_files is None:
+            files = read_files(snapshot.whole, chosen)
+        else:
+            files = concat([own_files, read_files(snapshot.whole, chosen.take(near > 0))])
+        records = read_records(snapshot.whole, filesystem, chosen, files, windows)
+        parties = hide(records.parties, snapshot)
+        for number, row in zip(at.tolist(), np.searchsorted(near, rows[at]).tolist(), strict=True):
+            usual = times.amount(number)
+            with suppress(DataUnavailable):
+                beside = find_competing_jobs(records, row, np.inf if usual.value is None else usual.value)
+                metadata_ratio = float(np.nan_to_num(chosen.floats("metadata_ratio")[row]))
+                found[int(rows[number])] = Slowed(
+                    party=parties[int(records.run_job[row])],
+                    io_seconds=float(times.seconds[number]),
+                    usual=usual,
+                    own=None,
+                    harm_seconds=float(times.harm[number]),
+                    suspects=suspects_of(beside, parties, metadata_ratio),
+                    start_ns=int(chosen.ints("start_ns")[row]),
+                )
+    return found
 
 
 def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
@@ -262,21 +155,6 @@ def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
     if end - begin > _MOST_DAYS * DAY_NS:
         return known
     return {utc_day(moment) for moment in (*range(begin, end, DAY_NS), end)} & known
-
-
-def _relevant_runs(snapshot: Snapshot, runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
-    """All runs of jobs at work in the windows.
-
-    If no server counted jobs, also of the jobs at the same time as these: samples of targets show when each job was at
-    work only if all others are known.
-    """
-    if not snapshot.pinned["job_operations"].uris:
-        start, end = runs.ints("start_ns"), runs.ints("end_ns")
-        beside = [touching(runs, [window]) for window in windows]
-        spans = ((int(start[each].min()), int(end[each].max())) for each in beside if each.any())
-        windows = merge_windows(spans) or windows
-    job = runs.ints("job_id")
-    return np.asarray(np.isin(job, job[touching(runs, windows)]))
 
 
 def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
@@ -293,12 +171,16 @@ def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
 
 @dataclass(frozen=True, eq=False)
 class RunAsked:
-    """One run; `found` and `run` are None where the lake does not say, and `lacking` tells why."""
+    """One run; `found` and `run` are None where the lake does not say, and `lacking` tells why.
+
+    `known_ratio` is the share of the storage's traffic in the hours around it that jobs' records explain.
+    """
 
     view: JobView
     found: Explained | None
     run: Slowed | None
     lacking: str = ""
+    known_ratio: float | None = None
 
 
 def activity(source: DataSource, params: Params) -> Activity | RunAsked | Supposed:
@@ -380,16 +262,19 @@ def _of_run(source: DataSource, params: Params) -> RunAsked:
     snapshot = source.snapshot
     view = find_job(source, params, params["job"])
     found: Explained | None = None
-    run: Slowed | None = None
-    reason = ""
     try:
         rows = judged_on(snapshot, view)
         similar = similar_runs(view, rows)
         found = conditions(similar, rows, filesystem=params["filesystem"])
         run = slowed_run(snapshot, similar, found.filesystem)
     except DataUnavailable as error:
-        reason = error.message
-    return RunAsked(view, found, run, reason)
+        return RunAsked(view, found, None, error.message)
+    # Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
+    low, high = (int(view.job_io.ints(name)[view.main_run]) for name in ("start_ns", "end_ns"))
+    period = low - HOUR_NS, high + HOUR_NS
+    inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
+    _, known_ratio = read_volumes(snapshot.whole, found.filesystem, period, inside.take(touching(inside, [period])))
+    return RunAsked(view, found, run, known_ratio=known_ratio)
 
 
 def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
@@ -464,7 +349,7 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     # With too few similar runs, it may have lost all but its own work.
     lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)
     others = np.flatnonzero((seconds > 0) & (records.run_job != number))
-    saved = _saved_seconds(whole, records, others, usual, lost, number)
+    saved = _saved_seconds(records, others, usual, lost, number)
     # Runs that the job is named for gain what `who` states.
     blamed = {
         row: each
@@ -485,24 +370,21 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     return Supposed(parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
 
 
-def _saved_seconds(snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> Floats:
+def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> Floats:
     """Seconds by run that `others` would wait less without the job.
 
     For metadata servers at most as long as the run used these. A run that took longer than usual waited for its
     targets, however little they did. A run that ends sooner competes less, so the gains of one round change the work
     that others meet in the next.
     """
-    samples = read_samples(snapshot, records, others, most_rows=MOST_SAMPLES)
     seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
     in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
     competing: dict[int, CompetingJobs] = {}
+    ends = np.full((len(seconds), 2), np.nan)
     for row in others.tolist():
         with suppress(DataUnavailable):
-            usual_seconds = float(usual[row]) if known[row] else np.inf
-            competing[row] = find_competing_jobs(records, row, samples, usual_seconds)
-    ends = np.full((len(seconds), 2), np.nan)
-    for row, run in competing.items():
-        ends[row] = run.pieces.first_ns.min(), run.pieces.last_ns.max()
+            run = find_competing_jobs(records, row, float(usual[row]) if known[row] else np.inf)
+            competing[row], ends[row] = run, (run.windows[0][0], run.windows[1][-1])
     saved = np.zeros(len(seconds))
     for _ in range(_ROUNDS):
         left = 1.0 - np.clip(saved, 0.0, lost) / np.where(seconds > 0, seconds, 1.0)
@@ -512,8 +394,9 @@ def _saved_seconds(snapshot: Snapshot, records: Records, others: Ints, usual: Fl
                 met_jobs(each, records.run_job, len(records.parties), row)[run.jobs] for each in (ends, sooner)
             )
             remaining = np.minimum(1.0, np.divide(now, before, out=np.ones(len(before)), where=before > 0))
-            data, metadata = run.saved_seconds(job, remaining, always_waits=bool(known[row]))
-            saved[row] = data + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
+            remaining[run.jobs == job] = 0.0
+            data, metadata = run.saved_seconds(remaining @ run.others, always_waits=bool(known[row]))
+            saved[row] = float(data) + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
     return saved
 
 

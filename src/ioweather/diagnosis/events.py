@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,15 +15,47 @@ from ioweather.core.arrays import Bools
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import EventOutcome, EventsOutcome
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.outcomes import Outcome
+from ioweather.core.results import (
+    Answer,
+    Block,
+    Coverage,
+    Exhibit,
+    Fact,
+    FactGroup,
+    Item,
+    Items,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
-from ioweather.diagnosis.storage_screens import events_screen
 from ioweather.lake.lake import Lake
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
 from ioweather.topics.source import DataSource
+
+# Kinds of events that say that something was wrong; the most serious first.
+TROUBLES: Final = ("incident", "component_health", "episode")
+
+
+@dataclass(frozen=True)
+class EventOutcome:
+    kind: str
+    filesystem: str
+    label: str
+    start_ns: int
+    end_ns: int | None
+    strength_ratio: float | None
+    source: str
+    event_id: str = ""
+    component: str | None = None
+
+
+@dataclass(frozen=True)
+class EventsOutcome(Outcome):
+    events: tuple[EventOutcome, ...]
+
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
 _COLUMNS: Final = columns_of(
@@ -84,6 +117,28 @@ def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
     for window in facility.maintenance:
         label = window.label or "maintenance"
         yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
+
+
+def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """What happened, the newest first; phases of benchmarks only where they were asked for."""
+    result = answer.result
+    assert isinstance(result, EventsOutcome)
+    phases = [event for event in result.events if event.kind == "phase"]
+    found = [event for event in result.events if event.kind != "phase"] or phases
+    items = tuple(event_item(event) for event in found[:20])
+    left = [f"{len(found) - len(items):,} more: choose by --from, --to or --kind"] if len(found) > len(items) else []
+    left += [f"{len(phases):,} phases of benchmarks: --kind phase"] if phases and found is not phases else []
+    if items:
+        yield Items("", items, more="; ".join(left))
+
+
+def event_item(event: EventOutcome) -> Item:
+    """The name of the event is left out of its text, and its duration: both are beside it."""
+    where = event.component or event.filesystem.removeprefix("mount:") or "facility"
+    text = event.label.partition(", for ")[0].removeprefix(f"{event.component} ")
+    if event.kind == "episode" and event.strength_ratio is not None:
+        text = f"{text}, {event.strength_ratio:.1f}x as long as usual"
+    return Item(where, text, event.start_ns, event.end_ns, page=f"components/{where}" if event.component else "")
 
 
 QUESTION = Question(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -10,27 +11,82 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import ComponentState, EventOutcome, FileSystemState, StorageOutcome
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
+    Block,
     Chart,
     Coverage,
     Exhibit,
     Fact,
     FactGroup,
+    Items,
+    Next,
     Reference,
     ResultColumn,
     ResultTable,
     columns_of,
     identifier,
+    largest,
 )
 from ioweather.core.units import NS, format_value
-from ioweather.diagnosis.events import events_of, newest_first
+from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first
 from ioweather.diagnosis.now import SLOW
-from ioweather.diagnosis.storage_screens import storage_screen
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class FileSystemState:
+    """Rates and slowdown are those of the last hour before the end of the period, whatever its length; amounts are
+    those of all of it. `slowdown` is that of the slowest operation; `load_ratio` is of `peak_bytes_per_s`, the nominal
+    peak of facility.toml, and None where that has none."""
+
+    filesystem: str
+    slowdown: float | None
+    slowest_op: str | None
+    slow: bool
+    read_bytes_per_s: float | None
+    write_bytes_per_s: float | None
+    peak_bytes_per_s: float | None
+    peak_is_nominal: bool
+    load_ratio: float | None
+    read_bytes: float
+    write_bytes: float
+    busiest: str | None
+    open_events: int
+    rates: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComponentState:
+    """`bytes_ratio`: of all bytes of its file system in the period."""
+
+    component: str
+    kind: str
+    filesystem: str
+    server: str | None
+    read_bytes: float | None
+    write_bytes: float | None
+    bytes_ratio: float | None
+    most_bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class StorageOutcome(Outcome):
+    """`kind` is facility, filesystem, or the kind of component that `where` is."""
+
+    where: str
+    kind: str
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    step_ns: int
+    filesystems: tuple[FileSystemState, ...] = ()
+    components: tuple[ComponentState, ...] = ()
+    events: tuple[EventOutcome, ...] = ()
+
 
 # Events that are shaded in time lines.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
@@ -346,6 +402,44 @@ def _coverage(loads: Loads) -> tuple[Coverage, ...]:
         for t in loads.traffic
     )
     return found or (Coverage(steps, 0, "time steps with server samples"),)
+
+
+def storage_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """The state of each file system, or of one place; load and slowdown over time; problems."""
+    result = answer.result
+    assert isinstance(result, StorageOutcome)
+    if len(result.filesystems) > 1:
+        rows = [
+            (
+                s.filesystem,
+                "not measured" if s.slowdown is None else "slow" if s.slow else "normal",
+                s.slowdown,
+                s.read_bytes_per_s,
+                s.write_bytes_per_s,
+                s.load_ratio,
+            )
+            for s in result.filesystems
+        ]
+        columns = (
+            "filesystem: file system [text]; state [text]; slowdown [factor]; reads [bytes_per_s]; "
+            "writes [bytes_per_s]; load: of peak [ratio]"
+        )
+        yield ResultTable.of("filesystems", columns, rows)
+    else:
+        yield from (largest(replace(group, title=""), 7) for group in answer.facts)
+    charts = [(exhibit.title, chart) for exhibit in answer.exhibits for chart in exhibit.charts]
+    lines = [replace(chart, title=chart.title or title) for title, chart in charts if chart.kind == "timeline"]
+    yield from lines[:2]
+    troubles = [each for each in result.events if each.kind in TROUBLES and each.kind != "episode"]
+    if troubles:
+        items = tuple(event_item(event) for event in troubles[:4])
+        left = len(troubles) - len(items)
+        yield Items("Problems", items, more=f"{left:,} more: ioweather health" if left else "")
+    where = [event.component for event in troubles if event.component] + [c.component for c in result.components]
+    if len(result.filesystems) > 1:
+        yield Next(f"ioweather fs {result.filesystems[0].filesystem}")
+    elif result.filesystems and where:
+        yield Next(f"ioweather fs {where[0]}")
 
 
 QUESTION = Question(

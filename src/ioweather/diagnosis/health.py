@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ioweather.core.contracts import Param, Params, Period, Question
-from ioweather.core.outcomes import HealthOutcome, Searched, Unhealthy
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
+from ioweather.core.outcomes import Outcome, Unhealthy
+from ioweather.core.results import (
+    Answer,
+    Block,
+    Coverage,
+    Exhibit,
+    Fact,
+    FactGroup,
+    Finding,
+    Item,
+    Items,
+    Next,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import NS, format_seconds, format_time_ns
 from ioweather.diagnosis.health_incidents import (
     LEAST_LIMITED,
@@ -18,10 +32,34 @@ from ioweather.diagnosis.health_incidents import (
     least_slow_bins,
 )
 from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, names_of, sources_of
-from ioweather.diagnosis.storage_screens import health_screen
 from ioweather.facts.incidents import EVENT_COLUMNS, unhealthy_of
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search for unhealthy components covers on one file system. `components` counts them by what they are
+    called there; the seconds are the shortest slowness, silence and limit that it names, None where it sees none;
+    `unseen` says what it cannot see."""
+
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    components: Mapping[str, int]
+    slow_seconds: float | None
+    silent_seconds: float | None
+    limited_seconds: float | None
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HealthOutcome(Outcome):
+    """The newest first, and what was searched."""
+
+    unhealthy: tuple[Unhealthy, ...]
+    searched: tuple[Searched, ...] = ()
+
 
 _COLUMNS: Final = columns_of(
     "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: time lost [seconds]; "
@@ -174,6 +212,30 @@ def _describe_search(searched: Searched) -> str:
     found = f"; {', '.join(shown)}" if shown else ""
     unseen = f" Not seen: {', '.join(searched.unseen)}." if searched.unseen else ""
     return f"Searched {listed} of {searched.filesystem}, {times}{found}.{unseen}"
+
+
+def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """Each incident: what, when, and what it cost."""
+    result = answer.result
+    assert isinstance(result, HealthOutcome)
+    found = result.unhealthy
+    items = []
+    for each in found[:10]:
+        what = each.cause.removeprefix(f"{each.component} ")
+        runs = each.runs or 0
+        lost = f"{runs:,} run{'s' if runs != 1 else ''} lost {format_seconds(each.lost_seconds or 0.0)}"
+        sure = f"{each.probability:.0%} sure" if each.probability is not None else ""
+        note = ", ".join(filter(None, [lost if runs and each.lost_seconds else "", sure]))
+        page = f"components/{each.component}" if each.component else ""
+        items.append(Item(each.component or each.filesystem or "", what, each.start_ns, each.end_ns, note, page))
+    if items:
+        more = f"{len(found) - len(items):,} more: --from, --to or --csv" if len(found) > len(items) else ""
+        yield Items("", tuple(items), more=more)
+    yield from answer.findings[:2]
+    if items:
+        costliest = max(found, key=lambda each: each.lost_seconds or 0.0)
+        if costliest.component:
+            yield Next(f"ioweather fs {costliest.component}")
 
 
 QUESTION = Question(

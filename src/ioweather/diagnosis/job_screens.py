@@ -6,17 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ioweather.core.contracts import Params
-from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, TriageOutcome, Unhealthy, WhyOutcome
-from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, ResultTable, largest
+from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, Unhealthy, WhyOutcome
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
 from ioweather.core.units import format_seconds, format_span, format_value
-from ioweather.core.words import names_of
 from ioweather.job_io.summary import ALWAYS_SAID
 
 _MOST_ADVICE: Final = 3
-_MOST_PROGRAMS: Final = 10
 # From this share of the extra time on, what is not explained has a line.
 _LEAST_RATIO: Final = 0.02
-_MOST_JOBS: Final = 18
 # Groups of facts on the first screen of `job`, each with its most rows.
 _OF_JOB: Final = {"time": 5, "speed": 3, "files": 3, "accesses": 4}
 _OF_COUNTED_JOB: Final = {
@@ -36,9 +33,6 @@ _NOTES_OF_JOB: Final = (
     "waiting_opens",
 )
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
-_COLUMNS_OF_JOBS: Final = names_of("""
-    job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
-""")
 
 
 def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -186,32 +180,3 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield Next(f"ioweather why {params['job']}", "My job or the storage system")
     else:
         yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
-
-
-def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """The columns of the list that a screen has room for."""
-    table = answer.exhibits[0].tables[0]
-    names = [column.name for column in table.columns]
-    kept = [names.index(name) for name in _COLUMNS_OF_JOBS if name in names]
-    rows = tuple(tuple(row[i] for i in kept) for row in table.rows[:_MOST_JOBS])
-    yield ResultTable(table.name, tuple(table.columns[i] for i in kept), rows)
-    if len(table.rows) > len(rows):
-        yield Next("ioweather jobs --csv, or --most, --user, --order", f"{len(table.rows) - len(rows):,} more")
-    elif rows:
-        yield Next(f"ioweather why {rows[0][0]}")
-
-
-def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """Programs by what they could save, then those that cost others time."""
-    result = answer.result
-    assert isinstance(result, TriageOutcome)
-    rows = [(p.program, p.user, p.runs, p.seconds, p.headline, str(p.job_id)) for p in result.programs[:_MOST_PROGRAMS]]
-    columns = (
-        "program [text]; user [text]; runs [count]; seconds: could save [seconds]; pattern [text]; job: in job [text]"
-    )
-    if rows:
-        yield ResultTable.of("triage", columns, rows)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "others")
-    yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
-    if rows:
-        yield Next(f"ioweather job {rows[0][-1]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
@@ -13,17 +13,84 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.outcomes import Outcome, VerdictKind
+from ioweather.core.results import Answer, Block, Coverage, Exhibit, Fact, FactGroup, Next, ResultTable, columns_of
 from ioweather.core.units import NS, format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
-from ioweather.diagnosis.job_screens import jobs_screen
 from ioweather.facts.accounted_jobs import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
 from ioweather.facts.file_records import maximum, rows_of
 from ioweather.facts.runs import NEEDS, instances_of, program_of
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A job, by its run with the most I/O time: number `run` of `runs_of_job` in the order of start. `slowness`: the
+    I/O time over the median of `similar` runs of the same user, program, number of processes and bytes (within 25%).
+    `verdict` is the last one that was recorded; `verdict_as_of` says whether as of the run's end, or revised later.
+
+    A job without a log is `known_by` accounting, or also by the counts of servers: then `program` is its name,
+    `slowness` its run time over the median of similar jobs (same user, name and nodes), and unknown amounts are None.
+    `cluster` is set if the lake has jobs of several clusters."""
+
+    job_id: int | str
+    user: str
+    project: str | None
+    program: str
+    processes: int | None
+    nodes: int | None
+    start_ns: int
+    end_ns: int | None
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int | None
+    write_bytes: int | None
+    filesystem: str | None
+    slowness: float | None
+    similar: int
+    verdict: VerdictKind | None = None
+    verdict_as_of: Literal["end", "later"] | None = None
+    run: int = 1
+    runs_of_job: int = 1
+    known_by: Literal["servers", "accounting"] | None = None
+    cluster: str | None = None
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written; 0 if unknown."""
+        return (self.read_bytes or 0) + (self.write_bytes or 0)
+
+    @property
+    def log_words(self) -> str:
+        return {None: "yes", "servers": "no (servers)", "accounting": "no"}[self.known_by]
+
+    @property
+    def run_words(self) -> str:
+        return f"{self.run:,} of {self.runs_of_job:,}" if self.runs_of_job > 1 else ""
+
+    @property
+    def verdict_words(self) -> str:
+        if self.verdict is None:
+            return ""
+        return f"{self.verdict}, {'at its end' if self.verdict_as_of == 'end' else 'revised'}"
+
+
+@dataclass(frozen=True)
+class RunsOutcome(Outcome):
+    """`count` are the jobs that match, `with_log` those of them with a Darshan log, `all_runs` their runs, and the sums
+    are of all these runs; `runs` are the first of the jobs, each by its main run."""
+
+    count: int
+    users: int
+    read_bytes: int
+    write_bytes: int
+    io_seconds: float
+    runs: tuple[RunOutcome, ...]
+    all_runs: int = 0
+    with_log: int = 0
+
 
 _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: ioweather ingest FILES"
 _ORDERS: Final = {
@@ -351,6 +418,24 @@ def main_runs(every: Frame) -> Frame:
         all_write_bytes=sums["write_bytes"],
         all_io_seconds=np.bincount(job, weights=seconds, minlength=groups),
     )
+
+
+_COLUMNS_OF_SCREEN: Final = names_of("""
+    job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
+""")
+
+
+def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """The columns of the list that a screen has room for."""
+    table = answer.exhibits[0].tables[0]
+    names = [column.name for column in table.columns]
+    kept = [names.index(name) for name in _COLUMNS_OF_SCREEN if name in names]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows[:18])
+    yield ResultTable(table.name, tuple(table.columns[i] for i in kept), rows)
+    if len(table.rows) > len(rows):
+        yield Next("ioweather jobs --csv, or --most, --user, --order", f"{len(table.rows) - len(rows):,} more")
+    elif rows:
+        yield Next(f"ioweather why {rows[0][0]}")
 
 
 QUESTION = Question(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +16,60 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import AgentOutcome, HangOutcome, NowOutcome, OperationOutcome
-from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, numbered
+from ioweather.core.outcomes import Outcome
+from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, numbered
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, sparkline
-from ioweather.diagnosis.storage_screens import now_screen
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class OperationOutcome:
+    """One kind of operation on one path. `host` is where it was issued, empty for this machine."""
+
+    filesystem: str
+    target: str
+    host: str
+    op: str
+    slowdown: float | None
+    median_seconds: float | None
+    usual_seconds: float | None
+    usual_count: int
+    count: int
+    missed: int
+    errors: Mapping[str, int]
+    slow_since_ns: int | None
+    last_ns: int | None
+
+
+@dataclass(frozen=True)
+class HangOutcome:
+    filesystem: str
+    target: str
+    host: str
+    op: str
+    age_seconds: float
+
+
+@dataclass(frozen=True)
+class AgentOutcome:
+    host: str
+    state: str
+    heard_seconds: float
+
+
+@dataclass(frozen=True)
+class NowOutcome(Outcome):
+    """`wrong`: something is slow or hangs, or no agent measures any more. A slowdown is a median over the usual one."""
+
+    wrong: bool
+    operations: tuple[OperationOutcome, ...]
+    hangs: tuple[HangOutcome, ...]
+    agents: tuple[AgentOutcome, ...]
+    stale: tuple[str, ...]
+
 
 SLOW: Final = 2.0
 # An operation in flight for longer hangs.
@@ -284,6 +330,28 @@ def _headline(
     if len(kinds) == 1 and any((o.op in _DATA) not in kinds for o in known):
         text += "; metadata is normal" if kinds == {True} else "; reads and writes are normal"
     return f"{text}."
+
+
+def now_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """The slowest operations, then what is wrong."""
+    result = answer.result
+    assert isinstance(result, NowOutcome)
+    slowest = sorted(result.operations, key=lambda each: -(each.slowdown or 0.0))[:10]
+    rows = [
+        (
+            f"{o.filesystem} from {o.host}" if o.host else o.filesystem,
+            o.op,
+            o.slowdown,
+            o.median_seconds,
+            o.usual_seconds,
+        )
+        for o in slowest
+    ]
+    if rows:
+        columns = "where [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; usual [seconds]"
+        left = len(result.operations) - len(rows)
+        yield ResultTable.of("operations", columns, rows, f"The slowest of {len(result.operations)}" if left else "")
+    yield from (finding for finding in answer.findings if finding.kind == "alarm")
 
 
 QUESTION = Question(

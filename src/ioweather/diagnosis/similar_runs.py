@@ -462,8 +462,8 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
         WHERE duration_ns > 0 AND cached IS NOT TRUE{sampled}"""
     names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
         any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
-    probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")
-    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES, keep="many")
+    probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
+    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
     return probe_means(probes, series, first, last)
 
 

@@ -16,23 +16,25 @@ from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import FixedItem, OthersItem, TriageItem, TriageOutcome
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
+    Block,
     Coverage,
     Exhibit,
     Fact,
     FactGroup,
     Finding,
+    Next,
     ResultColumn,
     ResultTable,
     columns_of,
+    largest,
 )
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, format_seconds
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.blame_query import activity_since
-from ioweather.diagnosis.job_screens import triage_screen
 from ioweather.facts.file_records import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
@@ -41,6 +43,75 @@ from ioweather.job_io.view import JobView, printable
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
+
+
+@dataclass(frozen=True)
+class TriageItem:
+    """A program of a user, and what its `runs` could win together: `seconds` with bounds. `name` to `fix` are of the
+    pattern that costs most; `job_id` is the run with most to win."""
+
+    program: str
+    user: str
+    project: str
+    runs: int
+    io_seconds: float
+    seconds: float
+    low: float
+    high: float
+    name: str
+    headline: str
+    dimension: str
+    evidence: str
+    fix: tuple[str, ...]
+    job_id: int
+
+
+@dataclass(frozen=True)
+class OthersItem:
+    """What runs of a program of a user cost `runs` of others: seconds with their 90% interval, and how sure it is that
+    it was this program. `name` is the pattern that it should change first, empty where its own I/O is well; `job_id` is
+    the run that cost one of the others most."""
+
+    program: str
+    user: str
+    project: str
+    runs: int
+    seconds: float
+    low: float
+    high: float
+    probability: float
+    name: str
+    job_id: int | None
+
+
+@dataclass(frozen=True)
+class FixedItem:
+    """A pattern that is gone: medians of the I/O time of a run, before and since."""
+
+    program: str
+    user: str
+    project: str
+    name: str
+    runs_before: int
+    runs_after: int
+    before_seconds: float
+    after_seconds: float
+    won_seconds: float
+
+
+@dataclass(frozen=True)
+class TriageOutcome(Outcome):
+    """`runs` were judged between `start_ns` and `end_ns`; `fixed` looks as far back again. `others`: programs that
+    cost others time, the most first; empty too where no samples of the system tell."""
+
+    start_ns: int
+    end_ns: int
+    runs: int
+    seconds: float
+    programs: tuple[TriageItem, ...]
+    fixed: tuple[FixedItem, ...]
+    others: tuple[OthersItem, ...] = ()
+
 
 # The newest end is that of a run that began in one of the last days with runs. [ours]
 _LONGEST_RUN_DAYS: Final = 31
@@ -255,6 +326,22 @@ def _caveats(activity: Activity | str) -> Iterator[str]:
 def _cells(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
     values = {column.name: getattr(item, column.name) for column in columns}
     return tuple(str(value) if name == "job_id" else value for name, value in values.items())
+
+
+def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """Programs by what they could save, then those that cost others time."""
+    result = answer.result
+    assert isinstance(result, TriageOutcome)
+    rows = [(p.program, p.user, p.runs, p.seconds, p.headline, str(p.job_id)) for p in result.programs[:10]]
+    columns = (
+        "program [text]; user [text]; runs [count]; seconds: could save [seconds]; pattern [text]; job: in job [text]"
+    )
+    if rows:
+        yield ResultTable.of("triage", columns, rows)
+    yield from (largest(group, 3) for group in answer.facts if group.name == "others")
+    yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
+    if rows:
+        yield Next(f"ioweather job {rows[0][-1]}")
 
 
 QUESTION = Question(

@@ -544,17 +544,12 @@ def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(NOT_ADDITIVE, name="not_additive")
 
 
-def silence_words(run: Slowed) -> str:
-    """Reason why no job is named."""
-    suspects = run.suspects
+def silence_words(run: Slowed, known_ratio: float | None = None) -> str:
+    """Reason why no job is named; `known_ratio` is the share of the traffic that jobs' records explain."""
     if not run.is_slow:
         return "it was not slowed: its I/O took as long as usual"
-    if not suspects.found:
+    if not run.suspects.found:
         return "no log shows another active job"
-    if suspects.known_ratio is not None and suspects.known_ratio < 0.5:
-        return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in no job's log"
-    if suspects.on_sick and not suspects.has_servers:
-        return "one of its targets was unhealthy, and no server counters show which jobs used it"
-    if run.attributable < 0.5:
-        return "busy neighbours make runs here slow only slightly more often"
+    if known_ratio is not None and known_ratio < 0.5:
+        return f"{1 - known_ratio:.0%} of the traffic is in no job's log"
     return "the jobs that ran at the same time do not explain the lost time"

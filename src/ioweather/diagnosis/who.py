@@ -60,9 +60,7 @@ _MOST_GAINS: Final = 10
 _GROUPINGS: Final = ("job", "user", "project", "program")
 # A run feels the absence of a job from this share of its I/O time on.
 _LEAST_FELT: Final = 0.001
-# Others' work explains most of the slow runs beside it from this share on. [ours]
-_LITTLE: Final = 0.5
-_KNOWN_BY: Final = {"servers": "servers' counts", "log": "Darshan log", "usual": "usual I/O"}
+_KNOWN_BY: Final = {"servers": "servers' counts", "log": "Darshan log"}
 _CAVEATS: Final = (
     f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. The cost of a job is at most its work on the "
     "targets that the slowed run waited for.",
@@ -114,14 +112,14 @@ def _answer_run(asked: RunAsked) -> Answer:
     elif found:
         headline = without_words(run, found[0].worst)
     else:
-        headline = one_of_words(run) or f"No culprit found: {silence_words(run)}."
+        headline = one_of_words(run) or f"No culprit found: {silence_words(run, asked.known_ratio)}."
     advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
     findings = [
         *findings_of(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
-    if suspects.known_ratio is not None:
-        text = f"Logged jobs account for {suspects.known_ratio:.0%} of what its targets did during the run."
+    if asked.known_ratio is not None:
+        text = f"Logged jobs account for {asked.known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
     most_active = sorted(suspects.found, key=lambda each: -(each.data_seconds + each.metadata_seconds))
     facts = numbered(
@@ -155,7 +153,7 @@ def _answer_run(asked: RunAsked) -> Answer:
             lost_seconds=lost,
             runs=1,
             slowed=int(run.is_slow),
-            known_ratio=suspects.known_ratio,
+            known_ratio=asked.known_ratio,
             evidence=evidence,
         ),
     )
@@ -283,10 +281,6 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(text, name=f"did_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
-    due = [run.attributable for run in asked.slowed]
-    if due and sum(due) < _LITTLE * len(due):
-        text = "Runs with busy neighbours were slow only slightly more often"
-        yield Finding(f"{text}: neighbours explain about {sum(due) / len(due):.0%} of slow runs.", name="explained")
     if asked.known_ratio is not None:
         share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
         yield Finding(f"From {_when(asked)} {share}", name="known")

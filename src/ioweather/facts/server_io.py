@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final
-
-import numpy as np
 
 from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import NS
-from ioweather.facts.file_records import first_of_each
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.snapshot import Snapshot
 
@@ -35,19 +33,18 @@ class Done:
 @dataclass(frozen=True)
 class ServerIo:
     """I/O of one job. `restarted_rows` are lower bounds: the servers' counters of the job were reset. `times` are
-    intervals in order: start, end, bytes read, bytes written, operations. `users` and `projects` are of accounting."""
+    intervals in order: start, end, bytes read, bytes written. `users` and `projects` are of accounting."""
 
     start_ns: int
     end_ns: int
     systems: tuple[str, ...]
-    job_keys: tuple[str, ...]
     job_ids: tuple[int, ...]
     uids: tuple[int, ...]
     programs: tuple[str, ...]
     operations: dict[str, Done]
     targets: dict[str, Done]
     restarted_rows: int
-    times: tuple[tuple[int, int, int, int, int], ...] = ()
+    times: tuple[tuple[int, int, int, int], ...] = ()
     users: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
 
@@ -66,86 +63,50 @@ def server_io(rows: Frame) -> ServerIo | None:
     A row within the time of another one of the same job, target and operation is a part of it: single snapshots count
     from the entry's begin on, and recordings have the same operations piece by piece.
     """
-    if not rows.rows:
+    ordered = [row | {"end_ns": row["start_ns"] + row["interval_ns"]} for row in rows.records()]
+    ordered.sort(key=lambda row: (*(str(row[name]) for name in _SERIES), row["start_ns"], -row["end_ns"]))
+    once: list[dict[str, Any]] = []
+    for _, series in groupby(ordered, key=lambda row: [row[name] for name in _SERIES]):
+        reached = 0
+        for row in series:
+            if row["end_ns"] > reached:
+                once.append(row)
+                reached = row["end_ns"]
+    if not once:
         return None
-    once = rows.take(_outermost(rows))
-    start, length = once.ints("start_ns"), once.ints("interval_ns")
-    quality = once.ints("quality")
+    times: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
+    for row in once:
+        times[row["start_ns"], row["end_ns"]][row["operation"]] += row["bytes"] or 0
+    distinct = ({row[name] for row in once if row[name] is not None} for name in ("system", "job_id", "uid", "exe"))
+    systems, job_ids, uids, programs = (tuple(sorted(values)) for values in distinct)
     return ServerIo(
-        start_ns=int(start.min()),
-        end_ns=int((start + length).max()),
-        systems=_distinct(once, "system"),
-        job_keys=_distinct(once, "job_key"),
-        job_ids=_distinct(once, "job_id"),
-        uids=_distinct(once, "uid"),
-        programs=_distinct(once, "exe"),
-        operations=_by(once, "operation"),
-        targets=_by(once, "component"),
-        restarted_rows=int(((quality & int(Quality.RESET)) != 0).sum()),
-        times=tuple(_times(once)),
+        start_ns=min(row["start_ns"] for row in once),
+        end_ns=max(row["end_ns"] for row in once),
+        systems=systems,
+        job_ids=job_ids,
+        uids=uids,
+        programs=programs,
+        operations=_add_up(once, "operation"),
+        targets=_add_up(once, "component"),
+        restarted_rows=sum(bool(row["quality"] & Quality.RESET) for row in once),
+        times=tuple((*span, moved["read"], moved["write"]) for span, moved in sorted(times.items())),
     )
 
 
-def _outermost(rows: Frame) -> Any:
-    """Rows that are not within another: sorted by start, the longest first, each must end after all before it."""
-    keys = [rows.text(name).codes for name in _SERIES]
-    start = rows.ints("start_ns")
-    end = start + rows.ints("interval_ns")
-    order = np.lexsort((-end, start, *keys))
-    group = np.cumsum(first_of_each(*(codes[order] for codes in keys)))
-    kept = np.zeros(len(order), np.bool_)
-    reached, current = 0, 0
-    for place, (number, row) in enumerate(zip(group.tolist(), order.tolist(), strict=True)):
-        if number != current:
-            current, reached = number, 0
-        kept[place] = end[row] > reached
-        reached = max(reached, int(end[row]))
-    return np.sort(order[kept])
-
-
-def _distinct(rows: Frame, column: str) -> tuple[Any, ...]:
-    values = rows.array(column) if column in ("job_id", "uid") else rows.text(column)
-    return tuple(sorted(set(values.tolist()) - {None}))
-
-
-def _by(rows: Frame, column: str) -> dict[str, Done]:
+def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Done]:
     """Return amounts by the values of a column, most bytes first."""
-    names, histograms = rows.text(column).tolist(), rows.text("histogram").tolist()
-    columns = (names, rows.ints("count").tolist(), _filled(rows, "bytes"), rows.array("time_ns").tolist(), histograms)
-    count, moved, sizes = Counter[str](), Counter[str](), defaultdict[str, Counter[int]](Counter)
-    time_ns: dict[str, int] = {}
-    for value, operations, amount, spent_ns, histogram in zip(*columns, strict=True):
-        name = str(value)
-        count[name] += operations
-        moved[name] += amount
-        if spent_ns is not None:
-            time_ns[name] = time_ns.get(name, 0) + spent_ns
-        for up_to, requests in json.loads(histogram or "{}").items():
-            sizes[name][int(up_to)] += int(requests)
-    seconds = {name: total / NS for name, total in time_ns.items()}
-    ordered = sorted(count, key=lambda name: (-moved[name], -count[name], name))
-    return {
-        name: Done(count[name], moved[name], seconds.get(name), dict(sorted(sizes[name].items()))) for name in ordered
-    }
-
-
-def _times(rows: Frame) -> Iterator[tuple[int, int, int, int, int]]:
-    sums: dict[tuple[int, int], list[int]] = {}
-    numbers = (rows.ints(name).tolist() for name in ("start_ns", "interval_ns", "count"))
-    for start, length, count, operation, moved in zip(
-        *numbers, rows.text("operation").tolist(), _filled(rows, "bytes"), strict=True
-    ):
-        total = sums.setdefault((start, start + length), [0, 0, 0])
-        if operation in ("read", "write"):
-            total[("read", "write").index(operation)] += moved
-        total[2] += count
-    for (start, end), (read, written, operations) in sorted(sums.items()):
-        yield start, end, read, written, operations
-
-
-def _filled(rows: Frame, column: str) -> list[int]:
-    found: list[int] = np.ma.filled(np.ma.masked_array(rows.array(column)), 0).tolist()
-    return found
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[str(row[column])].append(row)
+    found = {}
+    for name, mine in groups.items():
+        sizes = Counter[int]()
+        for row in mine:
+            sizes.update({int(up_to): int(count) for up_to, count in json.loads(row["histogram"] or "{}").items()})
+        spent = [row["time_ns"] for row in mine if row["time_ns"] is not None]
+        count, moved = sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine)
+        found[name] = Done(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
+    return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))
 
 
 _COLUMNS: Final = specs_of("""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,70 +26,38 @@ from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
 _LOG = logging.getLogger("ioweather.ingest")
 # Limit of one search after an ingest. `lake compact --everything` searches all rows without a limit.
 _MOST_SECONDS: Final = 900.0
-_SEARCH_AGAIN: Final = "Run `ioweather lake compact --everything` to do it again."
-_READ_AGAIN: Final = "Run `ioweather ingest --again` with these files to do it again."
 _ENTRIES_AT_ONCE: Final = 50_000
 _NUMBERS: Final = names_of("size_bytes capacity_bytes mtime_ns atime_ns ctime_ns uid gid link_count device inode")
 _NEW_SCANS: Final = """
 SELECT scan_id, start_ns, any_value(source) FROM scan_entries
 WHERE scan_id NOT IN (SELECT scan_id FROM scans) GROUP BY ALL ORDER BY ALL
 """
-_ROLLUP_SOURCE: Final = "rollup"
 # Many days go into one commit, which takes longer than a day of one probe.
 _COMMIT_ROWS: Final = 200_000
 # Of a longer operation only its first and last hours are reduced again.
 _LONGEST_NS: Final = 32 * DAY_NS
 
 
-@dataclass(frozen=True)
-class Search:
-    """A search of new rows for events, made once after all files are in, because it is too long for each commit."""
+# Searches of new rows for events, made once after all files are in, because they are too long for each commit: the
+# tables that each one is about.
+SEARCHES: Final[Mapping[str, tuple[str, ...]]] = {
+    "The search for unhealthy components": ("series", "responses", "applications", "job_operations"),
+    "The search for slow episodes": ("responses",),
+}
+SEARCHED: Final = frozenset(table for tables in SEARCHES.values() for table in tables)
 
-    name: str
-    tables: tuple[str, ...]
-    run: Callable[[Lake, int, float], int]  # since when, for how many seconds at most; returns new rows of `events`
 
-
-# The searches load the diagnosis when they run: an ingest of logs alone starts 0.6 s of processor time faster.
-def _find_sick_components(lake: Lake, since_ns: int, most_seconds: float) -> int:
-    """Search components, where there are samples of servers or probes."""
-    tables = lake.pinned()
-    if not (tables["series"].uris or tables["responses"].uris):
+def _search(lake: Lake, name: str, since_ns: int, most_seconds: float) -> int:
+    """Run a search from this time on; returns how many rows of `events` are new. The diagnosis is loaded where there
+    are samples of servers or probes: an ingest of logs alone starts 0.6 s of processor time faster."""
+    pinned = lake.pinned()
+    if not (pinned["series"].uris or pinned["responses"].uris):
         return 0
+    from ioweather.diagnosis.events import find_episodes
     from ioweather.diagnosis.health_query import find_sick_components
 
-    return find_sick_components(lake, since_ns, most_seconds)
-
-
-def _learn_slowness(lake: Lake, since_ns: int, most_seconds: float) -> int:
-    """Compare runs with what servers did, where both are known. The result is cached next to the tables."""
-    tables = lake.pinned()
-    if not (tables["series"].uris and tables["job_io"].uris):
-        return 0
-    from ioweather.diagnosis.blame_query import learn_slowness
-
-    learn_slowness(lake, since_ns, most_seconds)
-    return 0
-
-
-def _find_episodes(lake: Lake, _since_ns: int, _most_seconds: float) -> int:
-    """Search the responses of probes for slow episodes."""
-    from ioweather.diagnosis.events import find_episodes
-
-    return find_episodes(lake)
-
-
-# In this order: slowness is compared after unhealthy components are known.
-SEARCHES: Final = (
-    Search(
-        "The search for unhealthy components",
-        ("series", "responses", "applications", "job_operations"),
-        _find_sick_components,
-    ),
-    Search("The comparison of slow runs with the load", ("series", "applications", "job_operations"), _learn_slowness),
-    Search("The search for slow episodes", ("responses",), _find_episodes),
-)
-SEARCHED: Final = frozenset(table for search in SEARCHES for table in search.tables)
+    is_of_episodes = name == "The search for slow episodes"
+    return find_episodes(lake) if is_of_episodes else find_sick_components(lake, since_ns, most_seconds)
 
 
 def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] | None = None) -> dict[str, int]:
@@ -99,24 +66,21 @@ def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] 
 
     A failure is added to `missing`, and the rows stay; but if the lake cannot be written, that is raised: running the
     same command again completes it."""
-    if table not in ROW_DERIVATIONS:
+    if table != "responses":
         return {}
-    target, make = ROW_DERIVATIONS[table]
     try:
-        return {target: make(lake, written)}
+        return {"response_rollups": refresh_rollups(lake, written)}
     except (LakeError, OSError):
         raise
     except Exception as error:
-        _note(f"`{target}` was not brought up to date", error, _READ_AGAIN, missing)
+        again = "Run `ioweather ingest --again` with these files to do it again."
+        _note("`response_rollups` was not brought up to date", error, again, missing)
         return {}
 
 
 def derive_from_mapped(lake: Lake, table: str) -> dict[str, int]:
     """Make the rows that a user's mapping does not bring, as a reader of ours would. Returns their number by table."""
-    if table not in MAPPED_DERIVATIONS:
-        return {}
-    target, make = MAPPED_DERIVATIONS[table]
-    return {target: make(lake)}
+    return {"scans": tally_entries(lake)} if table == "scan_entries" else {}
 
 
 def search_new_rows(
@@ -132,13 +96,13 @@ def search_new_rows(
             seal_new_days(lake, first_ns["series"])
         except Exception as error:
             _note("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
-    for search in SEARCHES:
-        new = [first_ns[table] for table in search.tables if table in first_ns]
-        if new:
+    for name, tables in SEARCHES.items():
+        if new := [first_ns[table] for table in tables if table in first_ns]:
             try:
-                made["events"] = made.get("events", 0) + search.run(lake, min(new), most_seconds)
+                made["events"] = made.get("events", 0) + _search(lake, name, min(new), most_seconds)
             except Exception as error:
-                _note(f"{search.name} did not finish", error, _SEARCH_AGAIN, missing)
+                again = "Run `ioweather lake compact --everything` to do it again."
+                _note(f"{name} did not finish", error, again, missing)
     return made
 
 
@@ -176,21 +140,19 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
     """
     if not added.rows:
         return 0
-    changed, rows = 0, 0
+    changed = 0
     pieces: list[Frame] = []
     with lake.snapshot() as snapshot:
-        for low, high in _periods(_touched_hours(added)):
+        periods = [*_periods(_touched_hours(added))]
+        for low, high in periods:
             # With an hour on either side: what a missed tick waited for may have begun before, or end after.
             near = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=(low - HOUR_NS, high + HOUR_NS))
             rolled = all_intervals(near)
             start_ns = rolled.ints("start_ns")
             pieces.append(rolled.take((start_ns >= low) & (start_ns < high)))
-            rows += pieces[-1].rows
-            if rows >= _COMMIT_ROWS:
-                changed += lake.append("response_rollups", concat(pieces), source=_ROLLUP_SOURCE)
-                pieces, rows = [], 0
-    if pieces:
-        changed += lake.append("response_rollups", concat(pieces), source=_ROLLUP_SOURCE)
+            if sum(piece.rows for piece in pieces) >= _COMMIT_ROWS or (low, high) == periods[-1]:
+                changed += lake.append("response_rollups", concat(pieces), source="rollup")
+                pieces = []
     return changed
 
 
@@ -239,10 +201,3 @@ def tally_entries(lake: Lake) -> int:
             for table, frame in scan_frames(facts, tally):
                 lake.append(table, frame, source=source, ingest_id=ingest_id)
     return len(found)
-
-
-# By table: what is made of its rows, and how.
-ROW_DERIVATIONS: Final[Mapping[str, tuple[str, Callable[[Lake, Frame], int]]]] = {
-    "responses": ("response_rollups", refresh_rollups)
-}
-MAPPED_DERIVATIONS: Final[Mapping[str, tuple[str, Callable[[Lake], int]]]] = {"scan_entries": ("scans", tally_entries)}

@@ -65,7 +65,7 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
 
 
 def take_samples(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
-    """Write queued samples of each sender to the lake, and remove them from the queue."""
+    """Write queued samples to the lake, one sender after the other, and remove them from the queue."""
     for sender in sorted({file.host for file in files}):
         _take_of_sender(lake, sender, [file for file in files if file.host == sender], report)
 
@@ -103,22 +103,21 @@ def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: In
     write_whole(path, json.dumps(state).encode())
     gaps = f"{amounts.gaps} difference(s) over a gap left out." if amounts.gaps else ""
     message = " ".join(filter(None, [str(complaints), gaps])) or None
-    entry = LedgerEntry(
-        digest="",
-        path="",
-        bytes=0,
-        source=_SOURCE,
-        status="ok",
-        rows={},
-        message=message,
-        refused_rows=complaints.refused_rows,
-        flagged_rows=complaints.flagged_rows,
-        rows_ingest_ids=ingest_id if has_rows else None,
-    )
     lake.record(
         [
-            entry._replace(digest=f.digest, path=str(f.path.absolute()), bytes=f.bytes, rows={"samples": count})
-            for f, count in zip(files, counts, strict=True)
+            LedgerEntry(
+                digest=file.digest,
+                path=str(file.path.absolute()),
+                bytes=file.bytes,
+                source=_SOURCE,
+                status="ok",
+                rows={"samples": count},
+                message=message,
+                refused_rows=complaints.refused_rows,
+                flagged_rows=complaints.flagged_rows,
+                rows_ingest_ids=ingest_id if has_rows else None,
+            )
+            for file, count in zip(files, counts, strict=True)
         ]
     )
     for file in files:

@@ -16,7 +16,6 @@ from ioweather.core import choices
 from ioweather.core.contracts import Inventory, Param, Params, Question, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
@@ -107,9 +106,6 @@ Row = Mapping[str, Any]
 
 # Runs whose bandwidths differ by less are equally fast: storage itself varies more from run to run. [ours]
 EQUAL: Final = 0.1
-# Ratios and shares whose changes are worth a note.
-_CHANGED: Final = (0.8, 1.25)
-_SHARE_CHANGED: Final = 0.25
 _REASONS: Final = 2
 _NAME_CHARACTERS: Final = 24
 _ONE_RUN: Final = "one run: no interval"
@@ -117,22 +113,108 @@ CAVEATS: Final = (
     "With one run each, the difference also includes changes in storage load.",
     "File system operations are POSIX calls. Application operations are MPI-IO calls if it made any.",
 )
+# Metrics side by side: label, name in a row of `_with_ratios`, and unit.
+_METRICS: Final = (
+    ("processes", "nprocs", "count"),
+    ("nodes", "node_count", "count"),
+    ("run time", "run_seconds", "seconds"),
+    ("I/O time", "io_seconds", "seconds"),
+    ("I/O of the run", "io_ratio", "ratio"),
+    ("bytes read", "read_bytes", "bytes"),
+    ("bytes written", "write_bytes", "bytes"),
+    ("speed", "bytes_per_s", "bytes_per_s"),
+    ("read speed", "read_bytes_per_s", "bytes_per_s"),
+    ("write speed", "write_bytes_per_s", "bytes_per_s"),
+    ("per compute node", "mib_per_s_per_node", "mib_per_s_per_node"),
+    ("metadata of I/O time", "metadata_ratio", "ratio"),
+    ("files", "file_count", "count"),
+    ("files shared by all", "shared_file_count", "count"),
+    ("mean read", "read_size", "bytes"),
+    ("mean write", "write_size", "bytes"),
+    ("most common access", "common_access_bytes", "bytes"),
+    ("file system reads", "fs_read_count", "count"),
+    ("file system writes", "fs_write_count", "count"),
+    ("collective", "collective_ratio", "ratio"),
+    ("sequential", "sequential_ratio", "ratio"),
+    ("interfaces", "interface_words", "text"),
+)
+_RUN_COLUMNS: Final = (
+    "run [text]; log [text]; processes [count]; nodes [count]; interfaces [text]; files [count]; moved [bytes]; "
+    "io_seconds: I/O time [seconds]; rate [bytes_per_s]; improvement [factor]; per_node [mib_per_s_per_node]; "
+    "metadata_ratio: metadata [ratio]; collective_ratio: collective [ratio]; "
+    "write_size: write of the application, mean [bytes]; fs_write_size: write of the file system, mean [bytes]; "
+    "fs_writes: writes of the file system [count]; fs_reads: reads of the file system [count]"
+)
+_RUN_VALUES: Final = names_of("""
+    nprocs node_count interfaces file_count moved_bytes io_seconds bytes_per_s improvement mib_per_s_per_node
+    metadata_ratio collective_ratio write_size fs_write_size fs_write_count fs_read_count
+""")
+
+
+def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Add mean requests of the application and of the file system, the collective share of the application's reads and
+    writes (None without MPI-IO), and the improvement: the ratio of bandwidths to the first run."""
+    found = []
+    for row in rows:
+        more: dict[str, Any] = {
+            f"{part}_size": _quotient(row[f"{part}_bytes"], row[f"{part}_count"])
+            for part in ("read", "write", "fs_read", "fs_write")
+        }
+        collective, independent = row["collective_count"], row["independent_count"]
+        calls = 0 if collective is None or independent is None else collective + independent
+        operations = max(calls, row["read_count"] + row["write_count"])
+        program = printable(program_of(row["exe"] or ""))
+        took = "an unknown time" if row["io_seconds"] is None else format_seconds(row["io_seconds"])
+        more |= {
+            "collective_ratio": collective / operations if calls else None,
+            "io_ratio": _quotient(row["io_seconds"], row["run_seconds"]),
+            "improvement": _ratio_of_amounts(row["bytes_per_s"], rows[0]["bytes_per_s"]),
+            "program": program,
+            "amount": f"{format_bytes(row['moved_bytes'])} in {took}",
+            "interface_words": str(row["interfaces"] or "no interface").replace(",", ", "),
+        }
+        found.append({**row, **more})
+    return found
+
+
+def _quotient(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _ratio_of_amounts(value: float | None, first: float | None) -> float | None:
+    """Return value / first; None if one is missing or 0, or if the ratio or its inverse overflows."""
+    ratio = value / first if value and first else 0.0
+    return ratio if 0 < ratio < math.inf and 1 / ratio < math.inf else None
 
 
 def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     """Return the comparison as the exhibit car11.fig11; the first run is the original."""
-    unit = "mib_per_s_per_node" if all(row["mib_per_s_per_node"] is not None for row in rows) else "mib_per_s"
-    bars = ResultTable.of(
-        "rates",
-        f"run [text]; rate [{unit}]",
-        ((label, _rate(row, unit)) for label, row in zip(labels, rows, strict=True)),
-    )
+    rows = _with_ratios(rows)
+    per_node = all(row["mib_per_s_per_node"] is not None for row in rows)
+    unit = "mib_per_s_per_node" if per_node else "mib_per_s"
+    pairs = list(zip(labels, rows, strict=True))
+    rates = [row["mib_per_s_per_node"] if per_node else _quotient(row["bytes_per_s"], MIB) for row in rows]
+    bars = ResultTable.of("rates", f"run [text]; rate [{unit}]", zip(labels, rates, strict=True))
+    cells = ((label, row["log_digest"][:12], *(row[name] for name in _RUN_VALUES)) for label, row in pairs)
+    estimates, findings = [], []
+    for label, row in pairs:
+        speed, writes = row["improvement"], row["fs_write_count"]
+        estimates += [
+            Estimate(f"io_time[{label}]", row["io_seconds"], "seconds", n=1, method=_ONE_RUN),
+            Estimate(f"improvement[{label}]", speed, "factor", n=1, method=_ONE_RUN),
+            Estimate(f"write_operations[{label}]", writes, "count", n=1, method="exact count"),
+        ]
+        if row is not rows[0]:
+            if speed is not None:
+                faster = f"{label} is {format_value(speed, 'factor')} as fast as {labels[0]}"
+                findings.append(Finding(f"{faster}: {row['amount']} against {rows[0]['amount']}.", name="speed"))
+            findings += [Finding(f"{label}: {text}.", name="change") for text in _changes(row, rows[0])]
     return Exhibit(
         "car11.fig11",
-        tables=(_runs(rows, labels),),
+        tables=(ResultTable.of("runs", _RUN_COLUMNS, cells),),
         charts=(Chart.of("bars", bars, "x=run y=rate", "Performance of each run"),),
-        estimates=tuple(_estimates(rows, labels)),
-        findings=tuple(findings(rows, labels)),
+        estimates=tuple(estimates),
+        findings=tuple(findings),
         caveats=CAVEATS,
     )
 
@@ -140,50 +222,37 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
 def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
     """Return the answer of a comparison: headline, the runs, all metrics side by side, and the changes."""
     labels = [f"{letter(i)} {short_name(name)}" for i, name in enumerate(names)]
-    compared = before_after(rows, labels)
-    runs = tuple(Fact(f"run_{i + 1}", letter(i), "", note=_about(row, names[i])) for i, row in enumerate(rows))
+    compared = replace(before_after(rows, labels), findings=())
+    rows = _with_ratios(rows)
+    facts, runs = [], []
+    for i, (row, name) in enumerate(zip(rows, names, strict=True)):
+        note = f"{name}: {row['program'] or 'unnamed program'}, {row['nprocs']:,} processes"
+        facts.append(Fact(f"run_{i + 1}", letter(i), "", note=f"{note}, {format_time_ns(row['start_ns'])}"))
+        same = ("job_id", "program", "nprocs", "start_ns", "run_seconds", "io_seconds", "read_bytes", "write_bytes")
+        values = [row[key] for key in (*same, "bytes_per_s", "improvement", "partial")]
+        runs.append(ComparedRun(name, *values))
     return Answer(
         question=f"What changed from {names[0]} to {', '.join(names[1:])}?",
         headline=headline(rows, labels),
-        facts=(FactGroup("runs", "Runs", runs),),
-        exhibits=(
-            Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)),
-            replace(compared, findings=()),
-        ),
+        facts=(FactGroup("runs", "Runs", tuple(facts)),),
+        exhibits=(Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)), compared),
         findings=numbered(_differences(rows, labels)),
         caveats=CAVEATS[:1],
         coverage=recorded_whole([bool(row["partial"]) for row in rows], "runs"),
         name="compare",
-        result=CompareOutcome(tuple(_compared(row, rows[0], name) for row, name in zip(rows, names, strict=True))),
+        result=CompareOutcome(tuple(runs)),
     )
 
 
-def _compared(row: Row, first: Row, name: str) -> ComparedRun:
-    return ComparedRun(
-        label=name,
-        job_id=row["job_id"],
-        program=printable(program_of(row["exe"] or "")),
-        processes=row["nprocs"],
-        start_ns=row["start_ns"],
-        run_seconds=row["run_seconds"],
-        io_seconds=row["io_seconds"],
-        read_bytes=row["read_bytes"],
-        write_bytes=row["write_bytes"],
-        bytes_per_s=row["bytes_per_s"],
-        speed_ratio=improvement(row, first),
-        partial=bool(row["partial"]),
-    )
+def letter(place: int) -> str:
+    """Return A, B, ... for the runs, numbers beyond Z."""
+    return chr(ord("A") + place) if place < 26 else f"{place + 1}"
 
 
 def short_name(name: str) -> str:
     """Return the end of a file name, where names of logs differ, without the extension."""
     stem = name.removesuffix(".gz").removesuffix(".darshan")
     return stem if len(stem) <= _NAME_CHARACTERS else f"…{stem[1 - _NAME_CHARACTERS :]}"
-
-
-def _about(row: Row, name: str) -> str:
-    program = printable(program_of(row["exe"] or "")) or "unnamed program"
-    return f"{name}: {program}, {row['nprocs']:,} processes, {format_time_ns(row['start_ns'])}"
 
 
 def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
@@ -193,15 +262,16 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
         if row["partial"]:
             text = f"{label} is partial: Darshan ran out of memory, its figures are lower bounds."
             yield Finding(text, name="partial_log")
-    for label, row in zip(labels[1:], rows[1:], strict=True):
+    others = list(zip(labels[1:], rows[1:], strict=True))
+    for label, row in others:
         if _changed(first["moved_bytes"], row["moved_bytes"]):
             text = f"{label} moved a different amount of data than {labels[0]}: compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
             text = f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}."
             yield Finding(text, name="other_processes")
-    for label, row in zip(labels[1:], rows[1:], strict=True):
-        factor, what = improvement(row, first), list(changes(row, first))
+    for label, row in others:
+        factor, what = row["improvement"], list(_changes(row, first))
         if len(rows) == 2 and factor is not None and abs(factor - 1) > EQUAL and len(what) <= _REASONS:
             continue  # the headline says all of it
         speed = [] if factor is None else [f"{format_value(factor, 'factor')} as fast as {labels[0]}"]
@@ -209,226 +279,84 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
         yield Finding(text, name="difference")
 
 
-def default_labels(rows: Sequence[Row]) -> list[str]:
-    """Return short labels that differ."""
-    return [f"{letter(i)} {printable(program_of(row['exe'] or ''))}".strip() for i, row in enumerate(rows)]
-
-
-def letter(place: int) -> str:
-    """Return A, B, ... for the runs, numbers beyond Z."""
-    return chr(ord("A") + place) if place < 26 else f"{place + 1}"
-
-
-def improvement(row: Row, first: Row) -> float | None:
-    """Return the ratio of bandwidths to the first run: that of I/O times if both moved the same bytes."""
-    return _quotient_of_amounts(row["bytes_per_s"], first["bytes_per_s"])
-
-
-def _quotient_of_amounts(value: float | None, first: float | None) -> float | None:
-    """Return value / first; None if one is missing or 0, or if the ratio or its inverse overflows."""
-    ratio = value / first if value and first else 0.0
-    return ratio if 0 < ratio < math.inf and 1 / ratio < math.inf else None
-
-
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     """Return a sentence on the run that differs most from the first, by how much, and the main reasons."""
-    factors = [improvement(row, rows[0]) for row in rows]
-    known = [(factor, i) for i, factor in enumerate(factors) if factor is not None and i]
+    rows = _with_ratios(rows)
+    known = [(row["improvement"], i) for i, row in enumerate(rows) if row["improvement"] is not None and i]
     if not known:
         return f"{labels[0]} cannot be compared by speed: not all runs moved data in a known time."
     factor, place = max(known, key=lambda pair: max(pair[0], 1 / pair[0]))
     first, other = labels[0], labels[place]
+    amounts = f"{rows[place]['amount']} against {rows[0]['amount']}"
     if abs(factor - 1) <= EQUAL:
-        return f"{other} is as fast as {first}: {_amount(rows[place])} against {_amount(rows[0])}."
-    speed = f"{_times(factor)} as fast as" if factor > 1 else f"{_times(1 / factor)} slower than"
-    reasons = "; ".join(list(changes(rows[place], rows[0]))[:_REASONS])
-    return f"{other} is {speed} {first}: {_amount(rows[place])} against {_amount(rows[0])}" + (
-        f"; {reasons}." if reasons else "."
+        return f"{other} is as fast as {first}: {amounts}."
+    times = max(factor, 1 / factor)
+    speed = (
+        f"{f'{times:,.0f}' if times >= 10 else f'{times:.2g}'} times {'as fast as' if factor > 1 else 'slower than'}"
     )
+    return "; ".join([f"{other} is {speed} {first}: {amounts}", *list(_changes(rows[place], rows[0]))[:_REASONS]]) + "."
 
 
-def _times(factor: float) -> str:
-    digits = f"{factor:,.0f}" if factor >= 10 else f"{factor:.2g}"
-    return f"{digits} times"
-
-
-def findings(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
-    """Yield findings of the exhibit: the speed of each run, and its changes."""
-    first = rows[0]
-    for label, row in zip(labels[1:], rows[1:], strict=True):
-        factor = improvement(row, first)
-        if factor is not None:
-            faster = format_value(factor, "factor")
-            yield Finding(
-                f"{label} is {faster} as fast as {labels[0]}: {_amount(row)} against {_amount(first)}.", name="speed"
-            )
-        yield from (Finding(f"{label}: {text}.", name="change") for text in changes(row, first))
-
-
-def changes(row: Row, first: Row) -> Iterator[str]:
+def _changes(row: Row, first: Row) -> Iterator[str]:
     """Yield changes of the pattern, the usually most important ones first."""
-    ratios = first["metadata_ratio"], row["metadata_ratio"]
-    yield from _share_change(*ratios, "metadata takes {after} of the I/O time, before {before}")
+
+    def share(before: float | None, after: float | None, what: str) -> Iterator[str]:
+        if before is not None and after is not None and abs(before - after) > 0.25:
+            yield f"{what.format(f'{after:.0%}')}, before {before:.0%}"
+
+    yield from share(first["metadata_ratio"], row["metadata_ratio"], "metadata takes {} of the I/O time")
     if None not in (first["collective_count"], row["collective_count"]):
-        ratios = collective_ratio(first) or 0.0, collective_ratio(row) or 0.0
-        yield from _share_change(*ratios, "{after} of accesses are collective, before {before}")
+        ratios = first["collective_ratio"] or 0.0, row["collective_ratio"] or 0.0
+        yield from share(*ratios, "{} of accesses are collective")
     for verb in ("write", "read"):
-        sizes = mean_size(first, "", verb), mean_size(row, "", verb)
+        before, after = (each[f"{verb}_size"] for each in (first, row))
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
-        if sizes[0] and sizes[1] and _changed(*sizes):
-            yield f"a {verb} moves {format_bytes(sizes[1])}, before {format_bytes(sizes[0])}"
+        if before and after and _changed(before, after):
+            yield f"a {verb} moves {format_bytes(after)}, before {format_bytes(before)}"
         elif _changed(*calls):
             yield f"{verb}s at the file system went from {calls[0]:,} to {calls[1]:,}"
     if _changed(first["file_count"], row["file_count"]):
-        yield f"files went from {_files(first)} to {_files(row)}"
+        shared = [f" ({n:,} shared by all)" if (n := each["shared_file_count"]) else "" for each in (first, row)]
+        counts = f"{first['file_count']:,}{shared[0]} to {row['file_count']:,}{shared[1]}"
+        yield f"files went from {counts}"
     if row["interfaces"] != first["interfaces"]:
-        yield f"it uses {_interfaces(row)}, before {_interfaces(first)}"
-    ratios = first["sequential_ratio"], row["sequential_ratio"]
-    yield from _share_change(*ratios, "{after} of accesses are sequential, before {before}")
-
-
-def _share_change(before: float | None, after: float | None, sentence: str) -> Iterator[str]:
-    if before is not None and after is not None and abs(before - after) > _SHARE_CHANGED:
-        yield sentence.format(before=f"{before:.0%}", after=f"{after:.0%}")
-
-
-def collective_ratio(row: Row) -> float | None:
-    """Return the collective share of the application's reads and writes; None without MPI-IO."""
-    if row["collective_count"] is None or row["independent_count"] is None:
-        return None
-    calls = row["collective_count"] + row["independent_count"]
-    operations = max(calls, row["read_count"] + row["write_count"])
-    return row["collective_count"] / operations if calls else None
+        yield f"it uses {row['interface_words']}, before {first['interface_words']}"
+    yield from share(first["sequential_ratio"], row["sequential_ratio"], "{} of accesses are sequential")
 
 
 def _changed(before: float | None, after: float | None) -> bool:
-    return bool(before and after and not _CHANGED[0] <= after / before <= _CHANGED[1])
-
-
-def _files(row: Row) -> str:
-    shared = row["shared_file_count"]
-    return f"{row['file_count']:,}" + (f" ({shared:,} shared by all)" if shared else "")
-
-
-def _interfaces(row: Row) -> str:
-    return str(row["interfaces"] or "no interface").replace(",", ", ")
-
-
-def mean_size(row: Row, layer: str, verb: str) -> float | None:
-    """Return the mean request of the application (layer ''), or of the file system ('fs_')."""
-    count = row[f"{layer}{verb}_count"]
-    return row[f"{layer}{verb}_bytes"] / count if count else None
-
-
-def _amount(row: Row) -> str:
-    took = "an unknown time" if row["io_seconds"] is None else format_seconds(row["io_seconds"])
-    return f"{format_bytes(row['moved_bytes'])} in {took}"
-
-
-def _rate(row: Row, unit: str) -> float | None:
-    if unit == "mib_per_s_per_node":
-        return float(row[unit])
-    return None if row["bytes_per_s"] is None else row["bytes_per_s"] / MIB
-
-
-_SHOWN: Final = names_of("nprocs node_count interfaces file_count moved_bytes io_seconds bytes_per_s")
-
-
-def _runs(rows: Sequence[Row], labels: Sequence[str]) -> ResultTable:
-    return ResultTable.of(
-        "runs",
-        "run [text]; log [text]; processes [count]; nodes [count]; interfaces [text]; files [count]; moved [bytes]; "
-        "io_seconds: I/O time [seconds]; rate [bytes_per_s]; improvement [factor]; per_node [mib_per_s_per_node]; "
-        "metadata_ratio: metadata [ratio]; collective_ratio: collective [ratio]; "
-        "write_size: write of the application, mean [bytes]; fs_write_size: write of the file system, mean [bytes]; "
-        "fs_writes: writes of the file system [count]; fs_reads: reads of the file system [count]",
-        (
-            (
-                label,
-                row["log_digest"][:12],
-                *(row[name] for name in _SHOWN),
-                improvement(row, rows[0]),
-                row["mib_per_s_per_node"],
-                row["metadata_ratio"],
-                collective_ratio(row),
-                mean_size(row, "", "write"),
-                mean_size(row, "fs_", "write"),
-                row["fs_write_count"],
-                row["fs_read_count"],
-            )
-            for label, row in zip(labels, rows, strict=True)
-        ),
-    )
-
-
-def _estimates(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Estimate]:
-    for label, row in zip(labels, rows, strict=True):
-        yield Estimate(f"io_time[{label}]", row["io_seconds"], "seconds", n=1, method=_ONE_RUN)
-        yield Estimate(f"improvement[{label}]", improvement(row, rows[0]), "factor", n=1, method=_ONE_RUN)
-        yield Estimate(f"write_operations[{label}]", row["fs_write_count"], "count", n=1, method="exact count")
-
-
-# Metrics shown side by side: label, unit, value of a row.
-_METRICS: Final[tuple[tuple[str, str, Any], ...]] = (
-    ("processes", "count", lambda r: r["nprocs"]),
-    ("nodes", "count", lambda r: r["node_count"]),
-    ("run time", "seconds", lambda r: r["run_seconds"]),
-    ("I/O time", "seconds", lambda r: r["io_seconds"]),
-    ("I/O of the run", "ratio", lambda r: _quotient(r["io_seconds"], r["run_seconds"])),
-    ("bytes read", "bytes", lambda r: r["read_bytes"]),
-    ("bytes written", "bytes", lambda r: r["write_bytes"]),
-    ("speed", "bytes_per_s", lambda r: r["bytes_per_s"]),
-    ("read speed", "bytes_per_s", lambda r: r["read_bytes_per_s"]),
-    ("write speed", "bytes_per_s", lambda r: r["write_bytes_per_s"]),
-    ("per compute node", "mib_per_s_per_node", lambda r: r["mib_per_s_per_node"]),
-    ("metadata of I/O time", "ratio", lambda r: r["metadata_ratio"]),
-    ("files", "count", lambda r: r["file_count"]),
-    ("files shared by all", "count", lambda r: r["shared_file_count"]),
-    ("mean read", "bytes", lambda r: mean_size(r, "", "read")),
-    ("mean write", "bytes", lambda r: mean_size(r, "", "write")),
-    ("most common access", "bytes", lambda r: r["common_access_bytes"]),
-    ("file system reads", "count", lambda r: r["fs_read_count"]),
-    ("file system writes", "count", lambda r: r["fs_write_count"]),
-    ("collective", "ratio", collective_ratio),
-    ("sequential", "ratio", lambda r: r["sequential_ratio"]),
-    ("interfaces", "text", lambda r: _interfaces(r)),
-)
-
-
-def _quotient(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+    """Whether the change of an amount is worth a note."""
+    return bool(before and after and not 0.8 <= after / before <= 1.25)
 
 
 def side_by_side(rows: Sequence[Row]) -> ResultTable:
     """Return a table with a line per metric, a column per run, and its ratio to the first run."""
+    rows = _with_ratios(rows)
     columns = [ResultColumn("metric", "", "text"), ResultColumn("run_1", letter(0), "text")]
     for i in range(1, len(rows)):
         name = letter(i)
         columns += [ResultColumn(f"run_{i + 1}", name, "text"), ResultColumn(f"ratio_{i + 1}", f"{name} : A", "text")]
     lines: list[tuple[Cell, ...]] = []
-    for name, unit, value in _METRICS:
-        values = [value(row) for row in rows]
-        if not any(values):
-            continue
-        line: list[Cell] = [name, format_value(values[0], unit)]
-        for each in values[1:]:
-            line += [format_value(each, unit), "" if unit == "text" else _ratio(each, values[0])]
-        lines.append(tuple(line))
+    for label, name, unit in _METRICS:
+        values = [row[name] for row in rows]
+        if any(values):
+            line: list[Cell] = [label, format_value(values[0], unit)]
+            for each in values[1:]:
+                line += [format_value(each, unit), "" if unit == "text" else _ratio_words(each, values[0])]
+            lines.append(tuple(line))
     return ResultTable("metrics", tuple(columns), tuple(lines))
 
 
-def _ratio(value: float | None, first: float | None) -> str:
+def _ratio_words(value: float | None, first: float | None) -> str:
     """Format a ratio as ×28 or ÷28; = within 2%."""
-    ratio = _quotient_of_amounts(value, first)
+    ratio = _ratio_of_amounts(value, first)
     if ratio is None:
         return ""
     if abs(ratio - 1) < 0.02:
         return "="
-    return f"×{_digits(ratio)}" if ratio > 1 else f"÷{_digits(1 / ratio)}"
-
-
-def _digits(ratio: float) -> str:
-    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}" if ratio >= 1.1 else f"{ratio:.2f}"
+    times = max(ratio, 1 / ratio)
+    digits = f"{times:,.0f}" if times >= 10 else f"{times:.2g}" if times >= 1.1 else f"{times:.2f}"
+    return f"×{digits}" if ratio > 1 else f"÷{digits}"
 
 
 # A lasting change of pattern: one user's runs of one program at one size, in order of time, have two successive
@@ -482,27 +410,22 @@ def run_study(data: StudyData, facility: Facility, params: Params) -> Iterator[E
             hint="Name the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(data, facility, params)
-    rows = _chosen(runs.frame, str(params["logs"]))
-    compared = before_after(rows, default_labels(rows))
-    yield replace(compared, caveats=(*compared.caveats, *runs.node_caveats), coverage=runs.node_coverage)
-
-
-def _chosen(runs: Frame, wanted: str) -> list[dict[str, Any]]:
-    digests = [text.strip() for text in wanted.split(",") if text.strip()]
+    digests = [text.strip() for text in str(params["logs"]).split(",") if text.strip()]
     if len(digests) < 2:
         raise UsageError("logs: give at least two digests to compare.")
-    known = runs.text("log_digest")
-    places = []
+    known, places = [str(digest) for digest in runs.frame.text("log_digest").tolist()], []
     for digest in digests:
-        fitting = [code for code, full in enumerate(known.categories) if full.startswith(digest)]
-        rows = np.flatnonzero(np.isin(known.codes, fitting))
-        if len(rows) != 1:
+        fitting = [place for place, full in enumerate(known) if full.startswith(digest)]
+        if len(fitting) != 1:
             raise UsageError(
-                f"logs: {len(rows) or 'no'} logs begin with {digest!r}.",
+                f"logs: {len(fitting) or 'no'} logs begin with {digest!r}.",
                 hint="`log_digest` of the table job_io has them.",
             )
-        places.append(int(rows[0]))
-    return runs.take(np.array(places)).records()
+        places += fitting
+    rows = runs.frame.take(np.array(places)).records()
+    labels = [f"{letter(i)} {printable(program_of(row['exe'] or ''))}".strip() for i, row in enumerate(rows)]
+    compared = before_after(rows, labels)
+    yield replace(compared, caveats=(*compared.caveats, *runs.node_caveats), coverage=runs.node_coverage)
 
 
 STUDY = Study(name="tuning", exhibits=("car11.fig11",), needs=NEEDS, run=run_study, params=(LOGS, PROCESSES_PER_NODE))

@@ -9,7 +9,7 @@ import io
 import os
 import threading
 import zipfile
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -17,15 +17,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from ioweather._version import __version__
-from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import UnsafePlace
-from ioweather.core.facility import Owner
-from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
-from ioweather.lake.delta_tables import TableFiles, newest_files, newest_version
-from ioweather.lake.lake import LEDGER_FIRST, Lake
-from ioweather.lake.snapshot import Snapshot, Where
+from ioweather.lake.delta_tables import newest_version
 
 T = TypeVar("T")
 Mark: TypeAlias = tuple[int | None, ...]
@@ -76,59 +71,6 @@ class LakeCache:
         with self._lock:
             known: T | None = self.find(key, mark)
             return self.put(key, mark, make()) if known is None else known
-
-
-class CachedLake(Lake):
-    """A lake for a process that answers many questions."""
-
-    def __init__(self, root: Path, cache: LakeCache, owner: Owner | None = None) -> None:
-        super().__init__(root, owner)
-        self._cache = cache
-
-    def seen_by(self, owner: Owner | None) -> Lake:
-        return CachedLake(self.root, self._cache, owner)
-
-    def snapshot(self) -> Snapshot:
-        tables, marks, pinned = layout.tables_dir(self.root), {}, {}
-        for name in LEDGER_FIRST:
-            # The mark first: after a commit in between, the files are newer than their mark, and are listed again.
-            marks[name] = mark_of(self.root, (name,))
-            files = self._cache.find(("files", name), marks[name])
-            if files is None:
-                files = self._cache.put(("files", name), marks[name], newest_files(tables, TABLES[name]))
-            pinned[name] = files
-        return _CachedSnapshot(self.root, pinned, self.facility, self.owner, cache=self._cache, marks=marks)
-
-    def pinned(self) -> Mapping[str, TableFiles]:
-        return self.snapshot().pinned
-
-
-@dataclass(repr=False)
-class _CachedSnapshot(Snapshot):
-    cache: LakeCache = field(default_factory=LakeCache)
-    marks: Mapping[str, Mark] = field(default_factory=dict)
-
-    def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
-        mark = tuple(part for table in tables for part in self.marks[table])
-        return self.cache.get(("once", what), mark, make)
-
-    def series(self) -> list[SeriesGroup]:
-        return self.once("series", ("series",), super().series)
-
-    def frame(
-        self,
-        table: str,
-        columns: Sequence[str] = (),
-        where: Where | None = None,
-        period_ns: tuple[int, int] | None = None,
-        days: Collection[str] | None = None,
-    ) -> Frame:
-        key = ("frame", repr((table, columns, where, period_ns, days, self.owner)))
-        frame: Frame | None = self.cache.find(key, self.marks[table])
-        if frame is None:
-            frame = super().frame(table, columns, where, period_ns, days)
-            self.cache.put(key, self.marks[table], frame, frame.nbytes)
-        return frame
 
 
 class LakeRecords:

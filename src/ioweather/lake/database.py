@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import arro3.core as arro
 import duckdb
@@ -25,8 +25,6 @@ from ioweather.core.tables.schema import ColumnSpec
 SQL_TYPES: Final = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _FETCHED = "__fetched"
 _DICTIONARY = arro.DataType.dictionary(arro.DataType.int32(), arro.DataType.utf8())
-Keep: TypeAlias = Literal["always", "many", "never"]
-_MANY_TEXTS = 1000
 # Up to so many rows, an object for each text takes less time than the questions for distinct ones.
 _FEW_ROWS = 100_000
 WRITER_MEMORY: Final = "512MiB"
@@ -108,68 +106,36 @@ def _strings(column: Text) -> Any:
 
 
 def fetch_frame(
-    con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...], *, keep: Keep = "always"
+    con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...], *, copy: bool = True
 ) -> Frame:
     """The result of a query that has at least these columns.
 
-    It is queried for its number of rows, its texts and its values. `keep` says when it is stored in a temporary table
-    for that. Rows that are read from files and not computed are stored only if they are "many", as reading the first
-    ones is cheap; "never" takes a tenth of the memory.
+    Many rows are queried for their texts and then for their values, with codes and distinct values instead of an object
+    per text; with `copy` from a temporary table, without it from the query again, which takes a tenth of the memory.
     """
     # A sum beyond 64 bits is null: one absurd row must not make every question fail.
-    plain = {c.name: f"TRY_CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
-    asked = f"SELECT {', '.join(plain.values())} FROM ({sql})"
-    source = f"({asked})"
-    try:
-        if keep == "always":
-            source = _kept(con, asked)
-        arrays = con.execute(f"FROM {source} LIMIT {_FEW_ROWS + 1}").fetchnumpy()
-        categories: dict[str, tuple[str, ...]] = {}
-        if columns and len(arrays[columns[0].name]) > _FEW_ROWS:
-            if keep == "many":
-                source = _kept(con, asked)
-            arrays, categories = _many_rows(con, source, columns)
-    finally:
-        if source == _FETCHED:
+    plain = (f"TRY_CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns)
+    source = f"(SELECT {', '.join(plain)} FROM ({sql}))"
+    categories: dict[str, tuple[str, ...]] = {}
+    arrays = con.execute(f"FROM {source} LIMIT {_FEW_ROWS + 1}").fetchnumpy()
+    if columns and len(arrays[columns[0].name]) > _FEW_ROWS:
+        if copy:
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {_FETCHED} AS FROM {source}")
+            source = _FETCHED
+        selects = []
+        for index, name in enumerate(quote(spec.name) for spec in columns):
+            if columns[index].type == "text":
+                kind = f"__text{index}"
+                distinct = f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1"
+                con.execute(f"CREATE OR REPLACE TEMP TYPE {kind} AS ENUM ({distinct})")
+                found = con.execute(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
+                categories[columns[index].name] = tuple(row[0] for row in found)
+                name = f"coalesce(enum_code(CAST({name} AS {kind}))::INTEGER, -1) AS {name}"
+            selects.append(name)
+        arrays = con.execute(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy()
+        if copy:
             con.execute(f"DROP TABLE {_FETCHED}")
     return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
-
-
-def _kept(con: duckdb.DuckDBPyConnection, sql: str) -> str:
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {_FETCHED} AS {sql}")
-    return _FETCHED
-
-
-def _many_rows(
-    con: duckdb.DuckDBPyConnection, source: str, columns: tuple[ColumnSpec, ...]
-) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
-    """Fetch text as codes and distinct values instead of an object per row, unless most values are distinct."""
-    categories: dict[str, tuple[str, ...]] = {}
-    selects = []
-    distinct_texts = _mostly_distinct(con, source, [spec.name for spec in columns if spec.type == "text"])
-    for index, spec in enumerate(columns):
-        name = quote(spec.name)
-        if spec.type != "text" or spec.name in distinct_texts:
-            selects.append(name)
-            continue
-        kind = f"__text{index}"
-        distinct = f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1"
-        con.execute(f"CREATE OR REPLACE TEMP TYPE {kind} AS ENUM ({distinct})")
-        found = con.execute(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
-        categories[spec.name] = tuple(row[0] for row in found)
-        selects.append(f"coalesce(enum_code(CAST({name} AS {kind}))::INTEGER, -1) AS {name}")
-    return con.execute(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy(), categories
-
-
-def _mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> set[str]:
-    """Text columns whose first rows are mostly distinct. It only decides between two ways with the same result."""
-    if not names:
-        return set()
-    few = f"SELECT {', '.join(map(quote, names))} FROM {source} LIMIT {_MANY_TEXTS}"
-    counts = ", ".join(f"count({quote(name)}), count(DISTINCT {quote(name)})" for name in names)
-    (found,) = con.execute(f"SELECT {counts} FROM ({few})").fetchall()
-    pairs = zip(names, found[::2], found[1::2], strict=True)
-    return {name for name, rows, distinct in pairs if rows == _MANY_TEXTS and distinct > rows / 2}
 
 
 def _column(spec: ColumnSpec, array: Any, categories: dict[str, tuple[str, ...]]) -> Column:

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,7 +19,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
 from ioweather.core.words import names_of
 from ioweather.lake import appends, layout
-from ioweather.lake.delta_tables import PinnedTables, TableFiles
+from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
 
@@ -59,11 +60,12 @@ def _rows_json(rows: tuple[tuple[str, int], ...]) -> str:
 
 class Lake:
     """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
-    what that person may see."""
+    what that person may see. With a cache, for a process that answers many questions, they share what they read."""
 
-    def __init__(self, root: Path, owner: Owner | None = None) -> None:
+    def __init__(self, root: Path, owner: Owner | None = None, cache: LakeCache | None = None) -> None:
         self.root = root
         self.owner = owner
+        self.cache = cache
 
     def __repr__(self) -> str:
         return f"Lake({str(self.root)!r})"
@@ -84,7 +86,7 @@ class Lake:
             return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
 
     def seen_by(self, owner: Owner | None) -> Lake:
-        return Lake(self.root, owner)
+        return Lake(self.root, owner, self.cache)
 
     @property
     def facility(self) -> Facility:
@@ -136,7 +138,15 @@ class Lake:
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
-        return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+        if self.cache is None:
+            return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+        # The marks first: after a commit in between, files are newer than their mark, and are listed again.
+        marks = {name: mark_of(self.root, (name,)) for name in LEDGER_FIRST}
+        newest = partial(newest_files, layout.tables_dir(self.root))
+        pinned = {
+            name: self.cache.get(("files", name), mark, partial(newest, TABLES[name])) for name, mark in marks.items()
+        }
+        return Snapshot(self.root, pinned, self.facility, self.owner, cache=self.cache, marks=marks)
 
     def pinned(self) -> Mapping[str, TableFiles]:
         return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)

@@ -19,6 +19,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 from ioweather.core.units import DAY_NS
 from ioweather.lake import grid, inventory
+from ioweather.lake.caches import LakeCache, Mark
 from ioweather.lake.database import connection, fetch_frame, literal, quote
 from ioweather.lake.delta_tables import TableFiles, require_undamaged
 
@@ -67,6 +68,9 @@ class Snapshot:
     _shown: set[str] = field(default_factory=set, repr=False)
     # Cache of functions that read the snapshot.
     memory: dict[str, Any] = field(default_factory=dict, repr=False)
+    # Shared by snapshots of a process that answers many questions, with the marks of the tables.
+    cache: LakeCache | None = None
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self.root}: {sum(bool(files.uris) for files in self.pinned.values())} tables with rows>"
@@ -130,11 +134,14 @@ class Snapshot:
 
     def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
         """A small value made of whole tables, the same for all users. A cached lake makes it once for each version."""
-        return make()
+        if self.cache is None:
+            return make()
+        return self.cache.get(("once", what), tuple(part for table in tables for part in self.marks[table]), make)
 
     def series(self) -> list[SeriesGroup]:
         if self._series is None:
-            self._series = inventory.inventory(self.root, lambda: self.bare, self.pinned["series"], self.facility)
+            args = (self.root, lambda: self.bare, self.pinned["series"], self.facility)
+            self._series = self.once("series", ("series",), lambda: inventory.inventory(*args))
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:
@@ -150,11 +157,17 @@ class Snapshot:
     ) -> Frame:
         """Rows of a table. In `where`, `filesystem` selects the raw systems that map to it. With `days` (UTC), only the
         files of these days are read."""
+        key = ("frame", repr((table, columns, where, period_ns, days, self.owner)))
+        known: Frame | None = self.cache.find(key, self.marks[table]) if self.cache is not None else None
+        if known is not None:
+            return known
         spec = TABLES[table]
         names = tuple(columns) or spec.names
         specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
-        rows = self.rows(table, where, period_ns, days, names)
-        return fetch_frame(self.bare, rows, specs, keep="never" if spec.is_long else "many")
+        frame = fetch_frame(self.bare, self.rows(table, where, period_ns, days, names), specs, copy=not spec.is_long)
+        if self.cache is not None:
+            self.cache.put(key, self.marks[table], frame, frame.nbytes)
+        return frame
 
     def rows(
         self,

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from ioweather.core import choices
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.clock import now_ns
+from ioweather.core.contracts import Inventory, Param, Params, Question
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
     Answer,
+    Block,
     Cell,
     Chart,
     Coverage,
@@ -31,7 +37,9 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     columns_of,
+    largest,
 )
+from ioweather.core.tables import Quality
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -42,6 +50,9 @@ from ioweather.core.units import (
     format_value,
     ns_to_datetime,
 )
+from ioweather.lake import grid
+from ioweather.lake.snapshot import Snapshot
+from ioweather.planning.known_jobs import KnownJobs, expected_load, find_known_jobs
 from ioweather.stats.estimates import MIN_BLOCKS, BlockBootstrap, Intervals, expanded_levels, surely
 from ioweather.stats.forecast import (
     CANDIDATES,
@@ -59,8 +70,10 @@ from ioweather.stats.forecast import (
     rolling_forecasts,
     rolling_intervals,
 )
-from ioweather.stats.grid import facility_zone, local_clock
+from ioweather.stats.grid import facility_zone, local_clock, steps_of
+from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
 from ioweather.stats.summary_tables import table
+from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)
@@ -162,6 +175,7 @@ class Seen:
     quantity: Quantity
     history: History
     notes: tuple[str, ...] = ()
+    jobs: KnownJobs | None = None
 
 
 @dataclass(frozen=True)
@@ -248,7 +262,8 @@ def forecast_answer(
     windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
     series = timed(seen, quantity, zone, windows[-1] * window_ns)
-    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows)]
+    known = by_jobs(given.jobs, seen, quantity, windows)
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
@@ -262,8 +277,8 @@ def forecast_answer(
             forecast_exhibit(seen, quantity, outlooks),
             *([start_exhibit(start, quantity)] if start is not None and pays else []),
         ),
-        findings=(*_findings(outlooks), _knows(seen), start_finding),
-        caveats=(*given.notes, *_caveats(quantity, seen, zone_name)),
+        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding),
+        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
         result=ForecastOutcome(
             *name,
             tuple(
@@ -297,6 +312,15 @@ def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int
     values = np.asarray(quantity.forward(history.values), np.float64)
     values[~np.isfinite(values)] = np.nan
     return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
+
+
+def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
+    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
+    if jobs is None:
+        return None
+    own = np.bincount(jobs.window, jobs.rate, minlength=len(history.values))[: len(history.values)]
+    rest = np.maximum(history.values - own, 0.0)
+    return np.asarray(quantity.forward(expected_load(jobs, len(history.values), horizons) + rest))
 
 
 def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
@@ -481,21 +505,27 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
         yield Finding(text, name="narrow_intervals")
 
 
-def _knows(history: History) -> Finding:
+def _knows(jobs: KnownJobs | None, history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    return Finding(f"The forecast uses the last {days:.0f} days.", name="knows")
+    known = "no jobs"
+    if jobs is not None:
+        now = jobs.present & (jobs.window == len(history.values) - 1)
+        running, waiting = (int((now & (jobs.waits == waits)).sum()) for waits in (False, True))
+        known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
+    return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str) -> list[str]:
+def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
+    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. Jobs are not known to "
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
         "the forecast.",
     ]
 
@@ -588,3 +618,159 @@ def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
     rows = table("starts", columns, found.start_ns, found.clock, *shown, ratio, title=title)
     chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
     return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))
+
+
+WINDOW_NS = 5 * MINUTE_NS
+_TABLES: Final = {
+    "load": frozenset({"job_operations", "jobs", "series"}),
+    "slowdown": frozenset({"response_rollups"}),
+}
+
+
+def run(source: DataSource, params: Params) -> Answer:
+    """Forecast load or slowdown of one file system."""
+    source.tables = _TABLES[params["of"]]
+    seen = history(source.snapshot, params)
+    horizon, duration = params["horizon"], params["duration"]
+    if params["window"] < WINDOW_NS:
+        raise UsageError("--window must be 5 minutes or more.", hint="Shorter windows are too noisy to forecast.")
+    if horizon is not None and not 0 < horizon <= 2 * HOUR_NS:
+        raise UsageError("--horizon must be between 5 and 120 minutes.")
+    if not 0 < duration <= DAY_NS:
+        raise UsageError("--for must be at most 24 hours.")
+    return forecast_answer(seen, source.facility, horizon_ns=horizon, duration_ns=duration)
+
+
+def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
+    return "load" if choices.busiest_filesystem(inventory) is not None else "slowdown"
+
+
+def _screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """What is expected, and when to start."""
+    yield from (largest(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
+    yield from (finding for finding in answer.findings if finding.name == "knows")
+
+
+QUESTION = Question(
+    name="forecast",
+    result=ForecastOutcome,
+    run=run,
+    tables=_TABLES["load"] | _TABLES["slowdown"],
+    params=(
+        Param("filesystem", "File system to forecast (default: the busiest).", metavar="NAME"),
+        Param(
+            "of",
+            "What to forecast (default: load, if sampled).",
+            choose=_load_or_slowdown,
+            choices=("load", "slowdown"),
+        ),
+        Param("op", "read or write; for slowdown, any probe operation.", metavar="OP"),
+        Param("horizon", "The horizon of the headline, 5 to 120 min (default: 60min).", "duration", metavar="TIME"),
+        Param("window", "Length of a window.", "duration", "5min", metavar="TIME"),
+        Param("at", "As of this time (default: of the newest data).", "time", metavar="TIME"),
+        Param("duration", "How long the planned job does I/O.", "duration", "1h", option="for", metavar="TIME"),
+    ),
+    help="""Forecast load or slowdown for the next two hours, and the best time to start a job.
+
+    Each forecast comes with its interval and past skill. Forecasts without skill are marked.""",
+    epilog="""\b
+Load comes from server samples, slowdown from the probe. Running and queued
+jobs come from server counters and accounting. Skill is how much smaller the
+errors were than those of 'as now' and 'as usual'.
+
+\b
+Example: ioweather forecast --filesystem scratch --op write --for 2h
+""",
+    seen_by="public",
+    period=False,
+    table="forecast",
+    blocks=_screen,
+)
+
+
+# [ours] Half a year: eight weeks to learn from, the rest to judge by. More would cost reading and change nothing.
+HISTORY_NS: Final = 182 * DAY_NS
+_LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN)
+_OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_sync")
+_NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
+
+
+def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
+    """Return load or slowdown (`of`) as of `at`, or of the newest data."""
+    at_ns, window_ns = values["at"], values["window"]
+    read = _load if values["of"] == "load" else _slowdown
+    quantity, seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
+    notes, jobs = [], None
+    age = (at_ns or now_ns()) - seen.end_ns
+    if age > 2 * seen.window_ns:
+        notes.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
+    if quantity.of == "load":
+        if others := sorted(set(snapshot.filesystems()) - {quantity.filesystem}):
+            notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
+        operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
+        windows = seen.start_ns, seen.window_ns, len(seen.values)
+        jobs = find_known_jobs(snapshot, quantity.filesystem, operations, windows, -(-AHEAD_NS // seen.window_ns))
+    return Seen(quantity, seen, tuple(notes), jobs)
+
+
+def _load(
+    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
+) -> tuple[Quantity, History]:
+    name = filesystem or choices.busiest_filesystem(snapshot)
+    groups = [g for g in snapshot.series() if g.metric in choices.TRAFFIC]
+    if name is None:
+        raise DataUnavailable("No server load in the lake.", hint=_NEITHER)
+    if name not in {group.filesystem for group in groups}:
+        known = ", ".join(sorted({group.filesystem for group in groups})) or "none"
+        raise DataUnavailable(f"No load of {name} in the lake.", hint=f"File systems with load: {known}.")
+    metrics = {"read": ("read_bytes",), "write": ("write_bytes",), "all": choices.TRAFFIC}.get(op or "all")
+    if metrics is None:
+        hint = "Use --op read or --op write; for other operations, --of slowdown."
+        raise UsageError(f"No load for operation {op!r}.", hint=hint)
+    kind = choices.traffic_kind(snapshot, {"filesystem": name})
+    own = [g for g in groups if g.filesystem == name and g.component_kind == kind]
+    # If samples are longer than the window, the window becomes a whole number of samples.
+    sample = max((g.interval_ns for g in own), default=window_ns)
+    step = window_ns if sample <= window_ns else -(-window_ns // sample) * sample
+    end = min(until_ns, max(g.end_ns for g in own))
+    period = ((end - HISTORY_NS) // step * step, end // step * step)
+    selection = snapshot.selection(name, kind, metrics, step, period_ns=period, excluded_quality=_LEFT_OUT)
+    steps = steps_of(grid.rollup(selection, metrics), metrics, step, (0, 2**62))
+    total = np.sum([steps.values[metric] for metric in metrics], axis=0) / (step / 1e9)
+    return Quantity(name, "load", op or "all"), History(steps.start_ns, step, np.asarray(total, np.float64))
+
+
+def _slowdown(
+    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
+) -> tuple[Quantity, History]:
+    # Timed operations by file system and kind.
+    counts: dict[str, Counter[str]] = {}
+    newest = 0
+    if snapshot.pinned["response_rollups"].uris:
+        sql = f"SELECT system, op, sum(count) FROM response_rollups WHERE interval_ns = {HOUR_NS} GROUP BY system, op"
+        for system, kind, count in snapshot.query(sql).fetchall():
+            counts.setdefault(snapshot.facility.filesystem_of(system), Counter())[kind] += int(count)
+        newest = int(snapshot.scalar("SELECT max(start_ns) FROM response_rollups") or 0) + MINUTE_NS
+    if not counts:
+        raise DataUnavailable("No probe response times in the lake.", hint=_NEITHER)
+    name = filesystem or max(sorted(counts), key=lambda each: counts[each].total())
+    if name not in counts:
+        hint = f"Probed file systems: {', '.join(sorted(counts))}."
+        raise DataUnavailable(f"No probe has measured {name}.", hint=hint)
+    known = sorted(counts[name])
+    chosen = op or next((kind for kind in _OPS if kind in known), known[0])
+    if chosen not in known:
+        raise UsageError(f"No probe has timed {chosen!r} on {name}.", hint=f"Operations there: {', '.join(known)}.")
+    end, step = min(until_ns, newest), -(-window_ns // MINUTE_NS) * MINUTE_NS
+    period = ((end - HISTORY_NS) // step * step, end // step * step)
+    where: dict[str, Cell] = {"interval_ns": MINUTE_NS, "op": chosen, "filesystem": name}
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, where, period)
+    names = {str(system): name for system in rows.text("system").categories}
+    series = max(operation_series(rows, names, step), key=lambda s: int(s.count.sum()), default=None)
+    if series is None:
+        raise DataUnavailable(f"No probe has timed {chosen} on {name} in this period.", hint="Try a later --at.")
+    # On a complete grid: windows without an operation are missing.
+    first = int(series.start_ns[0])
+    slowdown = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
+    slowdown[(series.start_ns - first) // step] = series.slowdown("median")
+    return Quantity(name, "slowdown", chosen), History(first, step, slowdown)

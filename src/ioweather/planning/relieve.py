@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,39 @@ from ioweather.core.choices import busiest_filesystem
 from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import Outcome
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable, columns_of
+from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable
 from ioweather.core.units import NS, format_value
 from ioweather.facts.loads import loads
 from ioweather.facts.run_targets import target_number
 from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
+
+_COLUMNS: Final = (
+    "command: what to run [text]; bytes_there: there [bytes]; size_bytes: size [bytes]; user: owner [text]; "
+    "last_used_ns: last used [time_ns]"
+)
+_MOST_FILES: Final = 10_000
+_ROOM: Final = ("capacity_bytes", "free_bytes")
+_LIST: Final = "lfs find DIRECTORY -type f -printf '%s %b %T@ %A@ %C@ %U %G %n %Lo %p\\n'"
+# SQL of the stripes of a file: those of all components of its layout.
+_STRIPES: Final = "string_split(replace(osts, ';', ','), ',')"
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
+_SURE: Final = "`lfs migrate -n` skips files that are in use."
+_CAVEATS: Final = {
+    "space": (
+        "A file's bytes are assumed to be spread evenly over all stripes of its layout.",
+        "The file list is older than the samples and may include deleted files.",
+        _SURE,
+    ),
+    "load": (
+        "Bytes moved come from Darshan logs and are assumed to be spread evenly over a file's stripes. Runs without a "
+        "log are not included.",
+        "Files used by a single run are excluded: their load will not recur. If each run creates new files, change the "
+        "striping of their directory: `ioweather predict --stripe`.",
+        _SURE,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -57,84 +83,101 @@ class RelieveOutcome(Outcome):
     files: tuple[FileToMove, ...] = ()
 
 
-_COLUMNS: Final = columns_of(
-    "command: what to run [text]; bytes_there: there [bytes]; size_bytes: size [bytes]; user: owner [text]; "
-    "last_used_ns: last used [time_ns]"
-)
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
-_SURE: Final = "`lfs migrate -n` skips files that are in use."
-_CAVEATS: Final = {
-    "space": (
-        "A file's bytes are assumed to be spread evenly over all stripes of its layout.",
-        "The file list is older than the samples and may include deleted files.",
-        _SURE,
-    ),
-    "load": (
-        "Bytes moved come from Darshan logs and are assumed to be spread evenly over a file's stripes. Runs without a "
-        "log are not included.",
-        "Files used by a single run are excluded: their load will not recur. If each run creates new files, change the "
-        "striping of their directory: `ioweather predict --stripe`.",
-        _SURE,
-    ),
-}
+class FileThere(NamedTuple):
+    """A file with stripes on the target, and its bytes there, stored or moved.
+
+    `path` is as stored; `escaped`: not UTF-8, None if the lake has a hash. `osts` are the OST numbers of its layout, a
+    semicolon between components.
+    """
+
+    path: str
+    escaped: bool | None
+    bytes_there: float
+    size_bytes: int | None
+    uid: int | None
+    last_used_ns: int | None
+    osts: str
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """Return the fewest files that bring a target to the mean of all."""
-    found = relief(source.snapshot, params, source.period_ns)
-    excess = found.excess_bytes
-    order = fewest(np.array([file.bytes_there for file in found.files]), excess)
-    chosen = [found.files[i] for i in order.tolist()]
-    moved = sum(file.bytes_there for file in chosen)
-    files = tuple(
-        FileToMove(
-            path=file.path,
-            bytes_there=file.bytes_there,
-            size_bytes=file.size_bytes,
-            uid=file.uid,
-            user=file.user,
-            last_used_ns=file.last_used_ns,
-            osts=file.stripes,
-            command=command(file, stripes),
+    """Return the fewest files that bring a target to the mean of all.
+
+    Raises DataUnavailable without samples, or without a list of files.
+    """
+    snapshot, period, by = source.snapshot, source.period_ns, params["by"]
+    filesystem = params["filesystem"] or _filesystem(snapshot, params["target"])
+    scan = _scan(snapshot, filesystem) if by == "space" else None
+    amounts = _held(snapshot, filesystem, period, scan) if by == "space" else _moved(snapshot, filesystem, period)
+    # Of each target stored or moved bytes, and its capacity (1 each for load).
+    names = sorted(amounts)
+    amount, size = (np.array([amounts[name][i] for name in names]) for i in (0, 1))
+    target = _target(names, amount / size, params["target"])
+    number = target_number(target)
+    if number is None:
+        raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
+    if by == "load":
+        select, origin = _files_of_logs(snapshot, filesystem, number, period), "those that several logged runs used"
+    elif scan is not None or snapshot.owner is not None:
+        select, origin = _files_of_scan(snapshot, scan, number), "those in the list of the file system"
+    else:
+        raise DataUnavailable(
+            f"The lake has no list of the files of {filesystem} with their OSTs.",
+            hint=f"Make one by {_LIST} and ingest it with --raw --start TIME --system {filesystem}.",
         )
-        for file, stripes in zip(chosen, destinations(found, chosen), strict=True)
+    count, files = _largest(snapshot, select)
+    here = names.index(target)
+    level, mean = float(amount[here] / size[here]), float(amount.sum() / size.sum())
+    excess = float(amount[here] - mean * size[here])
+    chosen = [files[i] for i in fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
+    moved = sum(file.bytes_there for file in chosen)
+    users = _users(snapshot)
+    stripes = destinations(target, names, amount, size, chosen)
+    to_move = tuple(
+        FileToMove(
+            *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
+            osts=tuple(_numbers(file)),
+            command=_command(file, to),
+        )
+        for file, to in zip(chosen, stripes, strict=True)
     )
-    level, mean = float(found.level[found.components.index(found.target)]), found.mean_level
-    known = float(found.size.max(initial=1.0)) > 1.0
-    unit = "ratio" if found.by == "space" and known else "bytes"
+    unit = "ratio" if by == "space" and float(size.max(initial=1.0)) > 1.0 else "bytes"
     outcome = RelieveOutcome(
-        found.by, found.filesystem, found.target, level, mean, max(excess, 0.0), moved, moved >= excess, files
+        by, filesystem, target, level, mean, max(excess, 0.0), moved, is_enough=moved >= excess, files=to_move
     )
-    shown = files[: params["most"]]
     rows = []
-    for f in shown:
-        owner = f.user or (f"uid {f.uid}" if f.uid is not None else None)
-        rows.append((f.command or f"(no command) {f.path}", f.bytes_there, f.size_bytes, owner, f.last_used_ns))
-    title = f"{len(shown):,} of {len(files):,} files" if len(shown) < len(files) else "Files to move"
+    for file in to_move[: params["most"]]:
+        owner = file.user or (f"uid {file.uid}" if file.uid is not None else None)
+        what = file.command or f"(no command) {file.path}"
+        rows.append((what, file.bytes_there, file.size_bytes, owner, file.last_used_ns))
+    title = f"{len(rows):,} of {len(to_move):,} files" if len(rows) < len(to_move) else "Files to move"
+    words = "full" if unit == "ratio" else "holds" if by == "space" else "moved"
+    facts = (
+        Fact("level", words, level, unit),
+        Fact("mean_level", "mean of all targets", mean, unit),
+        Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
+        Fact("moved_bytes", "of it in these files", moved, "bytes"),
+        Fact("files", "files to move", len(to_move), "count"),
+    )
     return Answer(
-        question=f"Which files should leave {found.target}?",
-        headline=_headline(found, outcome, unit),
-        facts=(_facts(outcome, unit),),
-        exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable("files", _COLUMNS, tuple(rows), title),)),),
-        findings=tuple(_findings(found, outcome)),
-        caveats=_CAVEATS[found.by],
-        coverage=(Coverage(found.files_there, len(found.files), f"files on it, {found.origin}", detail="the largest"),),
+        question=f"Which files should leave {target}?",
+        headline=_headline(outcome, words, unit),
+        facts=(FactGroup("target", target, facts),),
+        exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
+        findings=tuple(_findings(outcome)),
+        caveats=_CAVEATS[by],
+        coverage=(Coverage(count, len(files), f"files on it, {origin}", detail="the largest"),),
         name="relieve",
         result=outcome,
     )
 
 
-def _headline(found: Relief, outcome: RelieveOutcome, unit: str) -> str:
+def _headline(outcome: RelieveOutcome, words: str, unit: str) -> str:
     level, mean = format_value(outcome.level, unit), format_value(outcome.mean_level, unit)
-    state = {
-        ("space", "ratio"): f"{found.target} is {level} full; the mean is {mean}.",
-        ("space", "bytes"): f"{found.target} holds {level}; the mean is {mean}.",
-        ("load", "bytes"): f"{found.target} moved {level}; the mean is {mean}.",
-    }[found.by, unit]
+    state = f"{outcome.target} {f'is {level} full' if words == 'full' else f'{words} {level}'}; the mean is {mean}."
     if not outcome.excess_bytes:
         return f"{state} Nothing has to move."
     if not outcome.files:
-        return f"{state} No file on it is known{' that several runs used' if found.by == 'load' else ''}."
+        return f"{state} No file on it is known{' that several runs used' if outcome.by == 'load' else ''}."
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
     what = f"{count} with {format_value(outcome.moved_bytes, 'bytes')} there"
     if outcome.is_enough:
@@ -143,19 +186,7 @@ def _headline(found: Relief, outcome: RelieveOutcome, unit: str) -> str:
     return f"{state} Moving all {what} removes {share} of the excess."
 
 
-def _facts(outcome: RelieveOutcome, unit: str) -> FactGroup:
-    words = "full" if unit == "ratio" else "holds" if outcome.by == "space" else "moved"
-    facts = (
-        Fact("level", words, outcome.level, unit),
-        Fact("mean_level", "mean of all targets", outcome.mean_level, unit),
-        Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
-        Fact("moved_bytes", "of it in these files", outcome.moved_bytes, "bytes"),
-        Fact("files", "files to move", len(outcome.files), "count"),
-    )
-    return FactGroup("target", outcome.target, facts)
-
-
-def _findings(found: Relief, outcome: RelieveOutcome) -> Iterator[Finding]:
+def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
@@ -167,103 +198,6 @@ def _findings(found: Relief, outcome: RelieveOutcome) -> Iterator[Finding]:
         )
     if outcome.excess_bytes and not outcome.is_enough:
         yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
-
-
-def command(file: FileThere, stripes: tuple[int, ...] | None) -> str | None:
-    """Return the command that moves a file; None without a known path or a free target."""
-    if stripes is None or file.escaped is None:
-        return None
-    return f"lfs migrate -n -o {','.join(map(str, stripes))} {shell_word(file.path, escaped=file.escaped)}"
-
-
-def shell_word(path: str, *, escaped: bool) -> str:
-    """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
-    backslashes (`escaped`)."""
-    if path.startswith("-"):
-        path = f"./{path}"
-    if not escaped and not _UNPRINTABLE.search(path):
-        return shlex.quote(path)
-    text = path if escaped else path.replace("\\", "\\\\")
-    text = _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-    return "$'" + text.replace("'", "\\'") + "'"
-
-
-QUESTION = Question(
-    name="relieve",
-    result=RelieveOutcome,
-    run=run,
-    tables=frozenset({"applications", "files", "jobs", "scan_entries", "scans", "series"}),
-    params=(
-        Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
-        Param("by", "Which excess to reduce.", default="load", choices=("space", "load")),
-        Param("filesystem", "Its file system (default: that of the target's name, else the busiest).", metavar="NAME"),
-        Param("most", "Maximum number of files to list.", "int", default=10, least=1, metavar="N"),
-    ),
-    help="""List the files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
-    owner, last use and command.
-
-    By load: files that several logged runs used, by the bytes they moved on the OST in the period. By space: a list of
-    the file system that has the OSTs of files (lfs find -printf with %Lo), and how full the OSTs are.""",
-    epilog="Example: ioweather relieve scratch-OST0007 --by load --from 7d",
-    table="files",
-)
-
-
-By: TypeAlias = Literal["space", "load"]
-
-
-@dataclass(frozen=True)
-class FileThere:
-    """A file with stripes on the target, and its bytes there, stored or moved.
-
-    `path` is as stored; `escaped`: not UTF-8, None if the lake has a hash. `stripes` are OST numbers, of all `parts` of
-    the layout.
-    """
-
-    path: str
-    escaped: bool | None
-    bytes_there: float
-    size_bytes: int | None
-    uid: int | None
-    user: str | None
-    last_used_ns: int | None
-    stripes: tuple[int, ...]
-    parts: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Relief:
-    """Targets of one file system: `amount` is stored or moved bytes, `size` the capacity (1 each for load).
-
-    `files` are the largest of `files_there` on `target`.
-    """
-
-    by: By
-    filesystem: str
-    target: str
-    components: tuple[str, ...]
-    numbers: tuple[int | None, ...]
-    amount: Floats
-    size: Floats
-    files: tuple[FileThere, ...]
-    files_there: int
-    origin: str
-
-    @property
-    def level(self) -> Floats:
-        """Share of its space, or bytes moved."""
-        return np.asarray(self.amount / self.size, np.float64)
-
-    @property
-    def mean_level(self) -> float:
-        """Mean level of the file system."""
-        return float(self.amount.sum() / self.size.sum())
-
-    @property
-    def excess_bytes(self) -> float:
-        """Bytes above the mean on the target; negative below it."""
-        place = self.components.index(self.target)
-        return float(self.amount[place] - self.mean_level * self.size[place])
 
 
 def fewest(amounts: Floats, wanted: float) -> Indices:
@@ -283,59 +217,47 @@ def fewest(amounts: Floats, wanted: float) -> Indices:
     return np.asarray(np.append(order[: count - 1], enough[-1]), np.intp)
 
 
-def destinations(relief: Relief, chosen: Sequence[FileThere]) -> list[tuple[int, ...] | None]:
+def destinations(
+    target: str, names: Sequence[str], amount: Floats, size: Floats, chosen: Sequence[FileThere]
+) -> list[list[int] | None]:
     """Return new stripes of each file: the target is replaced by the one with the lowest level that the file does not
-    use yet, including the files moved so far. None if there is none."""
-    own = relief.numbers[relief.components.index(relief.target)]
-    amount = relief.amount.copy()
-    place = {number: i for i, number in enumerate(relief.numbers) if number is not None}
-    found: list[tuple[int, ...] | None] = []
+    use yet, including the files moved so far. None if there is none, or if its layout has several components."""
+    own, amount = target_number(target), amount.copy()
+    place = {number: i for i, name in enumerate(names) if (number := target_number(name)) is not None}
+    found: list[list[int] | None] = []
     for file in chosen:
-        free = [i for number, i in place.items() if number != own and number not in file.stripes]
-        if not free or file.parts > 1:
+        stripes = _numbers(file)
+        free = {number: i for number, i in place.items() if number != own and number not in stripes}
+        if not free or ";" in file.osts:
             found.append(None)
             continue
-        to = min(free, key=lambda i: amount[i] / relief.size[i])
-        amount[to] += file.bytes_there
-        number = relief.numbers[to]
-        found.append(tuple(number if each == own and number is not None else each for each in file.stripes))
+        to = min(free, key=lambda number: amount[place[number]] / size[place[number]])
+        amount[place[to]] += file.bytes_there
+        found.append([to if each == own else each for each in stripes])
     return found
 
 
-MOST_FILES: Final = 10_000
-_ROOM: Final = ("capacity_bytes", "free_bytes")
-_LIST: Final = "lfs find DIRECTORY -type f -printf '%s %b %T@ %A@ %C@ %U %G %n %Lo %p\\n'"
-_STRIPES: Final = "string_split(replace(osts, ';', ','), ',')"
-Amounts = dict[str, tuple[float, float]]
+def _numbers(file: FileThere) -> list[int]:
+    return [int(number) for number in file.osts.replace(";", ",").split(",")]
 
 
-def relief(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Relief:
-    """Read the targets of a file system, and the files on one of them, `by` space or load.
+def _command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
+    """Return the command that moves a file; None without a known path or a free target."""
+    if stripes is None or file.escaped is None:
+        return None
+    return f"lfs migrate -n -o {','.join(map(str, stripes))} {shell_word(file.path, escaped=file.escaped)}"
 
-    Raises DataUnavailable without samples, or without a list of files.
-    """
-    by: By = values["by"]
-    filesystem = values["filesystem"] or _filesystem(snapshot, values["target"])
-    scan = _scan(snapshot, filesystem) if by == "space" else None
-    amounts = _held(snapshot, filesystem, period, scan) if by == "space" else _moved(snapshot, filesystem, period)
-    names = tuple(sorted(amounts))
-    amount, size = (np.array([amounts[name][i] for name in names]) for i in (0, 1))
-    target = _target(names, amount / size, values["target"])
-    number = target_number(target)
-    if number is None:
-        raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
-    if by == "space":
-        if scan is None and snapshot.owner is None:
-            raise DataUnavailable(
-                f"The lake has no list of the files of {filesystem} with their OSTs.",
-                hint=f"Make one by {_LIST} and ingest it with --raw --start TIME --system {filesystem}.",
-            )
-        files, there = _of_scan(snapshot, scan, number) if scan is not None else ((), 0)
-        origin = "those in the list of the file system"
-    else:
-        files, there = _of_logs(snapshot, filesystem, number, period)
-        origin = "those that several logged runs used"
-    return Relief(by, filesystem, target, names, tuple(map(target_number, names)), amount, size, files, there, origin)
+
+def shell_word(path: str, *, escaped: bool) -> str:
+    """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
+    backslashes (`escaped`)."""
+    if path.startswith("-"):
+        path = f"./{path}"
+    if not escaped and not _UNPRINTABLE.search(path):
+        return shlex.quote(path)
+    text = path if escaped else path.replace("\\", "\\\\")
+    text = _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return "$'" + text.replace("'", "\\'") + "'"
 
 
 def _filesystem(snapshot: Snapshot, target: str | None) -> str:
@@ -348,7 +270,7 @@ def _filesystem(snapshot: Snapshot, target: str | None) -> str:
     return found
 
 
-def _target(names: tuple[str, ...], level: Floats, asked: str | None) -> str:
+def _target(names: Sequence[str], level: Floats, asked: str | None) -> str:
     if asked is None:
         return names[int(np.argmax(level))]
     if asked not in names:
@@ -360,7 +282,7 @@ def _target(names: tuple[str, ...], level: Floats, asked: str | None) -> str:
     return asked
 
 
-def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None) -> Amounts:
+def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None) -> dict[str, tuple[float, float]]:
     """Return bytes used and capacity of each target in the last samples; without samples, the bytes in the list of
     files."""
     groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == "ost"]
@@ -388,7 +310,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
     return {f"{filesystem}-OST{int(number):04x}": (float(total), 1.0) for number, total in bytes_of}
 
 
-def _moved(snapshot: Snapshot, filesystem: str, period: Period) -> Amounts:
+def _moved(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, tuple[float, float]]:
     """Return the bytes that each target read and wrote in the period."""
     whole = loads(snapshot, filesystem, period)
     traffic = next((t for t in whole.traffic if t.component_kind == "ost"), None)
@@ -422,12 +344,12 @@ def _entries(snapshot: Snapshot, scan: str) -> str:
     )
 
 
-def _of_scan(snapshot: Snapshot, scan: str, number: int) -> tuple[tuple[FileThere, ...], int]:
+def _files_of_scan(snapshot: Snapshot, scan: str | None, number: int) -> str:
+    """SQL of the files on the target, and the bytes that they have there."""
     there = f"bytes * {_stripes_on(number)} / len({_STRIPES})"
-    return _listed(
-        snapshot,
+    return (
         f"SELECT path, escaped, {there} AS there, size_bytes, uid, greatest(atime_ns, mtime_ns), osts "
-        f"FROM ({_entries(snapshot, scan)}) WHERE {there} > 0",
+        f"FROM ({_entries(snapshot, scan or '')}) WHERE {there} > 0"
     )
 
 
@@ -437,71 +359,64 @@ def _stripes_on(number: int) -> str:
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
-def _of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> tuple[tuple[FileThere, ...], int]:
-    """Return bytes that logged runs moved on the target, by files that several runs used: moving a file of one run does
-    not move future load. POSIX and STDIO records have every byte once."""
+def _files_of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
+    """SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file of one run
+    does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
             "Needs Darshan logs for the traffic of each file; the lake has none.",
             hint="Ingest some: ioweather ingest LOGS",
         )
+    on_filesystem, known = "TRUE", snapshot.facility.filesystem(filesystem)
+    if known is not None and known.mounts:  # without mounts in facility.toml all files count
+        mounts = [m for (m,) in snapshot.query("SELECT DISTINCT mount FROM files WHERE mount IS NOT NULL").fetchall()]
+        systems = {mount: snapshot.facility.filesystem_of_path(mount) for mount in mounts}
+        here = [literal(mount) for mount, system in systems.items() if system is not None and system.name == filesystem]
+        on_filesystem = f"mount IN ({', '.join(here) or 'NULL'})"
     mine = _stripes_on(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
-    files = snapshot.rows("files", {"module": ("POSIX", "STDIO")}, period)
-    logs = snapshot.rows("applications", None, period)
-    rows = (
-        f"SELECT path, {moved} AS there, greatest(read_extent_bytes, write_extent_bytes) AS size, uid, osts, start_ns, "
-        f"log_digest, greatest(last_read_ns, last_write_ns) AS used FROM ({files}) "
-        f"JOIN (SELECT log_digest, uid FROM ({logs})) USING (log_digest) "
-        f"WHERE path IS NOT NULL AND osts IS NOT NULL AND {mine} > 0 "
-        f"AND {_on(snapshot, filesystem)}"
-    )
-    return _listed(
-        snapshot,
-        "SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there, max(size), arg_max(uid, start_ns), "
-        f"max(used), arg_max(osts, start_ns) FROM ({rows}) GROUP BY path "
-        "HAVING sum(there) > 0 AND count(DISTINCT log_digest) > 1",
-    )
+    return f"""
+        SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
+            max(greatest(read_extent_bytes, write_extent_bytes)), arg_max(uid, start_ns),
+            max(greatest(last_read_ns, last_write_ns)), arg_max(osts, start_ns)
+        FROM (SELECT *, {moved} AS there FROM ({snapshot.rows("files", {"module": ("POSIX", "STDIO")}, period)}))
+        JOIN (SELECT log_digest, uid FROM ({snapshot.rows("applications", None, period)})) USING (log_digest)
+        WHERE path IS NOT NULL AND osts IS NOT NULL AND {mine} > 0 AND {on_filesystem}
+        GROUP BY path HAVING sum(there) > 0 AND count(DISTINCT log_digest) > 1"""
 
 
-def _on(snapshot: Snapshot, filesystem: str) -> str:
-    """SQL of files on the file system's mounts; all files if facility.toml has no mounts."""
-    known = snapshot.facility.filesystem(filesystem)
-    if known is None or not known.mounts:
-        return "TRUE"
-    mounts = [
-        mount for (mount,) in snapshot.query("SELECT DISTINCT mount FROM files WHERE mount IS NOT NULL").fetchall()
-    ]
-    here = [m for m in mounts if (f := snapshot.facility.filesystem_of_path(m)) is not None and f.name == filesystem]
-    return f"mount IN ({', '.join(map(literal, here)) or 'NULL'})"
-
-
-def _listed(snapshot: Snapshot, select: str) -> tuple[tuple[FileThere, ...], int]:
-    """Return the largest files first, and their number."""
+def _largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]]:
+    """Return the number of files, and the largest first."""
     ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({select})").fetchall()
-    rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {MOST_FILES}").fetchall()
-    users = _users(snapshot)
-    files = tuple(
-        FileThere(
-            path=path,
-            escaped=escaped,
-            bytes_there=float(there),
-            size_bytes=size,
-            uid=uid,
-            user=users.get(uid),
-            last_used_ns=used,
-            stripes=tuple(int(number) for number in osts.replace(";", ",").split(",")),
-            parts=osts.count(";") + 1,
-        )
-        for path, escaped, there, size, uid, used, osts in rows
-    )
-    return files, int(count)
+    rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {_MOST_FILES}").fetchall()
+    return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
 
 
-def _users(snapshot: Snapshot) -> dict[int, str]:
+def _users(snapshot: Snapshot) -> dict[int | None, str]:
     if not snapshot.pinned["jobs"].uris:
         return {}
     found = snapshot.query(
         'SELECT uid, min("user") FROM jobs WHERE uid IS NOT NULL AND "user" IS NOT NULL GROUP BY uid'
     )
     return dict(found.fetchall())
+
+
+QUESTION = Question(
+    name="relieve",
+    result=RelieveOutcome,
+    run=run,
+    tables=frozenset({"applications", "files", "jobs", "scan_entries", "scans", "series"}),
+    params=(
+        Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
+        Param("by", "Which excess to reduce.", default="load", choices=("space", "load")),
+        Param("filesystem", "Its file system (default: that of the target's name, else the busiest).", metavar="NAME"),
+        Param("most", "Maximum number of files to list.", "int", default=10, least=1, metavar="N"),
+    ),
+    help="""List the files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
+    owner, last use and command.
+
+    By load: files that several logged runs used, by the bytes they moved on the OST in the period. By space: a list of
+    the file system that has the OSTs of files (lfs find -printf with %Lo), and how full the OSTs are.""",
+    epilog="Example: ioweather relieve scratch-OST0007 --by load --from 7d",
+    table="files",
+)

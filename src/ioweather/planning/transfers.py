@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
-from ioweather.core.contracts import StudyData
+from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
+from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.units import MIB, format_bytes, format_seconds
+from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
+from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import (
+    INCIDENTS,
+    NEED,
     FittedSample,
     ResponseSample,
     Samples,
@@ -38,12 +44,15 @@ from ioweather.facts.striped_transfers import (
     WidthPrediction,
     best_width,
     independence_finding,
+    known_targets,
     predict_widths,
     striping_exhibit,
     targets_together,
 )
+from ioweather.job_io.job_query import find_job, note_log
 from ioweather.stats.order_statistics import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
+from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)
@@ -97,15 +106,41 @@ class PredictOutcome(Outcome):
 
 MINIMUM: Final = 100
 REPLICATES: Final = 40
+_QUANTILES: Final = {
+    0.05: "fastest 5% within",
+    0.5: "half within",
+    0.9: "90% within",
+    0.95: "95% within",
+    0.99: "99% within",
+}
+_WIDTH_LABELS: Final = {0.5: "half finish within", 0.9: "90% finish within", 0.99: "99% finish within"}
+# Maximum rounds of requests, which are drawn one by one; longer transfers need larger requests.
+_MOST_ROUNDS: Final = 100_000
+_DRAWS: Final = 20_000_000
+_MOST_TRANSFERS: Final = 4_000
+# Minimum share of common targets of two request sizes.
+_SHARED_TARGETS: Final = 0.5
+# Agreement of the bootstrap replicates from which advice is firm.
+_FIRM: Final = 0.8
+
+
+class _NoAnswerError(Exception):
+    """There is no answer, for a reason and with a remedy, in a sentence."""
+
+    def __init__(self, reason: str, coverage: tuple[Coverage, ...]) -> None:
+        super().__init__(reason)
+        self.coverage = coverage
+
+    def answer(self, question: str, name: str, result: Outcome) -> Answer:
+        return Answer(question, f"No answer: {self}", coverage=self.coverage, name=name, result=result)
 
 
 @dataclass(frozen=True)
 class RequestTimes:
-    """Fits by request size, smallest first; `known_targets` is the number of targets in the rows."""
+    """Fits by request size, smallest first, all of one place and operation."""
 
     samples: Samples
     fitted: tuple[FittedSample, ...]
-    known_targets: int
     caveats: tuple[str, ...]
 
     @property
@@ -117,74 +152,42 @@ class RequestTimes:
         return self.fitted[0].sample.op
 
     @property
+    def sizes(self) -> list[int]:
+        return [item.sample.request_bytes for item in self.fitted]
+
+    @property
     def range_text(self) -> str:
-        sizes = [item.sample.request_bytes for item in self.fitted]
-        return f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """The reason why there is no answer, and a remedy, in a sentence."""
-
-    reason: str
-    coverage: tuple[Coverage, ...] = ()
-
-    def answer(self, question: str, name: str, result: Outcome) -> Answer:
-        return Answer(question, f"No answer: {self.reason}", coverage=self.coverage, name=name, result=result)
+        return f"{format_bytes(self.sizes[0])} to {format_bytes(self.sizes[-1])}"
 
 
 def request_times(
-    responses: Frame,
-    facility: Facility,
-    *,
-    op: str | None = None,
-    filesystem: str | None = None,
-    mode: str | None = None,
-    replicates: int = REPLICATES,
-) -> RequestTimes | Lacking:
+    responses: Frame, facility: Facility, *, op: str, filesystem: str | None, mode: str | None, replicates: int
+) -> RequestTimes:
     """Fit the samples of a file system, operation and mode; of None, the one with the most samples."""
-    params: dict[str, Any] = {"filesystem": filesystem, "minimum": MINIMUM, "replicates": replicates}
-    params["combination"] = "weighted"
-    samples = samples_of(StudyData({"responses": responses}), facility, params)
-    wanted = [s for s in samples.samples if _is(op, s.op) and _is(mode, s.mode)]
+    params: dict[str, Any] = {"minimum": MINIMUM, "replicates": replicates, "combination": "weighted"}
+    samples = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": filesystem})
+    ops = ("write", "write_sync") if op == "write" else (op,)
+    wanted = [sample for sample in samples.samples if sample.op in ops and mode in (None, sample.mode)]
     if not wanted:
-        asked = " ".join(part for part in (mode, op or "read or write") if part)
+        asked = " ".join(part for part in (mode, op) if part)
         where = f" on {filesystem}" if filesystem else ""
-        others = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": None}).places
+        others = samples_of(StudyData({"responses": responses}), facility, params).places
         known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather probe PATH --sizes paper`."
-        return Lacking(f"needs {MINIMUM} response times of one size for {asked}{where}. {known}", samples.coverage)
+        reason = f"needs {MINIMUM} response times of one size for {asked}{where}. {known}"
+        raise _NoAnswerError(reason, samples.coverage)
     place = largest_place(wanted)
-    mine = [s for s in wanted if (s.filesystem, s.mode, s.op) == place]
+    mine = [sample for sample in wanted if (sample.filesystem, sample.mode, sample.op) == place]
     # For the far tail AIC is better: the distance favours families with more parameters.
     fitted, refused = fit_samples(mine, params, select="aic")
     if not fitted:
-        return Lacking(f"no sample can be fitted: {refused[0]}", samples.coverage)
-    targets = set().union(*(targets_of(item.sample) for item in fitted))
-    return RequestTimes(samples, tuple(fitted), len(targets), (choices(fitted[0].fit), *refused))
-
-
-def _is(wanted: str | None, value: str) -> bool:
-    return wanted is None or value == wanted or (wanted == "write" and value == "write_sync")
+        raise _NoAnswerError(f"no sample can be fitted: {refused[0]}", samples.coverage)
+    return RequestTimes(samples, tuple(fitted), (choices(fitted[0].fit), *refused))
 
 
 def targets_of(sample: ResponseSample) -> set[str]:
     """Return the names of targets in the rows."""
     text = sample.frame.text("component")
     return {text.categories[code] for code in np.unique(text.codes[sample.rows]) if code >= 0}
-
-
-_QUANTILES: Final = (0.05, 0.5, 0.9, 0.95, 0.99)
-_LABELS: Final = {
-    0.05: "fastest 5% within",
-    0.5: "half within",
-    0.9: "90% within",
-    0.95: "95% within",
-    0.99: "99% within",
-}
-# Maximum rounds of requests, which are drawn one by one; longer transfers need larger requests.
-_MOST_ROUNDS: Final = 100_000
-_DRAWS: Final = 20_000_000
-_MOST_TRANSFERS: Final = 4_000
 
 
 def predict_transfer(
@@ -206,56 +209,42 @@ def predict_transfer(
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
         raise ValueError("a transfer needs positive bytes, request size and width")
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     size = request_bytes if request_bytes is not None else total_bytes / width
-    if request_bytes is None and not isinstance(times, Lacking):
-        size = min(size, max(item.sample.request_bytes for item in times.fitted))
+    times, lacking = None, None
+    try:
+        times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+        size = size if request_bytes is not None else min(size, times.sizes[-1])
+    except _NoAnswerError as error:
+        lacking = error
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
+    at_a_time = f", {width} at a time" if width > 1 else ""
     question = (
-        f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}"
-        f"{f', {width} at a time' if width > 1 else ''}?"
+        f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}{at_a_time}?"
     )
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"{rounds:,} rounds of requests: describe the transfer in larger requests")
-    unanswered = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
-    if isinstance(times, Lacking):
-        return times.answer(question, "predict", unanswered)
-    laws = _laws(times, replicates)
-    if not laws[0].covers(size):
+    outcome = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
+    if times is not None and not times.sizes[0] <= size <= times.sizes[-1]:
         reason = (
             f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {times.place}). "
             "Sample that size; nothing is extrapolated."
         )
-        return Lacking(reason, times.samples.coverage).answer(question, "predict", unanswered)
-    # Each replicate of the fit draws the same number of transfers, to include its uncertainty.
-    rng, used = np.random.default_rng(0), laws[1:] or laws
-    each = max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(used))
-    samples = (MaximumOf(law.at(size), width).sample(each * rounds, rng).reshape(each, rounds) for law in used)
-    drawn = np.concatenate([sample.sum(axis=1) for sample in samples])
-    asked = replace(unanswered, op=times.op, filesystem=times.fitted[0].sample.filesystem)
-    return _answer(question, times, drawn, used, asked)
-
-
-def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
-    """Return the fit, then its bootstrap replicates."""
-    sizes = tuple(item.sample.request_bytes for item in times.fitted)
-    laws = [BySize(sizes, tuple(item.fit.distribution for item in times.fitted))]
-    laws += [BySize(sizes, tuple(item.laws[b] for item in times.fitted)) for b in range(replicates)]
-    return laws
-
-
-def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize], asked: PredictOutcome) -> Answer:
-    size, width, rounds = asked.request_bytes, asked.width, asked.rounds
-    quantiles = {p: float(q) for p, q in zip(_QUANTILES, np.quantile(drawn, _QUANTILES), strict=True)}
+        lacking = _NoAnswerError(reason, times.samples.coverage)
+    if times is None or lacking is not None:
+        assert lacking is not None
+        return lacking.answer(question, "predict", outcome)
+    # The fit, or its bootstrap replicates: each draws the same number of transfers, to include its uncertainty.
+    fits = [[item.laws[b] for item in times.fitted] for b in range(replicates)]
+    laws = [BySize(tuple(times.sizes), tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
+    rng, each = np.random.default_rng(0), max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(laws))
+    slowest = [MaximumOf(law.at(size), width) for law in laws]
+    drawn = np.concatenate([law.sample(each * rounds, rng).reshape(each, rounds).sum(axis=1) for law in slowest])
+    seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     # Over the same replicates as the quantiles: infinite if the tail of one has no mean.
-    mean = rounds * float(np.mean([MaximumOf(law.at(size), width).mean for law in laws]))
-    headline = (
-        f"About {format_seconds(quantiles[0.5])}; nine in ten such transfers take between "
-        f"{format_seconds(quantiles[0.05])} and {format_seconds(quantiles[0.95])}."
-    )
-    facts = [Fact(f"q{round(100 * p)}_seconds", _LABELS[p], value, "seconds") for p, value in quantiles.items()]
+    mean = rounds * float(np.mean([law.mean for law in slowest]))
     known = mean if math.isfinite(mean) else None
     note = "" if known is not None else "may be infinite: a tail of alpha <= 2 fits too; judge by quantiles"
+    facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
     basis = (
         Fact("place", "samples", f"{times.place}, {times.op}, {times.range_text}"),
@@ -264,36 +253,37 @@ def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize
         Fact("rounds", "rounds of requests", rounds, "count"),
         Fact("width", "requests at a time", width, "count"),
     )
+    caveats = {
+        f"Assumes the same load as when sampled ({times.place}); the load during the transfer is unknown.": True,
+        "Rounds are assumed to be independent; slow periods make long transfers vary more than this.": rounds > 1,
+        "Requests of a round go to different targets, assumed independent; a round ends with its slowest request.": (
+            width > 1
+        ),
+        f"Request sizes between the sampled ones ({times.range_text}) are interpolated.": True,
+    }
     table = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
     chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
     return Answer(
         question=question,
-        headline=headline,
-        facts=(FactGroup("time", "Time of one transfer", tuple(facts)), FactGroup("basis", "Rests on", basis)),
+        headline=f"About {format_seconds(seconds[0.5])}; nine in ten such transfers take between "
+        f"{format_seconds(seconds[0.05])} and {format_seconds(seconds[0.95])}.",
+        facts=(
+            FactGroup("time", "Time of one transfer", tuple(facts)),
+            FactGroup("basis", "Rests on", basis),
+        ),
         exhibits=(Exhibit("predict", question, charts=(chart,)),),
         findings=(independence_finding(targets_together(times.fitted)[0]),) if width > 1 else (),
-        caveats=tuple(_assumptions(times, rounds, width)),
+        caveats=tuple(text for text, applies in caveats.items() if applies),
         coverage=times.samples.coverage,
         name="predict",
-        result=replace(asked, quantiles=tuple(Quantile(p, s) for p, s in quantiles.items()), mean_seconds=known),
+        result=replace(
+            outcome,
+            op=times.op,
+            filesystem=times.fitted[0].sample.filesystem,
+            quantiles=tuple(Quantile(p, value) for p, value in seconds.items()),
+            mean_seconds=known,
+        ),
     )
-
-
-def _assumptions(times: RequestTimes, rounds: int, width: int) -> Iterator[str]:
-    yield f"Assumes the same load as when sampled ({times.place}); the load during the transfer is unknown."
-    if rounds > 1:
-        yield "Rounds are assumed to be independent; slow periods make long transfers vary more than this."
-    if width > 1:
-        yield "Requests of a round go to different targets, assumed independent; a round ends with its slowest request."
-    yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated."
-
-
-_WIDTH_LABELS: Final = {0.5: "half finish within", 0.9: "90% finish within", 0.99: "99% finish within"}
-_NAMES: Final = {0.5: "q50_seconds", 0.9: "q90_seconds", 0.99: "q99_seconds"}
-# Minimum share of common targets of two request sizes.
-_SHARED_TARGETS: Final = 0.5
-# Agreement of the bootstrap replicates from which advice is firm.
-_FIRM: Final = 0.8
 
 
 def recommend_stripe(
@@ -313,86 +303,110 @@ def recommend_stripe(
     `responses` are rows of that table; `targets` is the number of targets of the file system, if known. Without samples
     of single targets at two sizes or more there is no advice, and the headline gives the reason.
     """
-    question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
     if file_bytes <= 0:
         raise ValueError(f"a file of {file_bytes} bytes cannot be striped")
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
-    unanswered = StripeOutcome(op, file_bytes, filesystem)
-    if isinstance(times, Lacking):
-        return times.answer(question, "stripe", unanswered)
-    single = replace(times, fitted=tuple(item for item in times.fitted if targets_of(item.sample)))
-    if len(single.fitted) < 2:
-        lacking = (
-            f"per-target response times at two request sizes or more are needed; on {times.place} "
-            f"{len(single.fitted)} of {len(times.fitted)} sizes name their target. "
-            "Take them with `ioweather probe --sizes`."
-        )
-        return Lacking(lacking, times.samples.coverage).answer(question, "stripe", unanswered)
-    if _is_confounded(single):
-        lacking = (
-            f"the sampled sizes of {single.place} are on different targets, so a slow target cannot be separated "
-            "from a slow size. Sample every size on the same targets: "
-            "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
-        )
-        return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
-    widest = min(WIDEST, targets or WIDEST)
-    sizes = [item.sample.request_bytes for item in single.fitted]
-    piece_bytes = file_bytes
-    predictions = predict_widths(single.fitted, file_bytes, widest=widest)
-    if not predictions and file_bytes > sizes[-1]:
-        # Even with all targets the requests are larger than sampled ones: the file moves in pieces of sampled size.
-        piece_bytes = sizes[-1]
-        predictions = predict_widths(single.fitted, piece_bytes, widest=widest)
-    if not predictions:
-        lacking = (
-            f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
-            f"sizes ({single.range_text} on {single.place}). Only files of {format_bytes(sizes[0])} or more are "
-            "supported; sample smaller requests for others. Nothing is extrapolated."
-        )
-        return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
+    question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
+    try:
+        times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+        times = _sized_on_same_targets(times)
+        predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
+    except _NoAnswerError as lacking:
+        return lacking.answer(question, "stripe", StripeOutcome(op, file_bytes, filesystem))
     best = best_width(predictions)
-    chosen = next(prediction for prediction in predictions if prediction.width == best.width)
+    first, chosen = predictions[0], next(each for each in predictions if each.width == best.width)
+    q90, q99 = chosen.seconds(0.9), chosen.seconds(0.99)
     command = setstripe(best.width, chosen.request_bytes, directory)
-    test, _ = targets_together(single.fitted)
-    exhibit = striping_exhibit(single.samples, single.fitted, predictions, piece_bytes, single.caveats)
-    headline = _stripe_headline(single, predictions, best, chosen, command)
+    headline = f"{command}: 90% of such {times.op}s finish within {format_seconds(q90)}"
+    if first.width != chosen.width:
+        stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
+        headline += f", {first.seconds(0.9) / q90:.2g}x sooner than with {stripes}"
+    firm = best.agreement is not None and best.agreement >= _FIRM
+    headline += "." if firm else "; other stripe counts fit the data about as well."
     if piece_bytes < file_bytes:
         headline += (
             f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size; the file has "
             f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
         )
+    findings = [independence_finding(targets_together(times.fitted)[0])]
+    wider = [each.width for each in predictions if each.width > best.width and each.seconds(0.99) > 1.1 * q99]
+    if wider:
+        text = f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target."
+        findings.insert(0, Finding(text, name="wider_is_slower"))
+    if best.fastest != best.width:
+        text = (
+            f"{best.fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
+        )
+        findings.insert(0, Finding(text, name="wider_not_worth_it"))
+    caveats = [
+        f"The file moves at once, each of n targets serving one request of 1/n of it, as the sampler's requests on "
+        f"{times.place} did; the client's own network limit is not in the model.",
+        "Targets are assumed to be independent; the findings show whether the samples agree.",
+        f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated.",
+    ]
+    if targets is None:
+        caveats.append(f"The number of targets is unknown (set --targets); counts up to {WIDEST} were considered.")
+
+    def quantiles_of(prediction: WidthPrediction) -> tuple[Quantile, ...]:
+        pairs = zip(PROBABILITIES, prediction.quantiles, strict=True)
+        return tuple(Quantile(p, q.value, q.low, q.high) for p, q in pairs)
+
     return Answer(
         question=question,
         headline=headline,
-        facts=tuple(_stripe_facts(single, predictions, best, chosen, command)),
-        exhibits=(exhibit,),
-        findings=(*_worth(predictions, best), independence_finding(test)),
-        caveats=tuple(_stripe_assumptions(single, targets)),
-        coverage=single.samples.coverage,
+        facts=tuple(_stripe_facts(times, predictions, best, chosen, command)),
+        exhibits=(striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats),),
+        findings=tuple(findings),
+        caveats=tuple(caveats),
+        coverage=times.samples.coverage,
         name="stripe",
         result=StripeOutcome(
-            op=single.op,
+            op=times.op,
             file_bytes=file_bytes,
             piece_bytes=piece_bytes if piece_bytes < file_bytes else None,
-            filesystem=single.fitted[0].sample.filesystem,
+            filesystem=times.fitted[0].sample.filesystem,
             width=best.width,
             request_bytes=chosen.request_bytes,
             command=command,
             agreement=best.agreement,
-            quantiles=_quantiles(chosen),
-            widths=tuple(WidthOutcome(p.width, p.request_bytes, _quantiles(p)) for p in predictions),
+            quantiles=quantiles_of(chosen),
+            widths=tuple(WidthOutcome(p.width, p.request_bytes, quantiles_of(p)) for p in predictions),
         ),
     )
 
 
-def _is_confounded(times: RequestTimes) -> bool:
-    """Whether two sizes have too few targets in common to separate the effects of size and target."""
-    sets = [targets_of(item.sample) for item in times.fitted]
-    return any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in itertools.combinations(sets, 2))
+def _sized_on_same_targets(times: RequestTimes) -> RequestTimes:
+    """Return the samples that name their targets; effects of size and target can be separated only if any two sizes
+    share most of them."""
+    fitted = tuple(item for item in times.fitted if targets_of(item.sample))
+    if len(fitted) < 2:
+        reason = (
+            f"per-target response times at two request sizes or more are needed; on {times.place} "
+            f"{len(fitted)} of {len(times.fitted)} sizes name their target. Take them with `ioweather probe --sizes`."
+        )
+        raise _NoAnswerError(reason, times.samples.coverage)
+    pairs = itertools.combinations([targets_of(item.sample) for item in fitted], 2)
+    if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
+        reason = (
+            f"the sampled sizes of {times.place} are on different targets, so a slow target cannot be separated "
+            "from a slow size. Sample every size on the same targets: "
+            "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
+        )
+        raise _NoAnswerError(reason, times.samples.coverage)
+    return replace(times, fitted=fitted)
 
 
-def _quantiles(prediction: WidthPrediction) -> tuple[Quantile, ...]:
-    return tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, prediction.quantiles, strict=True))
+def _predict_pieces(times: RequestTimes, file_bytes: int, widest: int) -> tuple[list[WidthPrediction], int]:
+    """Return predictions by width, and the bytes they are of: the file, or pieces of the largest sampled size if its
+    requests are larger than sampled ones even with all targets."""
+    for piece_bytes in (file_bytes, min(file_bytes, times.sizes[-1])):
+        if predictions := predict_widths(times.fitted, piece_bytes, widest=widest):
+            return predictions, piece_bytes
+    reason = (
+        f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
+        f"sizes ({times.range_text} on {times.place}). Only files of {format_bytes(times.sizes[0])} or more are "
+        "supported; sample smaller requests for others. Nothing is extrapolated."
+    )
+    raise _NoAnswerError(reason, times.samples.coverage)
 
 
 def _stripe_facts(
@@ -402,22 +416,30 @@ def _stripe_facts(
     chosen: WidthPrediction,
     command: str,
 ) -> Iterator[FactGroup]:
+    def fact(name: str, label: str, estimate: Estimate) -> Fact:
+        note = ""
+        if estimate.low is not None and estimate.high is not None:
+            note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"
+        return Fact(name, label, estimate.value, "seconds", note=note)
+
     recommended = [
         Fact("command", "command", command),
         Fact("width", "stripe count", chosen.width, "count"),
         Fact("request_bytes", "each target gets", round(chosen.request_bytes), "bytes"),
-        *(_fact(_NAMES[p], _WIDTH_LABELS[p], chosen.quantiles[i]) for i, p in enumerate(PROBABILITIES)),
     ]
+    for p, estimate in zip(PROBABILITIES, chosen.quantiles, strict=True):
+        recommended.append(fact(f"q{round(100 * p)}_seconds", _WIDTH_LABELS[p], estimate))
     yield FactGroup("recommended", "Recommended", tuple(recommended))
     q90 = PROBABILITIES.index(0.9)
-    others = (_fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p.width != best.width)
+    others = (fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p is not chosen)
     yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
     note = "no bootstrap asked for" if best.agreement is None else "of bootstrap replicates choose this count"
+    sampled = set().union(*(targets_of(item.sample) for item in times.fitted))
     sureness = (
         Fact("agreement", "agreement", best.agreement, "ratio", share=best.agreement, note=note),
         Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
         Fact("sampled_sizes", "sampled sizes", times.range_text),
-        Fact("sampled_targets", "targets sampled", times.known_targets, "count"),
+        Fact("sampled_targets", "targets sampled", len(sampled), "count"),
     )
     yield FactGroup("sureness", "How sure", sureness)
 
@@ -428,46 +450,127 @@ def setstripe(width: int, request_bytes: float, directory: str) -> str:
     return f"lfs setstripe -c {width}{size} {directory}"
 
 
-def _stripe_headline(
-    times: RequestTimes, predictions: Sequence[WidthPrediction], best: BestWidth, chosen: WidthPrediction, command: str
-) -> str:
-    first = predictions[0]
-    gain = first.seconds(0.9) / chosen.seconds(0.9)
-    text = f"{command}: 90% of such {times.op}s finish within {format_seconds(chosen.seconds(0.9))}"
-    if first.width != chosen.width:
-        text += f", {gain:.2g}x sooner than with {first.width} stripe{'s' if first.width > 1 else ''}"
-    firm = best.agreement is not None and best.agreement >= _FIRM
-    return text + ("." if firm else "; other stripe counts fit the data about as well.")
+def run(source: DataSource, params: Params) -> Answer:
+    """Predict the time of a transfer, or recommend a stripe count."""
+    log = None
+    if source.reads_files and Path(params["size"]).is_file():
+        log = find_job(source, params, params["size"])
+        note_log(source, "size", log)
+    missing = "No response times in the lake. Measure some: ioweather probe --sizes"
+    frames, facility = source.fetch((NEED, INCIDENTS), missing=missing).frames, source.facility
+    op = params["op"] or ("write" if params["stripe"] else "read")
+    try:
+        moved = None if log is None else largest_file_bytes(log.files, op)
+        total_bytes = parse_size(str(params["size"])) if moved is None else moved
+    except ValueError as error:
+        raise UsageError(f"SIZE: {error}.") from None
+    responses, left_out = without_incidents(frames["responses"], frames["events"], facility)
+    common: dict[str, Any] = {"responses": responses, "facility": facility, "op": op}
+    common |= {name: params[name] for name in ("filesystem", "mode")}
+    try:
+        if params["stripe"]:
+            found = recommend_stripe(
+                file_bytes=total_bytes, targets=params["targets"], directory=params["directory"], **common
+            )
+            found = replace(found, name="predict", result=_with_stripe(found, total_bytes))
+        else:
+            found = predict_transfer(
+                total_bytes=total_bytes, request_bytes=params["request"], width=params["width"], **common
+            )
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
+    return replace(found, caveats=(*found.caveats, *left_out))
 
 
-def _fact(name: str, label: str, estimate: Estimate) -> Fact:
-    note = ""
-    if estimate.low is not None and estimate.high is not None:
-        note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"
-    return Fact(name, label, estimate.value, "seconds", note=note)
-
-
-def _worth(predictions: Sequence[WidthPrediction], best: BestWidth) -> Iterator[Finding]:
-    if best.fastest != best.width:
-        yield Finding(
-            f"{best.fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets.",
-            name="wider_not_worth_it",
-        )
-    rare = next(p.seconds(0.99) for p in predictions if p.width == best.width)
-    wider = [p.width for p in predictions if p.width > best.width and p.seconds(0.99) > 1.1 * rare]
-    if wider:
-        yield Finding(
-            f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target.",
-            name="wider_is_slower",
-        )
-
-
-def _stripe_assumptions(times: RequestTimes, targets: int | None) -> Iterator[str]:
-    yield (
-        f"The file moves at once, each of n targets serving one request of 1/n of it, as the sampler's requests on "
-        f"{times.place} did; the client's own network limit is not in the model."
+def _with_stripe(found: Answer, total_bytes: int) -> PredictOutcome:
+    stripe = found.result
+    assert isinstance(stripe, StripeOutcome)
+    return PredictOutcome(
+        stripe.op,
+        total_bytes,
+        request_bytes=stripe.request_bytes or 0,
+        width=stripe.width or 0,
+        rounds=-(-total_bytes // (stripe.piece_bytes or total_bytes)),
+        filesystem=stripe.filesystem,
+        quantiles=stripe.quantiles,
+        stripe=stripe,
     )
-    yield "Targets are assumed to be independent; the findings show whether the samples agree."
-    yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated."
-    if targets is None:
-        yield f"The number of targets is unknown (set --targets); counts up to {WIDEST} were considered."
+
+
+def largest_file_bytes(files: Frame, op: str) -> int:
+    """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
+    column = "read_bytes" if op == "read" else "write_bytes"
+    records, layers = files.array("record_id").tolist(), files.text("module").tolist()
+    by_mpiio = {record for record, layer in zip(records, layers, strict=True) if layer == "MPI-IO"}
+    moved: Counter[int] = Counter()
+    for record, layer, amount in zip(records, layers, files.array(column).tolist(), strict=True):
+        # The POSIX record of a file repeats the bytes of MPI-IO.
+        if layer == "MPI-IO" or record not in by_mpiio:
+            moved[record] += amount or 0
+    largest = max(moved.values(), default=0)
+    if not largest:
+        raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")
+    return largest
+
+
+QUESTION = Question(
+    name="predict",
+    result=PredictOutcome,
+    run=run,
+    tables=frozenset({"events", "responses"}),
+    params=(
+        Param("size", "Bytes to move, or a Darshan log.", required=True),
+        FILESYSTEM_SAMPLED,
+        MODE,
+        Param(
+            "op",
+            "Whether SIZE is read or written (default: read; with --stripe: written).",
+            choices=("read", "write"),
+            option="read/write",
+        ),
+        Param(
+            "request",
+            "Size of one request (default: SIZE over width, at most the largest sampled).",
+            "size",
+            metavar="SIZE",
+        ),
+        Param("width", "Requests in flight at a time.", "int", 1, least=1),
+        Param("stripe", "Recommend a stripe count for a file of SIZE.", "flag", default=False),
+        Param(
+            "targets",
+            "With --stripe: number of OSTs (default: as recorded in the lake).",
+            "int",
+            choose=known_targets,
+            least=1,
+        ),
+        Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
+    ),
+    help="""Predict how long moving SIZE will take, with an interval, from sampled response times.
+
+    SIZE may also be a Darshan log: the size is then that of the run's largest file.""",
+    epilog="""
+Example: ioweather predict 1TiB --request 16MiB --width 8 --read
+Example: ioweather predict 64GiB --stripe --directory /scratch/run7
+""",
+    seen_by="public",
+)
+
+
+def run_stripe(source: DataSource, params: Params) -> Answer:
+    """Answer `predict --stripe` under its former name `stripe`, with the result that `stripe` had."""
+    found = run(source, {"stripe": True, **params})
+    assert isinstance(found.result, PredictOutcome)
+    return replace(found, name="stripe", result=found.result.stripe)
+
+
+# The former name of `predict --stripe`; it works for one release more.
+STRIPE = Question(
+    name="stripe",
+    result=StripeOutcome,
+    run=run_stripe,
+    tables=QUESTION.tables,
+    params=tuple(param for param in QUESTION.params if param.name not in ("request", "width", "stripe")),
+    help="Recommend a stripe count for a file of SIZE. Same as `predict SIZE --stripe`.",
+    epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",
+    seen_by="public",
+)

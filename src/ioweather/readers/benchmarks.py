@@ -28,7 +28,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import GIB, MIB, NS, parse_size
 from ioweather.core.words import names_of, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import line_blocks, plain_head
+from ioweather.readers.text_files import numbered_lines, plain_head
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # asctime(3), '11/15/2026 07:04:40' and '2024-05-03 09:25:48'. Not strptime: its month names follow the reader's locale.
@@ -118,11 +118,11 @@ class _TextFile:
 
 
 def _read_lines(path: Path) -> _TextFile:
-    blocks = list(line_blocks(path, closing="}"))
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-    lines = [line for block in blocks for line in block.lines]
-    torn = lines.pop() if blocks and blocks[-1].torn else None
+    found = list(numbered_lines(path, closing="}"))
+    torn = found.pop()[1] if found and found[-1][2] else None
+    lines = [line for _, line, _ in found]
     return _TextFile(path, digest, tuple(lines), torn)
 
 

@@ -29,7 +29,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import line_blocks, plain_head
+from ioweather.readers.text_files import numbered_lines, plain_head
 
 # A row of `jobs` by its columns; what is not known may be left out.
 Job: TypeAlias = dict[str, Any]
@@ -55,18 +55,17 @@ def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
         raise trouble
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[str, str]]:
+def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
     """(where, line) of lines that say something. A last line without its end is not trusted: accounting is appended to
     while it is read, and half a number is a number too."""
-    for block in line_blocks(path):
-        if block.torn and not block.lines[0].isspace():
+    for number, line, torn in numbered_lines(path):
+        if torn and not line.isspace():
             raise TruncatedInput(
-                f"{path}, line {block.first}: the last line has no line end and was left out.",
+                f"{path}, line {number}: the last line has no line end and was left out.",
                 hint="Ingest the file again when it is whole.",
             )
-        for number, line in enumerate(block.lines, block.first):
-            if line and not line.startswith("#") and not line.isspace():
-                yield f"{path}, line {number}", line
+        if line and not line.startswith("#") and not line.isspace():
+            yield f"{path}, line {number}", line
 
 
 def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int | None:
@@ -122,7 +121,7 @@ def _pbs_records(path: Path, context: ReadContext) -> Iterator[Job]:
     unfinished: dict[str, tuple[Job, str]] = {}  # with the stamp of its start
     newest: dict[str, tuple[int | None, int]] = {}  # start and number of the newest run of a job
     try:
-        for where, line in numbered_lines(path):
+        for where, line in _accounting_lines(path):
             match = _LINE.match(line)
             if match is None:
                 raise CorruptInput(f"{where}: expected 'MM/DD/YYYY HH:MM:SS;KIND;JOB;...', found {line[:60]!r}.")
@@ -249,7 +248,7 @@ LSF = FileReader(
 
 
 def _lsf_records(path: Path, context: ReadContext) -> Iterator[Job]:
-    for where, line in numbered_lines(path):
+    for where, line in _accounting_lines(path):
         event = _EVENT.match(line)
         if event is None:
             raise CorruptInput(f'{where}: expected an event such as "JOB_FINISH", found {line[:60]!r}.')
@@ -356,7 +355,7 @@ def _is_sge_job(fields: list[str]) -> bool:
 
 
 def _sge_records(path: Path, context: ReadContext) -> Iterator[Job]:
-    for where, line in numbered_lines(path):
+    for where, line in _accounting_lines(path):
         fields = line.split(":")
         if not _is_sge_job(fields):
             raise CorruptInput(

@@ -38,7 +38,7 @@ from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import pairs_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import all_of_a_kind, beginning, line_blocks, plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import all_of_a_kind, beginning, numbered_lines, plain_head, text_blocks, whole_lines
 
 _FRAME_ROWS = 50_000
 _SERIES_COLUMNS = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
@@ -200,11 +200,8 @@ def _lustre_lines(path: Path) -> Iterator[str | None]:
             f"{path} is one snapshot of one target, and does not name it: counters alone give no amounts.",
             hint=_LUSTRE_HINT,
         )
-    for block in line_blocks(path):
-        if block.torn:
-            yield None
-        else:
-            yield from (line.replace("\0", "") for line in block.lines)
+    for _, line, torn in numbered_lines(path):
+        yield None if torn else line.replace("\0", "")
 
 
 class _LustreRows:
@@ -430,7 +427,14 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
             if [column.metric for column in legend[first : first + shown]] != names:
                 raise CorruptInput(f"{path}, line {number}: the columns are not those of the legend.")
         elif match := _ROW.fullmatch(line):
-            last_ns = _moment_ns(match, context, last_ns, f"{path}, line {number}")
+            if context.zone is None:
+                hint = "Give --zone, or set `zone` in facility.toml."
+                raise UndatedInput(f"{path}, line {number}: times have no zone.", hint=hint)
+            try:
+                naive = dt.datetime(*map(int, match.groups()[:6]))  # type: ignore[arg-type]
+            except ValueError:
+                raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has no date that can be.") from None
+            last_ns = local_to_ns(naive, context.zone, after_ns=last_ns)
             values = _row_values(match[7])
             if len(values) != shown:
                 raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
@@ -438,16 +442,6 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
                 if value is not None:
                     column.values[last_ns] = value
     return legend
-
-
-def _moment_ns(match: re.Match[str], context: ReadContext, after_ns: int | None, where: str) -> int:
-    if context.zone is None:
-        raise UndatedInput(f"{where}: times have no zone.", hint="Give --zone, or set `zone` in facility.toml.")
-    try:
-        naive = dt.datetime(*(int(match[part]) for part in range(1, 7)))  # type: ignore[arg-type]
-    except ValueError:
-        raise CorruptInput(f"{where}: {match[0].strip()[:60]!r} has no date that can be.") from None
-    return local_to_ns(naive, context.zone, after_ns=after_ns)
 
 
 def _row_values(text: str) -> list[float | None]:
@@ -467,20 +461,17 @@ def _row_values(text: str) -> list[float | None]:
 
 def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
     """CPU time that is not idle, and memory that is not free, of each host that has both halves."""
-    by_host: dict[str, dict[str, _Column]] = {}
+    by_host: dict[str, dict[str, dict[int, float]]] = {}
     for column in columns:
-        by_host.setdefault(column.host, {})[column.metric] = column
+        by_host.setdefault(column.host, {})[column.metric] = column.values
     for host, found in by_host.items():
         target = Target(host, "host", host)
-        if all(name in found for name in _BUSY):
-            user, system = (found[name].values for name in _BUSY)
-            for moment in sorted(user.keys() & system.keys()):
-                rows.value(target, moment, bucket_ns, "cpu_ratio", (user[moment] + system[moment]) / 100)
-        if "mem_total" in found and "mem_free" in found:
-            total, free = found["mem_total"].values, found["mem_free"].values
-            for moment in sorted(total.keys() & free.keys()):
-                if total[moment] > 0:
-                    rows.value(target, moment, bucket_ns, "memory_ratio", 1 - free[moment] / total[moment])
+        user, system, total, free = (found.get(name, {}) for name in (*_BUSY, "mem_total", "mem_free"))
+        for moment in sorted(user.keys() & system.keys()):
+            rows.value(target, moment, bucket_ns, "cpu_ratio", (user[moment] + system[moment]) / 100)
+        for moment in sorted(total.keys() & free.keys()):
+            if total[moment] > 0:
+                rows.value(target, moment, bucket_ns, "memory_ratio", 1 - free[moment] / total[moment])
 
 
 _MARK = re.compile(r"^device \S+ mounted on \S+ with fstype \S+", re.MULTILINE)
@@ -540,19 +531,18 @@ def _looks(path: Path, context: ReadContext) -> Iterator[tuple[int | None, list[
     look has already. A look that is cut off is left out."""
     moment_ns: int | None = None
     lines, seen = list[str](), set[str]()
-    for block in line_blocks(path):
-        if block.torn:
+    for _, line, torn in numbered_lines(path):
+        if torn:
             return
-        for line in block.lines:
-            time_ns = _time_ns(line, context)
-            if time_ns is not None or (moment_ns is None and " with fstype nfs" in line and line in seen):
-                if lines:
-                    yield moment_ns, lines
-                moment_ns, lines, seen = time_ns, [], set()
-            if line.startswith("device "):
-                seen.add(line)
-            if time_ns is None:
-                lines.append(line)
+        time_ns = _time_ns(line, context)
+        if time_ns is not None or (moment_ns is None and " with fstype nfs" in line and line in seen):
+            if lines:
+                yield moment_ns, lines
+            moment_ns, lines, seen = time_ns, [], set()
+        if line.startswith("device "):
+            seen.add(line)
+        if time_ns is None:
+            lines.append(line)
     if lines:
         yield moment_ns, lines
 

@@ -45,7 +45,7 @@ from ioweather.readers.device_rows import (
     is_stamp,
 )
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import beginning, line_blocks, note_cut, plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import beginning, note_cut, numbered_lines, plain_head, text_blocks, whole_lines
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -319,12 +319,7 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         opens_run, blank_lines = False, None
         return made
 
-    lines = (
-        (number, line, block.torn)
-        for block in line_blocks(path)
-        for number, line in enumerate(block.lines, block.first)
-    )
-    for number, whole_line, torn in lines:
+    for number, whole_line, torn in numbered_lines(path):
         if torn:
             if not after_blank:
                 return

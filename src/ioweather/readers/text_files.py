@@ -9,7 +9,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,18 +27,6 @@ _NOISE = re.compile(r"(?:[^\s:]{1,120}: )?(?:ERROR: ld\.so: object |WARNING: |Wa
 _EMPTY_LINES = re.compile(r"[ \t\n]*\n")
 # Why the file that is being read is incomplete. Readers return the rows before the cut; ingest reports the file.
 _cuts: dict[str, None] = {}
-
-
-@dataclass(frozen=True)
-class LineBlock:
-    """Consecutive lines without their line ends. `first` is the number of the first line, counted from 1.
-
-    `torn` says that the last line has no line end: the file is still being written, or was cut.
-    """
-
-    first: int
-    lines: list[str]
-    torn: bool = False
 
 
 def note_cut(why: str) -> None:
@@ -137,34 +124,29 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
             ) from None
 
 
-def line_blocks(path: Path, *, closing: str = "\n") -> Iterator[LineBlock]:
-    """All lines from the first that is not empty, a block at a time. A last line without a line end is `torn`, and
-    recorded as a cut: half a number is a number too. One that ends with `closing` is whole (a document in JSON)."""
-    number = 1
-    rest = ""
-    begun = False
+def numbered_lines(path: Path, *, closing: str = "\n") -> Iterator[tuple[int, str, bool]]:
+    """(number, line, torn) of all lines from the first that is not empty. A last line without a line end is torn: the
+    file is still being written, or was cut; it is recorded as a cut, for half a number is a number too. One that ends
+    with `closing` is whole (a document in JSON)."""
+    number, rest, begun = 1, "", False
     for text in text_blocks(path):
-        lines = (rest + text).split("\n")
-        rest = lines.pop()
+        *lines, rest = (rest + text).split("\n")
         if len(rest) > _LONGEST_LINE:
             raise CorruptInput(f"{path}, line {number + len(lines)}: a line of more than {_LONGEST_LINE} characters.")
-        if lines:
-            skipped = 0 if begun else next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-            begun = begun or skipped < len(lines)
-            if skipped < len(lines):
-                yield LineBlock(number + skipped, lines[skipped:])
-            number += len(lines)
+        for line in lines:
+            begun = begun or bool(line.strip())
+            if begun:
+                yield number, line, False
+            number += 1
     if rest:
         if rest.strip() and not rest.rstrip().endswith(closing):
             note_cut(unfinished_line(path, number))
-        yield LineBlock(number, [rest], torn=True)
+        yield number, rest, True
 
 
 def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     """All lines that end, with their numbers."""
-    for block in line_blocks(path):
-        if not block.torn:
-            yield from enumerate(block.lines, block.first)
+    return ((number, line) for number, line, torn in numbered_lines(path) if not torn)
 
 
 def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:

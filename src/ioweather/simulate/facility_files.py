@@ -74,15 +74,9 @@ def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> t
     return Content(before, projects), Content(np.concatenate(pieces), projects)
 
 
-def facility_toml(preset: Preset, resources: Resources) -> str:
-    """Return facility.toml."""
-    peak = min(float(resources.capacity[: resources.osts].sum()), float(resources.capacity[resources.network]))
-    servers = "\n".join(
-        f"servers.{name} = {json.dumps(np.array(resources.ost_names)[resources.server_of == server].tolist())}"
-        for server, name in enumerate(resources.oss_names)
-    )
-    devices = 'devices = ["oss*:sd*"]\n' if preset.detail_day is not None else ""
-    return f"""# Made by ioweather simulate: nothing here was ever measured.
+def facility_toml(preset: Preset, filesystems: Sequence[Resources]) -> str:
+    """Return facility.toml; `filesystems` are those of the preset, in its order."""
+    text = f"""# Made by ioweather simulate: nothing here was ever measured.
 name = "{preset.name} (simulated)"
 zone = "UTC"
 simulated = true
@@ -90,21 +84,32 @@ clusters = ["{preset.fsname}"]
 source_order = ["tts", "h5lmt", "lmt", "iostat"]
 node_limit_bytes_per_s = {preset.node_bytes_per_s:.6g}
 node_cores = {preset.cores}
-
-[filesystem.{preset.fsname}]
-lustre = ["{preset.fsname}"]
-mounts = ["/{preset.fsname}"]
-{devices}probes = ["/{preset.fsname}/.ioweather", "/{preset.fsname}/.samples"]
+"""
+    for part, resources in zip(preset.filesystems, filesystems, strict=True):
+        peak = min(float(resources.capacity[: resources.osts].sum()), float(resources.capacity[resources.network]))
+        names, server_of = np.array(resources.ost_names), resources.server_of
+        servers = "\n".join(
+            f"servers.{name} = {json.dumps(names[server_of == server].tolist())}"
+            for server, name in enumerate(resources.oss_names)
+        )
+        # Only the first file system has text of its devices.
+        devices = 'devices = ["oss*:sd*"]\n' if part.detail_day is not None else ""
+        text += f"""
+[filesystem.{part.fsname}]
+lustre = ["{part.fsname}"]
+mounts = ["/{part.fsname}"]
+{devices}probes = ["/{part.fsname}/.ioweather", "/{part.fsname}/.samples"]
 peak_bytes_per_s = {peak:.6g}
-component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
+component_limit_bytes_per_s = {part.ost_bytes_per_s * 1.05:.6g}
 {servers}
 """
+    return text
 
 
 _FIELDS = names_of("JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS NodeList")
 
 
-def write_accounts(path: Path, preset: Preset, calendar: Calendar, jobs: Iterable[Job]) -> None:
+def write_accounts(path: Path, preset: Preset, cluster: str, calendar: Calendar, jobs: Iterable[Job]) -> None:
     """Write Slurm accounting as `sacct -P` prints it, in UTC, in the order of the jobs."""
     until = preset.days * DAY
 
@@ -119,7 +124,7 @@ def write_accounts(path: Path, preset: Preset, calendar: Calendar, jobs: Iterabl
         if submitted is None:
             continue
         program, number = job.program, str(job.number)
-        row = [number, number, preset.fsname, str(program.uid), program.user, program.account, program.name]
+        row = [number, number, cluster, str(program.uid), program.user, program.account, program.name]
         row += ["COMPLETED" if ended else "RUNNING" if started else "PENDING"]
         row += [submitted, started or "Unknown", ended or "Unknown"]
         row += [str(program.nodes), str(program.nodes * preset.cores)]

@@ -42,6 +42,7 @@ class Resources:
     # The chance of each target to be chosen: new files are placed almost evenly, popular old ones are not.
     popularity: Floats
     placement: Floats
+    first_server: int = 0
 
     @property
     def mds(self) -> int:
@@ -65,7 +66,7 @@ class Resources:
 
     @property
     def oss_names(self) -> tuple[str, ...]:
-        return tuple(f"oss{i + 1:03d}" for i in range(self.servers))
+        return tuple(f"oss{self.first_server + i + 1:03d}" for i in range(self.servers))
 
     @property
     def mdt_name(self) -> str:
@@ -87,7 +88,8 @@ def make_resources(preset: Preset, seed: int) -> Resources:
     others = [preset.mds_ops_per_s, total]
     capacity = np.concatenate([np.full(preset.osts, preset.ost_bytes_per_s), per_server, others])
     read, new = (rng.gamma(shape, 1.0, preset.osts) for shape in (_POPULARITY_SHAPE, _PLACEMENT_SHAPE))
-    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, read / read.sum(), new / new.sum())
+    chances = read / read.sum(), new / new.sum()
+    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, *chances, preset.first_server)
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,8 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
         strength = float(rng.uniform(*strengths))
         # Whole minutes: what is planted on the grid of the servers can be found on it.
         start, end = (float(round(moment / 60) * 60) for moment in (start, start + hours * 3600))
-        found.append(Incident(f"incident-{number + 1:03d}", kind, start, end, strength, columns, component))
+        beside = f"{preset.fsname}-" if preset.first_server else ""
+        found.append(Incident(f"{beside}incident-{number + 1:03d}", kind, start, end, strength, columns, component))
     return tuple(found)
 
 

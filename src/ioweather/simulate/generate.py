@@ -231,6 +231,8 @@ def run_parts(run: Run) -> tuple[float, float, float, float]:
 
 MANIFEST = "manifest.json"
 _BEGUN = ".begun"
+# Distance of the seeds of a facility's file systems.
+_SEEDS_APART = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -262,10 +264,41 @@ class Generated:
 def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent) -> Generated:
     """Make the facility. Only a directory that was made so before, or an empty one, is written to."""
     _clear_output(out)
-    world, data = World(preset, seed), out / "data"
-    calendar, resources = world.calendar, world.resources
-    truth, planted = TruthWriter(out / "truth.parquet"), PlantedServers(preset.osts)
-    contents = make_contents(preset, world.programs, seed)
+    truth = TruthWriter(out / "truth.parquet")
+    worlds = [World(part, seed + place * _SEEDS_APART) for place, part in enumerate(preset.filesystems)]
+    text = facility_toml(preset, [world.resources for world in worlds])
+    (out / "facility.toml").write_text(text, encoding="utf-8")
+    contents = make_contents(preset, worlds[0].programs, seed)
+    made = []
+    for place, world in enumerate(worlds):
+        data = out / "data" / (world.preset.fsname if place else "")
+        made.append(_write_filesystem(world, data, preset.fsname, truth, contents if place == 0 else None, progress))
+    truth.close()
+    scans, calendar = {}, worlds[0].calendar
+    for name, content, day in zip(("before.txt", "after.txt"), contents, (0, preset.days), strict=True):
+        write_listing(out / "scans" / name, content, calendar, f"/{preset.fsname}")
+        scans[name] = calendar.epoch_ns(day * float(DAY_SECONDS))
+    jobs, runs, logs = (sum(counts) for counts in zip(*made, strict=True))
+    found = Generated(out, preset.name, seed, preset.days, jobs, runs, logs, scans)
+    body = {**{k: v for k, v in asdict(found).items() if k != "out"}, "software_version": __version__}
+    write_whole(out / MANIFEST, json.dumps(body, indent=1).encode())
+    (out / _BEGUN).unlink()
+    return found
+
+
+def _write_filesystem(
+    world: World,
+    data: Path,
+    cluster: str,
+    truth: TruthWriter,
+    contents: tuple[Content, Content] | None,
+    progress: Progress,
+) -> tuple[int, int, int]:
+    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs. Planted numbers and
+    the benchmark are those of the first one, which has `contents`."""
+    preset, seed, calendar, resources = world.preset, world.seed, world.calendar, world.resources
+    planted = PlantedServers(preset.osts)
+    stored = contents or make_contents(preset, world.programs, seed)
     counts = JobCounts(world.fluid, resources, preset.step_seconds) if preset.job_stats else None
     if counts is not None:
         world.fluid.watcher = counts.watch
@@ -273,7 +306,7 @@ def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = s
     felt = {incident.id: (np.zeros(len(incident.columns)), 0) for incident in world.incidents}
     jobs: list[Job] = []
     runs = logs = 0
-    (out / "facility.toml").write_text(facility_toml(preset, resources), encoding="utf-8")
+    data.mkdir(exist_ok=True)
     for window in world.windows():
         met = window.readings
         observed = observe(met, preset, resources, world.incidents, seed)
@@ -284,12 +317,13 @@ def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = s
                 total, steps = felt[incident.id]
                 total = total + met.stretch[np.ix_(during, np.array(incident.columns))].sum(axis=0)
                 felt[incident.id] = (total, steps + len(during))
-        before, after = (float(content.files["size"].sum()) for content in contents)
-        used_bytes = before + (after - before) * met.day / preset.days
-        write_tokio(data / "servers", coarser(observed, preset.step_seconds), used_bytes, resources, calendar)
-        served = as_served(met, resources, world.incidents) if preset.slow_service else met
-        responses = window_responses(served, preset, resources, seed)
-        write_segments(data / "spool", responses, calendar, met.day, f"mount:/{preset.fsname}")
+        if preset.monitored:
+            before, after = (float(content.files["size"].sum()) for content in stored)
+            used_bytes = before + (after - before) * met.day / preset.days
+            write_tokio(data / "servers", coarser(observed, preset.step_seconds), used_bytes, resources, calendar)
+            served = as_served(met, resources, world.incidents) if preset.slow_service else met
+            responses = window_responses(served, preset, resources, seed)
+            write_segments(data / "spool", responses, calendar, met.day, f"mount:/{preset.fsname}")
         for run in window.runs:
             runs += 1
             truth.add_run(run, world.incidents, calendar, preset.fsname)
@@ -305,16 +339,17 @@ def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = s
             write_detail(data / "detail", observed, preset, resources, calendar, seed)
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
-    write_accounts(data / "sacct.txt", preset, calendar, [*jobs, *world.open_jobs()])
+    write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])
     for incident in world.incidents:
         start, end = (calendar.epoch_ns(at) for at in (incident.start, incident.end))
         total, steps = felt[incident.id]
         what = {"component": incident.component, "strength": incident.strength}
         what["value"] = float(total.max() / steps) if steps else None  # the mean stretch of the most affected component
         truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
-    _add_facts(truth, preset, planted, contents)
+    if contents is not None:
+        _add_facts(truth, preset, planted, contents)
     flows = world.benchmark
-    if len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
+    if contents is not None and len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
         speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
         for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
             start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
@@ -323,16 +358,7 @@ def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = s
             truth.add(
                 "benchmark", id=name, name=name, value=speeds[name], start_ns=start, end_ns=end, details=details, **took
             )
-    truth.close()
-    scans = {}
-    for name, content, day in zip(("before.txt", "after.txt"), contents, (0, preset.days), strict=True):
-        write_listing(out / "scans" / name, content, calendar, f"/{preset.fsname}")
-        scans[name] = calendar.epoch_ns(day * float(DAY_SECONDS))
-    made = Generated(out, preset.name, seed, preset.days, len(jobs), runs, logs, scans)
-    body = {**{k: v for k, v in asdict(made).items() if k != "out"}, "software_version": __version__}
-    write_whole(out / MANIFEST, json.dumps(body, indent=1).encode())
-    (out / _BEGUN).unlink()
-    return made
+    return len(jobs), runs, logs
 
 
 def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, contents: Sequence[Content]) -> None:

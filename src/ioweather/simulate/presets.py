@@ -51,6 +51,10 @@ class Preset:
     zone: str = "UTC"
     first_day: str = "2026-03-02"  # a Monday
     fsname: str = "scratch"
+    beside: Preset | None = None  # another file system of the same facility, with programs and incidents of its own
+    monitored: bool = True  # whether more is recorded than logs and accounts
+    first_job: int = 100_000
+    first_server: int = 0
     # Bytes per second and target that login nodes and services move all the time.
     background_bytes_per_s: float = 1.5e6
     background_ops_per_s: float = 2.0  # opens at the metadata server, by login nodes and services
@@ -77,6 +81,10 @@ class Preset:
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
     checkpoint_seconds: float = 0.0  # runs of checkpoints write about so often, for hours; 0: two to four times
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
+
+    @property
+    def filesystems(self) -> tuple[Preset, ...]:
+        return (self, *(self.beside.filesystems if self.beside is not None else ()))
 
     @property
     def oss_count(self) -> int:
@@ -174,8 +182,29 @@ _CORI = Preset(
     background_bytes_per_s=4e6,
     detail_day=None,
 )
+# Both have the same users; load and incidents are independent.
+_PROJECT = replace(
+    _NOISY,
+    name="project",
+    title="The other file system",
+    fsname="project",
+    first_job=500_000,
+    first_server=LAPTOP.oss_count,
+    osts=8,
+    transfers_per_day=8.0,
+    system_load=0.4,
+    detail_day=None,
+)
+_TWO = replace(
+    _NOISY,
+    name="laptop-two-filesystems",
+    title="Laptop with two file systems",
+    transfers_per_day=8.0,
+    system_load=0.4,
+    beside=_PROJECT,
+)
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (LAPTOP, _NOISY, _HIDDEN, _HARD, _CLUSTER, _REGULAR, _CORI)}
+PRESETS: dict[str, Preset] = {p.name: p for p in (LAPTOP, _NOISY, _HIDDEN, _HARD, _TWO, _CLUSTER, _REGULAR, _CORI)}
 
 
 def preset_named(name: str) -> Preset:
@@ -190,5 +219,6 @@ def for_days(preset: Preset, days: int) -> Preset:
     if days < 1:
         raise UsageError("--days must be at least 1.")
     detail = preset.detail_day if preset.detail_day is None or preset.detail_day < days else days - 1
+    beside = None if preset.beside is None else for_days(preset.beside, days)
     jobs = max(1, round(preset.jobs / preset.days * days))
-    return replace(preset, days=days, jobs=jobs, detail_day=detail)
+    return replace(preset, days=days, jobs=jobs, detail_day=detail, beside=beside)

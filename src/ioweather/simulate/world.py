@@ -33,7 +33,6 @@ from ioweather.simulate.fluid import (
 from ioweather.simulate.presets import Preset
 
 DAY_SECONDS = 86400
-_FIRST_JOB = 100_000
 _SHARE_OF_NETWORK = 0.7
 _LEAST_SECONDS = 1e-3
 # A change of its own pattern slows a run by a factor between these.
@@ -120,24 +119,38 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
     chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
     instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
     return [
-        Job(_FIRST_JOB + number, programs[which], float(times[number]), programs[which].instances, bool(has))
+        Job(preset.first_job + number, programs[which], float(times[number]), programs[which].instances, bool(has))
         for number, (which, has) in enumerate(zip(chosen.tolist(), instrumented.tolist(), strict=True))
     ]
 
 
 def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Resources, seed: int) -> Run:
     """Return a run; its draws depend on its job and instance only."""
-    rng = stream(seed, "run", job.number, instance)
-    shares = _placement(job.program, resources, rng)
-    usual = _grown(job.program, now, preset, seed)
-    program, hard = usual, stream(seed, "hard", job.number, instance)
+    rng, hard = stream(seed, "run", job.number, instance), stream(seed, "hard", job.number, instance)
+    usual = job.program
+    shares = _placement(usual, resources, rng)
+    has_io = usual.layout != "none"
+    # Every second program grows over the period.
+    if preset.growth_ratio and has_io and stream(seed, "growth", usual.name).random() >= 0.5:
+        usual = usual.grown(1.0 + preset.growth_ratio * now / (preset.days * 86400.0))
+    program = usual
     times_smaller = int(hard.choice([4, 16, 64])) if preset.mild_changes else 64
-    if program.layout != "none" and rng.random() < preset.own_change_ratio:
-        program = _changed(program, int(rng.integers(len(CHANGES))), times_smaller, shares, preset, resources)
+    if has_io and rng.random() < preset.own_change_ratio:
+        # The first change, from the drawn one on, that slows it down.
+        first, least = int(rng.integers(len(CHANGES))), 1.0 if preset.mild_changes else _FELT
+        for change in (*CHANGES[first:], *CHANGES[:first]):
+            changed = usual.changed(change, times_smaller)
+            took = [
+                sum(pattern_of(each, phase, shares, 0, preset, resources).seconds for phase in ("data", "meta"))
+                for each in (changed, usual)
+            ]
+            if not (change == "one_rank" and usual.io_ranks == 1) and least < took[0] / took[1] < _MOST:
+                program = changed
+                break
     each = job.program.compute_seconds / job.program.steps
     compute = (each * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
     felt = program
-    if program is usual and program.layout != "none" and hard.random() < preset.harmless_change_ratio:
+    if program is usual and has_io and hard.random() < preset.harmless_change_ratio:
         program = usual.changed("smaller_requests" if hard.random() < 0.5 else "more_files", 4)
     noise = float(np.exp(preset.noise_sd * hard.standard_normal()))
     hidden = float(np.exp(hard.uniform(*_HIDDEN))) if hard.random() < preset.hidden_ratio else 1.0
@@ -145,34 +158,6 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     return Run(
         f"{job.number}.{instance}", job, instance, program, usual, shares, now, compute, felt, noise, hidden, size
     )
-
-
-def _grown(program: Program, now: float, preset: Preset, seed: int) -> Program:
-    """Every second program grows over the period."""
-    if not preset.growth_ratio or program.layout == "none" or stream(seed, "growth", program.name).random() < 0.5:
-        return program
-    return program.grown(1.0 + preset.growth_ratio * now / (preset.days * 86400.0))
-
-
-def _changed(
-    program: Program, first: int, times_smaller: int, shares: Floats, preset: Preset, resources: Resources
-) -> Program:
-    """Return the program with the first change, from the drawn one on, that slows it down."""
-    least = 1.0 if preset.mild_changes else _FELT
-    usual = _seconds(program, shares, preset, resources)
-    for offset in range(len(CHANGES)):
-        change = CHANGES[(first + offset) % len(CHANGES)]
-        if change == "one_rank" and program.io_ranks == 1:
-            continue
-        changed = program.changed(change, times_smaller)
-        if least < _seconds(changed, shares, preset, resources) / usual < _MOST:
-            return changed
-    return program
-
-
-def _seconds(program: Program, shares: Floats, preset: Preset, resources: Resources) -> float:
-    data = _data_pattern(program, shares, 0, preset, resources)
-    return data.seconds + _meta_pattern(program, preset, resources).seconds
 
 
 def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
@@ -190,36 +175,18 @@ def _placement(program: Program, resources: Resources, rng: np.random.Generator)
 
 def _striped(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
     """Equal shares on so many targets, drawn by their chances."""
-    width = min(width, int(np.count_nonzero(likely)))
     shares = np.zeros(len(likely))
     shares[rng.choice(len(likely), size=width, replace=False, p=likely)] = 1.0 / width
     return shares
 
 
-def data_flow(run: Run, step: int, preset: Preset, resources: Resources) -> Flow:
-    """Return the data phase of a step."""
-    pattern, normal = _patterns(run, lambda program: _data_pattern(program, run.shares, step, preset, resources))
-    return Flow("read" if run.usual.reads else "write", pattern, run.program.request_bytes, normal=normal, owner=run)
-
-
-def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
-    """Return the metadata phase of a step."""
-    pattern, normal = _patterns(run, lambda program: _meta_pattern(program, preset, resources))
-    mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
-    return Flow("meta", pattern, mix=mix, normal=normal, owner=run)
-
-
-def _patterns(run: Run, make: Callable[[Program], Pattern]) -> tuple[Pattern, Pattern | None]:
-    """Return the pattern of a phase, and the usual one if the run's change affects this phase. Slower nodes move the
-    same bytes in more time."""
-    slower = run.noise * run.hidden
-    found = [make(program) for program in (run.felt, run.usual)]
-    pattern, usual = (Pattern(each.demand / slower, each.seconds * slower) for each in found)
-    same = usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)
-    return pattern, None if same else usual
-
-
-def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, resources: Resources) -> Pattern:
+def pattern_of(
+    program: Program, phase: str, shares: Floats, step: int, preset: Preset, resources: Resources
+) -> Pattern:
+    """Return what a program demands in the data or the metadata phase of a step, at its own pace."""
+    if phase == "meta":
+        speed = program.client_ops_per_s(preset.mds_ops_per_s)
+        return Pattern(meta_demand(resources, speed), max(program.step_operations / speed, _LEAST_SECONDS))
     speed = min(
         program.client_bytes_per_s(preset.node_bytes_per_s),
         useful_bytes_per_s(program, preset),
@@ -229,9 +196,18 @@ def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, r
     return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
 
 
-def _meta_pattern(program: Program, preset: Preset, resources: Resources) -> Pattern:
-    speed = program.client_ops_per_s(preset.mds_ops_per_s)
-    return Pattern(meta_demand(resources, speed), max(program.step_operations / speed, _LEAST_SECONDS))
+def phase_flow(run: Run, step: int, phase: str, preset: Preset, resources: Resources) -> Flow:
+    """Return the data or the metadata phase of a step; with the usual pattern if the run's change affects it. Slower
+    nodes move the same bytes in more time."""
+    slower = run.noise * run.hidden
+    found = [pattern_of(each, phase, run.shares, step, preset, resources) for each in (run.felt, run.usual)]
+    pattern, usual = (Pattern(each.demand / slower, each.seconds * slower) for each in found)
+    same = usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)
+    normal = None if same else usual
+    if phase == "meta":
+        mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
+        return Flow("meta", pattern, mix=mix, normal=normal, owner=run)
+    return Flow("read" if run.usual.reads else "write", pattern, run.program.request_bytes, normal=normal, owner=run)
 
 
 # Servers know work outside the scheduler by program and user.
@@ -272,7 +248,6 @@ def _transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.G
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
     shares = _striped(width, likely, rng)
-    width = int(np.count_nonzero(shares))
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
@@ -356,7 +331,7 @@ class World:
             for flow in flows:
                 self._at(start, lambda flow=flow: self.fluid.add(flow))  # type: ignore[misc]
         for moment in sorted({t for each in self.incidents for t in (each.start, each.taken_over, each.end)}):
-            self._at(moment, self._incidents_change)
+            self._at(moment, lambda: self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources)))
         if self.preset.probe_hosts:  # without probes nothing measures the effect of the benchmark
             self._at((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
 
@@ -387,9 +362,6 @@ class World:
             while self._events and self._events[0][0] <= self.fluid.now:
                 heapq.heappop(self._events)[2]()
 
-    def _incidents_change(self) -> None:
-        self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources))
-
     # Jobs: first come, first served; a job that fits may overtake.
 
     def _submit(self, job: Job) -> None:
@@ -418,7 +390,7 @@ class World:
         if run.usual.layout == "none":
             self._end_run(run)
             return
-        flow = meta_flow(run, self.preset, self.resources)
+        flow = phase_flow(run, step, "meta", self.preset, self.resources)
         run.phases.append(Phase(step, "meta", flow))
         self.fluid.add(flow)
 
@@ -427,7 +399,7 @@ class World:
         if isinstance(run, Run):
             phase = run.phases[-1]
             if phase.name == "meta":
-                following = data_flow(run, phase.step, self.preset, self.resources)
+                following = phase_flow(run, phase.step, "data", self.preset, self.resources)
                 run.phases.append(Phase(phase.step, following.kind, following))
                 self.fluid.add(following)
             elif phase.step + 1 < run.usual.steps:

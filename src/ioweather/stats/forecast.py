@@ -40,8 +40,8 @@ LEAST_PAST: Final = 250
 CLASS_SIZE: Final = 500
 MOST_CLASSES: Final = 8
 LEVEL: Final = 0.9
-# Shares of persistence and climatology in the blend; the first where all are as good.
-WEIGHTS: Final = np.array([(p, 8 - p) for p in range(8, -1, -1)]) / 8
+# Shares of persistence, climatology and known jobs in the blend; the first where all are as good.
+WEIGHTS: Final = np.array([(p, c, 8 - p - c) for p in range(8, -1, -1) for c in range(9 - p)]) / 8
 # An interval ends where nothing was ever seen, and so much of the range farther. [ours]
 _BEYOND: Final = 0.1
 # Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
@@ -181,14 +181,15 @@ class Rolling:
         return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
 
 
-def rolling_forecasts(series: Timed, horizons: tuple[int, ...]) -> list[Rolling]:
-    """Every horizon's forecasts at every window of the series."""
+def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | None = None) -> list[Rolling]:
+    """Every horizon's forecasts at every window of the series. `known` (horizons, T) are forecasts from the jobs that
+    are known."""
     count = series.count
     if not count:
         return []
     day, made = series.day[:count], []
     tables = climate_tables(hourly_means(series.values, day, series.slot[:count]))
-    for horizon in horizons:
+    for place, horizon in enumerate(horizons):
         truth = np.full(count, np.nan)
         truth[: max(0, count - horizon)] = series.values[horizon:]
         # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
@@ -197,12 +198,14 @@ def rolling_forecasts(series: Timed, horizons: tuple[int, ...]) -> list[Rolling]
         # What the night before knew of the target's hour.
         usual = tables[day, series.slot[horizon : count + horizon]]
         climatology = np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan)
+        by_jobs = climatology if known is None else np.where(np.isfinite(climatology), known[place], np.nan)
         # Shifted by the median residual of similar past values.
-        for _, now, table in daily_classes(climatology.copy(), past):
-            climatology[now] += table.quantiles(climatology[now], (0.5,))[0]
+        for way in (climatology,) if known is None else (climatology, by_jobs):
+            for _, now, table in daily_classes(way.copy(), past):
+                way[now] += table.quantiles(way[now], (0.5,))[0]
         persistence = np.where(np.isfinite(climatology), series.values, np.nan)
-        ways = np.stack([persistence, climatology])
-        made.append(Rolling(horizon, np.stack([*ways, blended(ways, past)]), past))
+        combined = blended(np.stack([persistence, climatology, by_jobs]), past)
+        made.append(Rolling(horizon, np.stack([persistence, climatology, combined]), past))
     return made
 
 

@@ -42,14 +42,14 @@ TITLES: Final = {
 _PLACES: Final = {
     "claims": "studies.claims:QUESTION",
     "compare": "job_io.compare:QUESTION",
-    "forecast": "planning.forecast:QUESTION",
-    "predict": "planning.predict:QUESTION",
+    "forecast": "planning.forecast_model:QUESTION",
+    "predict": "planning.transfers:QUESTION",
     "predictability": "studies.predictability:QUESTION",
     "project": "studies.project:QUESTION",
     "relieve": "planning.relieve:QUESTION",
     "runs": "diagnosis.list_jobs:QUESTION",
     "storage": "diagnosis.file_systems:QUESTION",
-    "stripe": "planning.predict:STRIPE",
+    "stripe": "planning.transfers:STRIPE",
     "what_if": "diagnosis.who:WHAT_IF",
 }
 

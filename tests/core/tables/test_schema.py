@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, Quality, concat, encode_text
+from ioweather.core.tables import LAKE_COLUMNS, TABLES, concat, encode_text
 
 UNIT_SUFFIXES = ("_ns", "_bytes", "_bytes_per_s", "_seconds", "_count", "_ratio", "_id", "_s")
 
@@ -23,17 +23,6 @@ def test_tables_are_documented_and_keyed(spec):
         assert column.doc, f"{spec.name}.{column.name} says nothing"
         if column.type == "float64" and column.name != "value":
             assert column.name.endswith(UNIT_SUFFIXES) or "_per_" in column.name, f"{column.name} has no unit"
-
-
-def test_metrics_carry_their_unit():
-    for metric in METRICS.values():
-        if metric.unit == "bytes":
-            assert metric.name.endswith("_bytes")
-        if metric.unit == "seconds":
-            assert metric.name.endswith("_seconds")
-        if metric.unit == "ratio":
-            assert metric.name.endswith("_ratio")
-    assert len({int(flag) for flag in Quality}) == len(list(Quality))
 
 
 def test_a_frame_has_exactly_the_columns():

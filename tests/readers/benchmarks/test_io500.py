@@ -147,13 +147,6 @@ def test_the_result_file_has_times(tmp_path: Path) -> None:
     assert by_phase["run"]["end_ns"] == parse_time_ns("2024-05-03T10:17:13+02:00")
 
 
-def test_both_files_say_the_same(tmp_path: Path) -> None:
-    summary = {row["phase"]: row for row in rows(written(tmp_path, SUMMARY, "a"))["benchmarks"]}
-    result = {row["phase"]: row for row in rows(written(tmp_path, RESULT, "b"))["benchmarks"]}
-    assert summary["ior-easy-write"]["bytes_per_s"] == result["ior-easy-write"]["bytes_per_s"]
-    assert summary["score"]["bytes_per_s"] == result["score"]["bytes_per_s"]
-
-
 def test_a_run_that_was_stopped_keeps_the_phases_that_ended(tmp_path: Path) -> None:
     stopped = RESULT[: RESULT.index("score           = 287")]
     reader = IO500.read(written(tmp_path, stopped), WARSAW)
@@ -172,27 +165,6 @@ def test_a_damaged_result_file(tmp_path: Path) -> None:
         rows(written(tmp_path, RESULT.replace("[find]", "[ior-easy-write]")))
     with pytest.raises(CorruptInput, match=r"not a result\.txt"):
         rows(written(tmp_path, RESULT.replace("nproc           = 640", "nonsense")))
-
-
-def test_results_that_the_shell_scripts_print_again_count_once(tmp_path):
-    path = tmp_path / "io-500-summary.txt"
-    lines = [
-        "[RESULT] BW   phase 1            ior_easy_write                7.146 GB/s : time 417.98 seconds",
-        "[RESULT] IOPS phase 1         mdtest_easy_write               15.431 kiops : time 621.66 seconds",
-    ]
-    score = "[SCORE] Bandwidth 1.90 GB/s : IOPS 45.5 kiops : TOTAL 9.3\n"
-    path.write_text("\n".join([*lines, "[Summary] Results files in x", *lines, score]))
-    once = concat([frame for table, frame in IO500.read(path, ReadContext()) if table == "benchmarks"])
-    assert once.text("phase").tolist() == ["ior-easy-write", "mdtest-easy-write", "score"]
-    path.write_text("\n".join([*lines, score, lines[0].replace("7.146", "8.1"), score]))
-    twice = concat([frame for table, frame in IO500.read(path, ReadContext()) if table == "benchmarks"])
-    assert twice.text("phase").tolist() == [
-        "ior-easy-write",
-        "mdtest-easy-write",
-        "score",
-        "run2/ior-easy-write",
-        "run2/score",
-    ]
 
 
 def test_figures_that_are_printed_again_count_once_and_others_are_another_run(tmp_path: Path) -> None:

@@ -52,20 +52,6 @@ def test_record_layout(module, version, order):
     assert [dtype.fields[n][1] for n in names.fcounters] == [fcounters_at + 8 * i for i in range(fcounters)]
 
 
-def test_what_the_versions_inserted():
-    posix = {v: FIXED["POSIX", v] for v in (1, 2, 3, 4)}
-    assert [posix[4].counters.index(f"POSIX_{n}") for n in ("FILENOS", "DUPS")] == [1, 2]
-    added = ("RENAME_SOURCES", "RENAME_TARGETS", "RENAMED_FROM")
-    assert [posix[4].counters.index(f"POSIX_{n}") for n in added] == [10, 11, 12]
-    assert [posix[3].fcounters.index(f"POSIX_F_{n}_TIMESTAMP") for n in ("CLOSE_START", "OPEN_END")] == [3, 4]
-    stdio_calls = ("FOPENS", "FREADS", "FWRITES", "FSEEKS")
-    assert [posix[1].counters.index(f"POSIX_{n}") for n in stdio_calls] == [6, 7, 8, 9]
-    assert [n for n in posix[4].counters if n in posix[3].counters] == list(posix[3].counters)
-    assert [n for n in posix[1].counters if n not in posix[2].counters] == [f"POSIX_{n}" for n in stdio_calls]
-    assert [n for n in posix[3].fcounters if n in posix[2].fcounters] == list(posix[2].fcounters)
-    assert FIXED["STDIO", 2].counters.index("STDIO_FDOPENS") == 1
-
-
 HOLDS = {"3.00": ("POSIX", 1), "3.10": ("POSIX", 3), "3.20": ("POSIX", 4), "3.21": ("POSIX", 4), "3.41": ("POSIX", 4)}
 
 

@@ -57,13 +57,6 @@ def test_devices_of_ranks_above_0_are_not_believed_in_1_23():
     assert read_log(log_of("1.24", rank=1)).names == {9: "/gpfs/…ir/file.dat"}
 
 
-def test_logs_of_all_old_versions_together():
-    logs = [read_log(log_of(version)) for version in SIZES]
-    _, files = rows_of_logs(logs)
-    assert files.rows == 8
-    assert set(files.array("read_bytes").tolist()) == {500}
-
-
 def test_what_is_refused():
     raw = gzip.decompress(log_of("1.24"))
     with pytest.raises(CorruptInput, match="multiple"):

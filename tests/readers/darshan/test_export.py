@@ -13,9 +13,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.tables import concat
 from ioweather.facts.job_metrics import job_io
-from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import Reading, read_batch
-from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan import parquet_export as export
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.parquet_export import DARSHAN_EXPORT
@@ -123,19 +121,6 @@ def test_frames_of_pydarshan(tmp_path):
     mine, theirs = (comparable(f, without=("osts", "stripe_count", "stripe_bytes")) for f in (tables["files"], posix))
     assert mine == theirs
     assert tables["applications"].text("log_version").tolist() == ["3.10"]
-
-
-def test_one_run_with_its_log(tmp_path):
-    lake = open_lake(tmp_path / "lake", create=True)
-    folder = tmp_path / "files"
-    folder.mkdir()
-    frame_of(read_log(made())).write_parquet(folder / "a.parquet")
-    ingest(lake, [folder])
-    (folder / "b.darshan").write_bytes(made())
-    ingest(lake, [folder], again=True)
-    with lake.snapshot() as snapshot:
-        assert snapshot.query("SELECT form, job_id FROM applications").fetchall() == [(None, 4711)]
-        assert snapshot.query("SELECT count(*) FROM job_io").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from darshan_logs import LogParts, record
 from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
-from ioweather.core.frames import Frame
-from ioweather.core.tables.schema import encode_text
 from ioweather.facts.job_metrics import job_io
 from ioweather.readers.darshan.darshan_reader import DARSHAN, read_log, rows_of_logs
 from ioweather.ui.cli.main import run
@@ -137,22 +133,3 @@ def test_noise_before_the_first_line(tmp_path, log):
     path.write_bytes((noise + parser_text(log)).replace("\n", "\r\n").encode())
     assert DARSHAN.detect(path.read_bytes(), path) == 0.95
     assert job_row(read_log(path))["write_bytes"] == job_row(log)["write_bytes"]
-
-
-def test_rows_that_an_older_version_read_from_sums_and_traces(log):
-    """They are in lakes: what the text did not tell is null, and the file counts that it printed are shown."""
-    applications, files = rows_of_logs([log])
-    kinds = {"total": 5, "read_only": 1, "write_only": 3, "read_write": 0, "unique": 4, "shared": 1}
-    columns = {name: applications[name] for name in applications}
-    sums = columns | {"form": encode_text(["totals"]), "file_counts": encode_text([json.dumps({"POSIX": kinds})])}
-    row = job_io(Frame(sums), files).records()[0]
-    assert (row["file_count"], row["write_only_file_count"], row["unique_file_count"]) == (5, 3, 4)
-    assert (row["shared_file_count"], row["io_rank_count"], row["main_mount"], row["partial"]) == (
-        None,
-        None,
-        None,
-        True,
-    )
-    row = job_io(Frame(columns | {"form": encode_text(["trace"])}), files).records()[0]
-    assert [row[name] for name in ("meta_seconds", "collective_count", "seek_count")] == [None] * 3
-    assert row["partial"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
 from ioweather.readers.darshan.darshan_reader import (
-    DARSHAN,
     MODULES,
     read_log,
     rows_of_logs,
 )
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged
 from ioweather.readers.darshan.writer import log_bytes, new_records
-from ioweather.readers.reader_catalogue import SOURCES
 
 NS = 1_000_000_000
 START = 1_700_000_000 * NS
@@ -121,25 +117,6 @@ def test_stripes_of_a_file() -> None:
     assert [(row["stripe_count"], row["stripe_bytes"], row["osts"]) for row in rows] == [
         (None, None, None), (None, None, None), (2, 1 << 20, "7,9"),
     ]  # fmt: skip
-
-
-def test_source_recognises_logs_and_nothing_else(tmp_path: Path) -> None:
-    data = log_bytes(job(), {}, {})
-    assert SOURCES["darshan"] is DARSHAN
-    assert DARSHAN.detect(data, tmp_path) == 1.0
-    assert DARSHAN.detect(gzip.compress(b"2.05\0\0\0\0" + (6567223).to_bytes(8, "little")), tmp_path) == 1.0
-    for other in (b"", b"\x1f\x8b", gzip.compress(b"hello"), b"BZh9junk", b"start_ns,value\n", data[:3]):
-        assert DARSHAN.detect(other, tmp_path) == 0.0
-
-
-def test_hosts_come_from_traces_that_were_read(samples: Path) -> None:
-    real = samples / "darshan/real/ior_posix_n1_wr_dxt.darshan"
-    path = real if real.exists() else samples / "darshan/examples/23.darshan"
-    plain = first(dict(DARSHAN.read(path, ReadContext()))["applications"])
-    assert set(plain["modules"].split(",")) >= {"POSIX", "STDIO", "DXT_POSIX", "HEATMAP"}
-    assert first(dict(DARSHAN.read(path, ReadContext()))["applications"])["hosts"] is None
-    applications, _ = rows_of_logs([read_log(path)])
-    assert first(applications)["hosts"] == 1
 
 
 def test_darshan_2_has_the_size_at_open(samples: Path) -> None:

@@ -100,17 +100,6 @@ def test_doubled_backward_and_missing_samples(tmp_path: Path, read: Read, pick: 
     assert all(key[1] > 0 for key in rows)
 
 
-def test_old_kernels(tmp_path: Path, read: Read) -> None:
-    """11 counters before Linux 4.18; partitions before 2.6.25 had four, and are left out."""
-    path = tmp_path / "log"
-    path.write_text(
-        "".join(f"{T0 + i * SECOND} 8 0 sda {' '.join([str(i)] * 11)}\n{T0} 8 1 sda1 1 2 3 4\n" for i in range(2))
-    )
-    rows = read("diskstats", path)
-    assert {key[4] for key in rows} == {"sda"}
-    assert not {key[5] for key in rows} & {"discard_ops", "discard_bytes", "flush_ops"}
-
-
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
-
-SECOND = 10**9
+from ioweather.core.errors import CorruptInput, EmptyInput
 
 Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
@@ -54,17 +52,3 @@ def test_damage_is_named_by_line(tmp_path: Path, read: Read) -> None:
     path.write_text(document([], lead="\n"))
     with pytest.raises(EmptyInput):
         read("iostat", path)
-
-
-def test_day_first_and_undated(tmp_path: Path, read: Read, pick: Pick) -> None:
-    path = tmp_path / "io.json"
-    days = [record(1, 1.0, timestamp=f"{day}/06/26 00:00:00") for day in ("11", "12", "13")]
-    path.write_text(document(days))
-    assert {key[1] for key in read("iostat", path, zone="UTC")} == {86400 * SECOND}
-    undated = [{key: value for key, value in record(1, float(i)).items() if key != "timestamp"} for i in range(3)]
-    path.write_text(document(undated))
-    with pytest.raises(UndatedInput, match="--start and --interval"):
-        read("iostat", path)
-    assert pick(read("iostat", path, start_ns=0, interval_ns=SECOND), metric="read_ops") == {
-        0: 0.0, SECOND: 1.0, 2 * SECOND: 2.0
-    }  # fmt: skip

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.errors import EmptyInput, SourceError, UndatedInput
-from ioweather.readers.reader_catalogue import SOURCES
+from ioweather.core.errors import EmptyInput, UndatedInput
 
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 SECOND = 10**9
@@ -23,18 +22,11 @@ Pick = Callable[..., dict[int, float | None]]
 def test_recordings_of_others_by_hand(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
     _check_extended_text_by_hand(shared_data, read, pick)
     _check_amounts_that_iostat_prints_are_taken_as_they_are(shared_data, read, pick)
-    _check_first_report_counts_under_y(shared_data, read, pick)
-    _check_iso_stamps_need_no_zone(shared_data, read, pick)
-    _check_local_stamps_need_a_zone(shared_data, read)
     _check_sysstat_9_without_stamps(shared_data, tmp_path, read, pick)
-    _check_sysstat_10_prints_response_times_apart(shared_data, tmp_path, read, pick)
-    _check_sectors_are_512_bytes(shared_data, tmp_path, read, pick)
     _check_semicolons_by_hand(shared_data, read, pick)
     _check_tabs_equal_semicolons(shared_data, read)
     _check_json_agrees_within_its_digits(shared_data, read, pick)
     _check_json_by_hand(shared_data, read, pick)
-    _check_terminal_output_by_hand(shared_data, read, pick)
-    _check_shared_files_are_claimed_once(shared_data)
     _check_the_same_seconds_in_every_format_agree(shared_data, read, pick)
 
 
@@ -72,26 +64,6 @@ def _check_amounts_that_iostat_prints_are_taken_as_they_are(shared_data: Path, r
     assert {key[5] for key in rows} == {"read_bytes", "write_bytes", "discard_bytes"}
 
 
-def _check_first_report_counts_under_y(shared_data: Path, read: Read, pick: Pick) -> None:
-    rows = read("iostat", shared_data / "iostat/iostat_xtyNz_pALL.txt", zone="UTC")
-    reads = pick(rows, metric="read_bytes")
-    assert list(reads) == [START, START + TWO_SECONDS, START + 2 * TWO_SECONDS]
-    assert reads[START] == 310900.00 * 1024 * 2
-
-
-def _check_iso_stamps_need_no_zone(shared_data: Path, read: Read, pick: Pick) -> None:
-    rows = read("iostat", shared_data / "iostat/iostat_t_k_x_iso.txt")
-    assert next(iter(pick(rows, metric="read_bytes").items())) == (START, 310954.00 * 1024 * 2)
-
-
-def _check_local_stamps_need_a_zone(shared_data: Path, read: Read) -> None:
-    path = shared_data / "iostat/iostat_t_k_x_2_4.txt"
-    with pytest.raises(UndatedInput, match="--zone"):
-        read("iostat", path)
-    berlin = read("iostat", path, zone="Europe/Berlin")
-    assert min(key[0] for key in berlin) == START - 3600 * 10**9
-
-
 def _with_a_second_report(path: Path, folder: Path) -> Path:
     """The lone report of the file is the average since boot; the same again is a sample."""
     first, reports = path.read_text().split("\n", 1)
@@ -113,27 +85,6 @@ def _check_sysstat_9_without_stamps(shared_data: Path, tmp_path: Path, read: Rea
     assert pick(rows, metric="await_seconds", component="dm-0") == {7: pytest.approx(0.20901)}
     assert pick(rows, metric="busy_ratio", component="sda") == {7: pytest.approx(0.0109)}
     assert pick(rows, metric="read_await_seconds") == {}
-
-
-def _check_sysstat_10_prints_response_times_apart(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
-    path = _with_a_second_report(shared_data / "iostat/legacy_sysstat10_el7.txt", tmp_path)
-    rows = read("iostat", path, start_ns=0, interval_ns=10**9)
-    assert pick(rows, metric="write_await_seconds", component="dm-1") == {0: pytest.approx(0.34759)}
-    assert pick(rows, metric="queue_length", component="dm-1") == {0: 0.11}
-    # scd0 wrote nothing and has no response time of writes; its reads, rounded to 0.00 a second, have one.
-    assert pick(rows, metric="write_await_seconds", component="scd0") == {0: None}
-    assert pick(rows, metric="read_await_seconds", component="scd0") == {0: pytest.approx(0.02056)}
-
-
-def _check_sectors_are_512_bytes(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
-    path = _with_a_second_report(shared_data / "iostat/legacy_2.6.33_sectors.txt", tmp_path)
-    rows = read("iostat", path, start_ns=0, interval_ns=10 * 10**9)
-    assert pick(rows, metric="read_bytes", component="sda") == {0: 2240 * 512 * 10}
-    assert pick(rows, metric="write_bytes", component="sdb") == {0: 2068 * 512 * 10}
-    assert pick(rows, metric="cpu_ratio", kind="host") == {0: pytest.approx(1 - 0.3682 - 0.4826)}
-    assert {key[2] for key in read("iostat", path, start_ns=0, interval_ns=1, host="laptop")} == {
-        "laptop", "laptop:sda", "laptop:sdb"
-    }  # fmt: skip
 
 
 def _check_semicolons_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
@@ -185,37 +136,6 @@ def _check_json_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
     assert pick(rows, metric="cpu_ratio", kind="host")[START] == 1.0
     with pytest.raises(UndatedInput, match="--zone"):
         read("iostat", shared_data / "iostat/iostat_x_t_y_1_3.json")
-
-
-def _check_terminal_output_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
-    path = shared_data / "iostat/collectl_P_sD.csv"
-    with pytest.raises(SourceError, match="--host"):
-        read("collectl", path, zone="UTC")
-    with pytest.raises(UndatedInput, match="--zone"):
-        read("collectl", path, host="vm")
-    rows = read("collectl", path, zone="UTC", host="vm")
-    assert len(rows) == 6 * 8  # no queue length: collectl's is another quantity
-    reads = pick(rows, metric="read_bytes")
-    assert list(reads) == [START + i * SECOND for i in range(2, 8)]
-    assert list(reads.values()) == [kb * 1024 for kb in (615153, 2402, 615765, 349329, 287486, 6443)]
-    assert pick(rows, metric="write_ops")[START + 3 * SECOND] == 885
-    assert pick(rows, metric="write_await_seconds")[START + 3 * SECOND] == 0.007
-    assert pick(rows, metric="write_await_seconds")[START + 2 * SECOND] is None  # below a millisecond
-    assert pick(rows, metric="busy_ratio")[START + 2 * SECOND] == 0.33
-    assert {key[2:5] for key in rows} == {("vm:vda", "device", "vda")}
-
-
-def _check_shared_files_are_claimed_once(shared_data: Path) -> None:
-    expected = {"collectl": "collectl", "iostat": "iostat", "legacy": "iostat", "sadf": "sadf", "proc": "diskstats"}
-    files = sorted(path for path in (shared_data / "iostat").iterdir() if path.is_file())
-    assert len(files) == 15
-    logs = [shared_data / folder / "diskstats.log" for folder in ("contention", "causes")]
-    for path in [*files, *logs]:
-        head = path.read_bytes()[: 64 << 10]
-        claims = {name: SOURCES[name].detect(head, path) for name in SOURCES}
-        best = max(claims, key=lambda name: claims[name])
-        assert best == expected.get(path.name.partition("_")[0], "diskstats")
-        assert sorted(claims.values())[-2] < claims[best], f"{path.name}: {claims}"
 
 
 def _check_the_same_seconds_in_every_format_agree(shared_data: Path, read: Read, pick: Pick) -> None:

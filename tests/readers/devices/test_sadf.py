@@ -46,20 +46,6 @@ def test_restarts_comments_and_empty_intervals(tmp_path: Path, read: Read, pick:
     assert list(pick(rows, metric="await_seconds").values()) == [0.0, None]
 
 
-def test_cpu_of_all_and_totals(tmp_path: Path, read: Read, pick: Pick) -> None:
-    path = tmp_path / "sa.csv"
-    cpu = "CPU;%user;%nice;%system;%iowait;%steal;%idle"
-    path.write_text(
-        table("h;10;1794724337;-1;10.00;0.00;5.00;20.00;1.00;64.00", "h;10;1794724337;0;1;1;1;1;1;1", header=cpu)
-        + table("h;10;1794724337;5.00;2.00;3.00;8.00;16.00", header="tps;rtps;wtps;bread/s;bwrtn/s")
-    )
-    rows = read("sadf", path, host="oss7")
-    end = 1794724337 * SECOND
-    assert pick(rows, metric="cpu_ratio", kind="host") == {end - 10 * SECOND: pytest.approx(0.16)}
-    assert pick(rows, metric="write_bytes", kind="host") == {end - 10 * SECOND: 16 * 512 * 10}
-    assert {key[2] for key in rows} == {"oss7"}
-
-
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [

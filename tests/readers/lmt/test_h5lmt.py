@@ -61,15 +61,6 @@ def test_what_a_server_did_not_send_is_missing_for_its_targets(tmp_path: Path):
     assert found.rows("cpu_ratio", "oss")[T0, "oss0"] == (pytest.approx(0.03), 0)
 
 
-def test_targets_and_servers_that_do_not_divide(tmp_path: Path):
-    missing = np.zeros((3, 25))
-    missing[2, 4] = 1
-    read_, write = amounts(25), amounts(25, 1)
-    read_[1, 4] = write[1, 4] = 0
-    found = read(write_h5lmt(tmp_path / "x.h5lmt", read_, write, missing=missing)).rows("read_bytes")
-    assert (found[T0, OSTS[0]][1], found[T0, OSTS[1]][1]) == (0, PARTIAL)
-
-
 def test_steps_not_filled_yet_are_absent(tmp_path: Path):
     """The file is laid out for the day; at half past midnight most of it looks idle."""
     width = 1441

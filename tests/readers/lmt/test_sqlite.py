@@ -11,7 +11,7 @@ import pytest
 from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, lmt_tables, write_sqlite
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput
 from ioweather.core.tables import Quality
 from ioweather.readers.lmt_database import LMT, open_sqlite, read_database
 
@@ -123,11 +123,6 @@ def test_clocks_that_go_back(tmp_path: Path):
     assert part == {key: value for key, value in rows.items() if key[0] >= since // 10**9}
 
 
-def test_a_zone_is_needed(tmp_path: Path):
-    with pytest.raises(UndatedInput, match="zone"):
-        read(database(tmp_path, {1: steady(25)}), zone=None)
-
-
 def test_damage_and_strangers(tmp_path: Path):
     path = database(tmp_path, {1: steady(25), 2: steady(25)})
     data = path.read_bytes()
@@ -153,9 +148,3 @@ def test_too_few_stamps_and_bad_ones(tmp_path: Path):
         read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))
     with pytest.raises(CorruptInput, match="no time"):
         read(write_sqlite(tmp_path / "c.sqlite3", lmt_tables([(1, "yesterday"), (2, "today")], {})))
-
-
-@pytest.mark.parametrize("text", ["2818-01-28 00:00:00", "1918-01-28 00:00:00"])
-def test_times_that_do_not_fit(tmp_path: Path, text: str):
-    with pytest.raises(CorruptInput, match="1970 to 2261"):
-        read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables([*stamps(25), (125, text)], {1: steady(26)})))

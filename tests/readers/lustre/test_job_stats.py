@@ -139,13 +139,6 @@ def test_a_lone_list_tells_the_life_of_entries_that_say_when_they_began(path: Pa
         rows(path)
 
 
-def test_what_is_left_out_is_said(path: Path):
-    path.write_text(jobs(entry("7", 1000, 5, 900), entry("8", 990, 1)))
-    (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
-    assert outcome.status == "ok"
-    assert "1 job(s) shown once, without start_time" in (outcome.message or "")
-
-
 def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Path):
     whole = jobs(entry("7", 1000, 5, 900), entry("8", 990, 2, 900), entry("9", 995, 1, 900))
     path.write_text(whole)

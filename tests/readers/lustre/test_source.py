@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.tables import Quality
+from ioweather.core.errors import EmptyInput, SourceError, TruncatedInput
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.readers.server_counters import LUSTRE
 
@@ -47,15 +46,6 @@ def test_amounts_in_the_exact_interval_between_snapshots(tmp_path: Path):
     assert found["fs1-OST0000", "read_ops", 1000_250_000_000]["value"] == 30.0
     assert found["fs1-OST0000", "read_bytes", 1060_750_000_000]["value"] == 0.0
     assert found["fs1-OST0000", "write_bytes", 1060_750_000_000]["value"] == 0.0  # no line: zero, not missing
-
-
-def test_a_restart(tmp_path: Path):
-    path = tmp_path / "stats.txt"
-    path.write_text(block(1000, 500) + block(1060, 30) + block(1120, 70))
-    found = rows(path)
-    restart = found["fs1-OST0000", "read_bytes", 1000 * NS]
-    assert (restart["value"], restart["quality"]) == (30.0, Quality.RESET)
-    assert found["fs1-OST0000", "read_bytes", 1060 * NS]["quality"] == 0
 
 
 def test_states_once_an_hour(tmp_path: Path):
@@ -100,14 +90,6 @@ def test_one_snapshot_alone(tmp_path: Path):
     assert 0 < LUSTRE.detect(lone.read_bytes(), lone) < 0.5
     with pytest.raises(SourceError, match="one snapshot of one target"):
         rows(lone)
-
-
-def test_states_without_a_time(tmp_path: Path):
-    path = tmp_path / "stats.txt"
-    path.write_text("obdfilter.fs1-OST0000.kbytestotal=8\n")
-    with pytest.raises(UndatedInput, match="--start"):
-        rows(path)
-    assert rows(path, start_ns=125 * NS)["fs1-OST0000", "capacity_bytes", 120 * NS]["value"] == 8192.0
 
 
 WHOLE = """memused=242840621

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.readers.prometheus.exposition import PROMETHEUS, Sample, parse
 
@@ -91,11 +91,6 @@ def test_counters_become_differences_and_states_stay(tmp_path):
     assert {(r["system"], r["component_kind"], r["component"]) for r in found} == {("fs1", "ost", "fs1-OST0000")}
 
 
-def test_a_restart_is_flagged_and_a_first_value_is_no_growth(tmp_path):
-    found = [r for r in rows(write_scrapes(tmp_path / "a.prom", [None, 30, 12, 15])) if r["metric"] == "read_bytes"]
-    assert [(r["value"], r["quality"]) for r in found] == [(12.0, 2), (3.0, 0)]
-
-
 def test_undated_scrapes(tmp_path):
     path = write_scrapes(tmp_path / "a.prom", [1, 2], dated=False)
     with pytest.raises(UndatedInput, match="does not say when"):
@@ -126,17 +121,6 @@ def test_own_times_in_any_order_of_series(tmp_path):
     assert len(found) == 6
     assert {(r["system"], r["component"]) for r in found} == {("oss1:sda", "sda")}
     assert found[0]["start_ns"] == T0 * NS + NS // 2
-
-
-def test_an_unknown_host_is_asked_for(tmp_path):
-    path = tmp_path / "a.prom"
-    path.write_text(
-        "".join(f'node_disk_read_bytes_total{{device="sda"}} {1 + 2 * i} {T0 + 60 * i}000\n' for i in range(2))
-    )
-    with pytest.raises(SourceError, match="which host"):
-        rows(path)
-    (row,) = rows(path, ReadContext(host="n1"))
-    assert (row["system"], row["value"]) == ("n1:sda", 2.0)
 
 
 def test_jobs_of_servers(tmp_path):

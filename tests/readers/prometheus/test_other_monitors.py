@@ -37,23 +37,6 @@ def test_line_protocol(tmp_path, digits):
     assert (rows[2]["start_ns"], rows[2]["interval_ns"]) == (T0 * NS, 10 * NS)
 
 
-def test_lustre_by_telegraf(tmp_path):
-    path = tmp_path / "a"
-    path.write_text(
-        "".join(
-            f"lustre2,host=oss1,name=fs1-OST0001 write_bytes={4096 * i}i {T0 + i}000000000\n"
-            f"lustre2,host=oss1,jobid=4711,name=fs1-OST0001 jobstats_write_bytes={7 * i}i {T0 + i}000000000\n"
-            f"lustre2,host=mds1,name=fs1-MDT0000 open={3 * i}i {T0 + i}000000000\n"
-            for i in range(2)
-        )
-    )
-    rows = read(TELEGRAF, path)
-    found = {(r["component"], r.get("metric") or r["job_key"]): r.get("value") or r["bytes"] for r in rows}
-    assert found == {
-        ("fs1-OST0001", "write_bytes"): 4096.0, ("fs1-MDT0000", "open_ops"): 3.0, ("fs1-OST0001", "4711"): 7,
-    }  # fmt: skip
-
-
 def test_line_protocol_that_is_none(tmp_path):
     path = tmp_path / "a"
     path.write_text("diskio,name=sda reads=1i 1710000000\nthis is not one\n")

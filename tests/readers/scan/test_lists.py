@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import NS
-from ioweather.readers.scan.lists import FIND, GPFS, LFS_FIND
+from ioweather.readers.scan.lists import FIND, GPFS
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
 from scan_trees import counted
@@ -100,34 +100,6 @@ def test_a_long_list_of_find_gives_what_a_scan_gives(tree, tmp_path, end, zipped
     assert scan["complete"]
 
 
-def test_a_short_list_with_directories_tells_them_by_their_neighbours(tree, tmp_path):
-    root, now = tree
-    for conditions in ((), ("-depth",)):
-        path = tmp_path / "list"
-        path.write_bytes(find(root, SHORT + "\\n", *conditions))
-        scan = read(FIND, path, now)["scans"][0]
-        assert scan["directory_count"] == 1 + 3 + 12  # the empty one looks like a file
-        assert scan["file_count"] == 12 * 8 + 12 + 1 + 2
-
-
-def test_entries_are_kept_when_asked_for(tree, tmp_path):
-    root, now = tree
-    path = tmp_path / "list"
-    path.write_bytes(find(root, LONG + "\\0"))
-    assert "scan_entries" not in read(FIND, path, now)
-    rows = read(FIND, path, now, keep_raw=True)["scan_entries"]
-    names = {original_name(row["path"], row["escaped"]) for row in rows}
-    assert names == set(find(root, "%p\\0").split(b"\0")[:-1])
-    odd = next(row for row in rows if row["escaped"])
-    assert odd["kind"] == "file"
-    one = next(row for row in rows if row["path"].endswith("run 3/out2.h2"))
-    found = (root / "p0" / "run 3" / "out2.h2").stat()
-    assert (one["size_bytes"], one["mtime_ns"], one["inode"]) == (600, found.st_mtime_ns, found.st_ino)
-    hashed = read(FIND, path, now, keep_raw=True, paths="hash")["scan_entries"]
-    assert len({row["path"] for row in hashed}) == len(rows)
-    assert not any("/" in row["path"] for row in hashed)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -175,34 +147,6 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     path.write_bytes(gzip.compress(text)[:-30])
     with pytest.raises(TruncatedInput, match="unzipped"):
         read(FIND, path, now)
-
-
-@pytest.mark.parametrize("end", ["\n", ""])
-def test_paths_alone_are_counted(tmp_path, end):
-    path = tmp_path / "list"
-    lines = [
-        *(f"/lus/p0/f{i}" for i in range(20)),
-        "/lus/p1",
-        "/lus/p1/a.h5",
-        "/lus/p1/b.h5",
-        "/lus/p1/new\nline",
-        "/lus/p2",
-        "/lus/p2/c",
-        "/lus/p2/d.nc",
-    ]
-    path.write_text("\n".join(lines) + end)
-    assert 0 < LFS_FIND.detect(path.read_bytes(), path) < 0.5
-    frames = read(LFS_FIND, path, 1_700_000_000, system="lus", host="h")
-    scan = frames["scans"][0]
-    assert (scan["root"], scan["system"], scan["host"]) == ("/lus", "lus", "h")
-    assert scan["directory_count"] == 2
-    assert scan["file_count"] == (25 if end else 24)
-    assert scan["complete"] == bool(end)
-    assert scan["file_bytes"] is None
-    found = bins(frames)
-    assert found[("all", "", "extension")]["h5"] == [2, 0]
-    assert set(found[("all", "", "depth")]) == {2}
-    assert ("all", "", "size") not in found
 
 
 POLICY = """\

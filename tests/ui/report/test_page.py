@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.core.outcomes import EventOutcome, RunOutcome
 from ioweather.core.papers import PAPERS, document, exhibits
 from ioweather.core.results import Exhibit, Finding, Provenance
+from ioweather.diagnosis.events import EventOutcome
+from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.topics import analyse
 from ioweather.ui.cli.main import run
 from ioweather.ui.report import write

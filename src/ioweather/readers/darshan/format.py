@@ -22,27 +22,29 @@ _RANKS: Final = "FASTEST_RANK FASTEST_RANK_BYTES SLOWEST_RANK SLOWEST_RANK_BYTES
 _MAX_TIME_SIZES: Final = "MAX_READ_TIME_SIZE MAX_WRITE_TIME_SIZE"
 
 
+def _each(pattern: str, values: Iterable[object]) -> str:
+    return " ".join(pattern.format(value) for value in values)
+
+
 def _sized(stem: str) -> str:
-    return " ".join(f"{stem}_{size}" for size in _SIZES.split())
+    return _each(f"{stem}_{{}}", _SIZES.split())
 
 
 def _four(pattern: str) -> str:
-    return " ".join(pattern.format(i) for i in range(1, 5))
+    return _each(pattern, range(1, 5))
 
 
 def _dimensions(stem: str) -> str:
-    return " ".join(f"{stem}_D{i}" for i in range(1, 6))
+    return _each(f"{stem}_D{{}}", range(1, 6))
 
 
-def _access_shapes() -> str:
-    return " ".join(
-        f"ACCESS{i}_ACCESS {_dimensions(f'ACCESS{i}_LENGTH')} {_dimensions(f'ACCESS{i}_STRIDE')}" for i in range(1, 5)
-    )
+_ACCESS_SHAPES: Final = " ".join(
+    f"ACCESS{i}_ACCESS {_dimensions(f'ACCESS{i}_LENGTH')} {_dimensions(f'ACCESS{i}_STRIDE')}" for i in range(1, 5)
+)
 
 
-def _prefixed(prefix: str, words: str, *, without: Iterable[str] = ()) -> tuple[str, ...]:
-    dropped = set(without)
-    return tuple(f"{prefix}_{word}" for word in words.split() if word not in dropped)
+def _prefixed(prefix: str, words: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}_{word}" for word in words.split())
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ _STDIO_TIMES: Final = (
 )
 _H5D: Final = (
     "OPENS READS WRITES FLUSHES BYTES_READ BYTES_WRITTEN RW_SWITCHES REGULAR_HYPERSLAB_SELECTS "
-    f"IRREGULAR_HYPERSLAB_SELECTS POINT_SELECTS {_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_access_shapes()} "
+    f"IRREGULAR_HYPERSLAB_SELECTS POINT_SELECTS {_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_ACCESS_SHAPES} "
     f"{_four('ACCESS{}_COUNT')} DATASPACE_NDIMS DATASPACE_NPOINTS DATATYPE_SIZE {_dimensions('CHUNK_SIZE')} "
     f"USE_MPIIO_COLLECTIVE USE_DEPRECATED {_RANKS}"
 )
@@ -122,7 +124,7 @@ _PNETCDF_CALLS: Final = " ".join(
 )
 _PNETCDF_VAR: Final = (
     "OPENS INDEP_READS INDEP_WRITES COLL_READS COLL_WRITES NB_READS NB_WRITES BYTES_READ BYTES_WRITTEN RW_SWITCHES "
-    f"{_PNETCDF_CALLS} {_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_access_shapes()} {_four('ACCESS{}_COUNT')} "
+    f"{_PNETCDF_CALLS} {_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_ACCESS_SHAPES} {_four('ACCESS{}_COUNT')} "
     f"NDIMS NPOINTS DATATYPE_SIZE IS_RECORD_VAR {_RANKS}"
 )
 _PNETCDF_FILE: Final = "CREATES OPENS REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES"
@@ -143,44 +145,39 @@ _DAOS: Final = (
 )
 _UUIDS: Final = (("pool_uuid", "V16"), ("container_uuid", "V16"))
 
+
+def _record(prefix: str, counters: str, times: str, *, without: Iterable[str] = (), **other_fields: Any) -> RecordNames:
+    names, time_names = ([word for word in words.split() if word not in without] for words in (counters, times))
+    return RecordNames(
+        _prefixed(prefix, " ".join(names)), _prefixed(f"{prefix}_F", " ".join(time_names)), **other_fields
+    )
+
+
+_DAOS_TAIL: Final = (*_UUIDS, ("object_id_high", "u8"), ("object_id_low", "u8"))
 FIXED: Final[dict[tuple[str, int], RecordNames]] = {
-    ("POSIX", 4): RecordNames(_prefixed("POSIX", _POSIX_V4), _prefixed("POSIX_F", _TIMES)),
-    ("POSIX", 3): RecordNames(_prefixed("POSIX", _POSIX_V2), _prefixed("POSIX_F", _TIMES)),
-    ("POSIX", 2): RecordNames(_prefixed("POSIX", _POSIX_V2), _prefixed("POSIX_F", _TIMES, without=_LATER_TIMES)),
-    ("POSIX", 1): RecordNames(_prefixed("POSIX", _POSIX_V1), _prefixed("POSIX_F", _TIMES, without=_LATER_TIMES)),
-    ("MPI-IO", 3): RecordNames(_prefixed("MPIIO", _MPIIO), _prefixed("MPIIO_F", _TIMES)),
-    ("MPI-IO", 2): RecordNames(_prefixed("MPIIO", _MPIIO), _prefixed("MPIIO_F", _TIMES, without=_LATER_TIMES)),
-    ("MPI-IO", 1): RecordNames(_prefixed("MPIIO", _MPIIO), _prefixed("MPIIO_F", _TIMES, without=_LATER_TIMES)),
-    ("STDIO", 2): RecordNames(_prefixed("STDIO", _STDIO), _prefixed("STDIO_F", _STDIO_TIMES)),
-    ("STDIO", 1): RecordNames(_prefixed("STDIO", _STDIO, without=["FDOPENS"]), _prefixed("STDIO_F", _STDIO_TIMES)),
-    ("H5F", 3): RecordNames(
-        _prefixed("H5F", "OPENS FLUSHES USE_MPIIO"), _prefixed("H5F_F", f"{_OPEN_CLOSE} META_TIME")
-    ),
-    ("H5F", 2): RecordNames(_prefixed("H5F", "OPENS"), _prefixed("H5F_F", _OPEN_CLOSE)),
-    ("H5F", 1): RecordNames(_prefixed("H5F", "OPENS"), _prefixed("H5F_F", _OPEN_CLOSE_V1)),
-    ("H5D", 2): RecordNames(_prefixed("H5D", _H5D), _prefixed("H5D_F", _TIMES), links=True),
-    ("H5D", 1): RecordNames(_prefixed("H5D", _H5D), _prefixed("H5D_F", _TIMES)),
-    ("PNETCDF_FILE", 3): RecordNames(
-        _prefixed("PNETCDF_FILE", _PNETCDF_FILE), _prefixed("PNETCDF_FILE_F", _PNETCDF_FILE_TIMES)
-    ),
-    ("PNETCDF_FILE", 2): RecordNames(
-        _prefixed("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS"), _prefixed("PNETCDF_FILE_F", _OPEN_CLOSE)
-    ),
-    ("PNETCDF_FILE", 1): RecordNames(
-        _prefixed("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS"), _prefixed("PNETCDF_FILE_F", _OPEN_CLOSE_V1)
-    ),
-    ("PNETCDF_VAR", 1): RecordNames(
-        _prefixed("PNETCDF_VAR", _PNETCDF_VAR), _prefixed("PNETCDF_VAR_F", _TIMES), links=True
-    ),
-    ("BG/Q", 2): RecordNames(_prefixed("BGQ", _BGQ), _prefixed("BGQ_F", "TIMESTAMP")),
+    ("POSIX", 4): _record("POSIX", _POSIX_V4, _TIMES),
+    ("POSIX", 3): _record("POSIX", _POSIX_V2, _TIMES),
+    ("POSIX", 2): _record("POSIX", _POSIX_V2, _TIMES, without=_LATER_TIMES),
+    ("POSIX", 1): _record("POSIX", _POSIX_V1, _TIMES, without=_LATER_TIMES),
+    ("MPI-IO", 3): _record("MPIIO", _MPIIO, _TIMES),
+    ("MPI-IO", 2): _record("MPIIO", _MPIIO, _TIMES, without=_LATER_TIMES),
+    ("MPI-IO", 1): _record("MPIIO", _MPIIO, _TIMES, without=_LATER_TIMES),
+    ("STDIO", 2): _record("STDIO", _STDIO, _STDIO_TIMES),
+    ("STDIO", 1): _record("STDIO", _STDIO, _STDIO_TIMES, without=["FDOPENS"]),
+    ("H5F", 3): _record("H5F", "OPENS FLUSHES USE_MPIIO", f"{_OPEN_CLOSE} META_TIME"),
+    ("H5F", 2): _record("H5F", "OPENS", _OPEN_CLOSE),
+    ("H5F", 1): _record("H5F", "OPENS", _OPEN_CLOSE_V1),
+    ("H5D", 2): _record("H5D", _H5D, _TIMES, links=True),
+    ("H5D", 1): _record("H5D", _H5D, _TIMES),
+    ("PNETCDF_FILE", 3): _record("PNETCDF_FILE", _PNETCDF_FILE, _PNETCDF_FILE_TIMES),
+    ("PNETCDF_FILE", 2): _record("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS", _OPEN_CLOSE),
+    ("PNETCDF_FILE", 1): _record("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS", _OPEN_CLOSE_V1),
+    ("PNETCDF_VAR", 1): _record("PNETCDF_VAR", _PNETCDF_VAR, _TIMES, links=True),
+    ("BG/Q", 2): _record("BGQ", _BGQ, "TIMESTAMP"),
     # v1 has a word between rank and counters that Darshan's own reader skips.
-    ("BG/Q", 1): RecordNames(_prefixed("BGQ", _BGQ), _prefixed("BGQ_F", "TIMESTAMP"), gap_bytes=8),
-    ("DFS", 1): RecordNames(_prefixed("DFS", _DFS), _prefixed("DFS_F", _TIMES_WITHOUT_VARIANCE), tail=_UUIDS),
-    ("DAOS", 1): RecordNames(
-        _prefixed("DAOS", _DAOS),
-        _prefixed("DAOS_F", _TIMES_WITHOUT_VARIANCE),
-        tail=(*_UUIDS, ("object_id_high", "u8"), ("object_id_low", "u8")),
-    ),
+    ("BG/Q", 1): _record("BGQ", _BGQ, "TIMESTAMP", gap_bytes=8),
+    ("DFS", 1): _record("DFS", _DFS, _TIMES_WITHOUT_VARIANCE, tail=_UUIDS),
+    ("DAOS", 1): _record("DAOS", _DAOS, _TIMES_WITHOUT_VARIANCE, tail=_DAOS_TAIL),
 }
 
 
@@ -308,21 +305,12 @@ def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | 
             )
         return None
     mark = ORDER_CHARACTER[order]
-    head = [("id", f"{mark}u8"), ("rank", f"{mark}i8")]
-    if names.links:
-        head.append(("file_id", f"{mark}u8"))
-    offset = 8 * len(head) + names.gap_bytes
-    tail = [(name, kind if kind.startswith("V") else mark + kind) for name, kind in names.tail]
-    counters = [(name, f"{mark}i8") for name in names.counters] + [(name, f"{mark}f8") for name in names.fcounters]
-    fields = [*head, *counters, *tail]
-    sizes = [np.dtype(kind).itemsize for _, kind in fields]
-    offsets = [8 * i for i in range(len(head))]
-    for size in sizes[len(head) :]:
-        offsets.append(offset)
-        offset += size
-    return np.dtype(
-        {"names": [n for n, _ in fields], "formats": [k for _, k in fields], "offsets": offsets, "itemsize": offset}
-    )
+    fields = [("id", f"{mark}u8"), ("rank", f"{mark}i8"), *([("file_id", f"{mark}u8")] if names.links else ())]
+    if names.gap_bytes:
+        fields.append(("", f"V{names.gap_bytes}"))
+    fields += [(name, f"{mark}i8") for name in names.counters] + [(name, f"{mark}f8") for name in names.fcounters]
+    fields += [(name, kind if kind.startswith("V") else mark + kind) for name, kind in names.tail]
+    return np.dtype(fields)
 
 
 RECORD_BYTES: Final = {key: np.dtype(fixed_dtype(*key, NATIVE)).itemsize for key in FIXED}

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -56,12 +56,6 @@ class Sample(NamedTuple):
     time_ns: int | None
 
 
-class Moment(NamedTuple):
-    """A line that is a time and nothing else: of the scrape behind it."""
-
-    time_ns: int
-
-
 def is_exposition(text: str) -> float:
     """How sure the beginning of a text is one."""
     lines = [line for line in text.split("\n")[:200] if line.strip()][:-1] or text.split("\n")[:1]
@@ -74,56 +68,41 @@ def is_exposition(text: str) -> float:
     return 0.55 if samples and good == len(samples) and labelled else 0.0
 
 
-def parse(lines: Iterable[str], where: str) -> Iterator[Sample | Moment]:
-    """Samples, and moments of scrapes, of exposition text. Raises CorruptInput for any other line."""
-    seen: dict[str, dict[str, str]] = {}
+def parse(lines: Iterable[str], where: str) -> Iterator[Sample | int]:
+    """Samples of exposition text, and the moments of scrapes: of lines that are a time and nothing else. Raises
+    CorruptInput for any other line."""
+    known: dict[str, dict[str, str]] = {}
     for number, line in enumerate(lines, start=1):
-        if not line or line.startswith("#"):
-            continue
-        text = line.strip()
-        if not text:
+        text, here = line.strip(), f"{where}, line {number}"
+        if not text or line.startswith("#"):
             continue
         if (text[0].isdigit() or text[0] == "@") and _TIME.fullmatch(text):
-            yield Moment(_stated_ns(text, f"{where}, line {number}"))
+            try:
+                yield parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text)
+            except ValueError:
+                raise CorruptInput(f"{here}: {text[:40]} is no time.") from None
             continue
         found = _SAMPLE.fullmatch(text)
         if found is None:
-            raise CorruptInput(f"{where}, line {number}: {text[:80]!r} is no sample.")
+            raise CorruptInput(f"{here}: {text[:80]!r} is no sample.")
         name, inside, value, time = found.group("name", "labels", "value", "time")
         key = f"{name}{{{inside or ''}}}"
-        labels = seen.get(key)
-        if labels is None:
-            labels = seen[key] = _labels(inside or "", f"{where}, line {number}")
-        yield Sample(
-            key, name, labels, float(value), None if time is None else _time_ns(time, f"{where}, line {number}")
-        )
-
-
-def _stated_ns(text: str, where: str) -> int:
-    try:
-        return parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text)
-    except ValueError:
-        raise CorruptInput(f"{where}: {text[:40]} is no time.") from None
+        if key not in known:
+            known[key] = _labels(inside or "", here)
+        yield Sample(key, name, known[key], float(value), None if time is None else _time_ns(time, here))
 
 
 def _labels(text: str, where: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    at, end = 0, text.rstrip(" \t") + "}"
-    while end[at] in " \t":
-        at += 1
+    end = text.strip(" \t") + "}"
+    at = 0
     while end[at] != "}":
         match = _LABEL.match(end, at)
         if match is None:
             raise CorruptInput(f"{where}: {text[:80]!r} are no labels.")
-        found[match[1]] = _unescaped_label(match[2])
+        found[match[1]] = re.sub(r"\\(.)", lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), match[2])
         at = match.end()
     return found
-
-
-def _unescaped_label(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
 def _time_ns(text: str, where: str) -> int:
@@ -151,23 +130,39 @@ def _detect_prometheus(head: bytes, path: Path) -> float:
 
 
 def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
+    """Samples are of the time that they say themselves, that a line before them says, that --start and --interval say,
+    or, of one scrape alone, at which the file was written."""
     taking = Taking(path, context, HINT)
     files = [path]
     if path.is_dir():
         files = sorted(_scrapes(path), key=lambda file: (file.stat().st_mtime_ns, file.name))
     scrapes = 0
     for file in files:
-        clock = _Clock(file, context, scrapes)
+        stated_ns: int | None = None
+        before, seen = scrapes, set[str]()
         for item in parse((line for _, line in whole_lines(file)), str(file)):
-            if isinstance(item, Moment):
-                clock.tell(item.time_ns)
-            else:
-                clock.see(item)
-                taking.add(item.key, item.name, item.labels, clock.moment_of(item), item.value)
-                yield from taking.full()
-        scrapes += clock.scrapes
-        if clock.by_file_time and not taking.notes:
-            taking.notes.append("taken as of the file's own time (say another with --start)")
+            if isinstance(item, int):
+                stated_ns, seen, scrapes = item, set(), scrapes + 1
+                continue
+            scrapes = max(scrapes, before + 1)
+            moment = item.time_ns
+            if moment is None:
+                if item.key in seen and stated_ns is None:  # the same series again, undated: the next scrape
+                    if context.interval_ns is None or context.start_ns is None:
+                        raise UndatedInput(
+                            f"{file} holds several scrapes and does not say when they were made.",
+                            hint=f"Give --start and --interval. {HINT}",
+                        )
+                    seen, scrapes = set(), scrapes + 1
+                seen.add(item.key)
+                moment = stated_ns
+                if moment is None and context.start_ns is not None:
+                    moment = context.start_ns + (scrapes - 1) * (context.interval_ns or 0)
+                elif moment is None:
+                    moment = file.stat().st_mtime_ns
+                    taking.notes = ["taken as of the file's own time (say another with --start)"]
+            taking.add(item.key, item.name, item.labels, moment, item.value)
+            yield from taking.full()
     return (yield from taking.finish(f"{scrapes} scrape(s)"))
 
 
@@ -201,49 +196,6 @@ def _is_scrape(path: Path) -> bool:
         return False
 
 
-class _Clock:
-    """When the samples of a file were taken: as they say themselves, as a line before them says, as --start and
-    --interval say, or, of one scrape alone, when the file was written."""
-
-    def __init__(self, path: Path, context: ReadContext, scrapes: int) -> None:
-        self._path, self._context, self._first = path, context, scrapes
-        self._stated: int | None = None
-        self._seen: set[str] = set()
-        self.scrapes = 0
-        self.by_file_time = False
-
-    def tell(self, time_ns: int) -> None:
-        self._stated = time_ns
-        self._seen = set()
-        self.scrapes += 1
-
-    def see(self, sample: Sample) -> None:
-        """The same series again, undated: the next scrape."""
-        if self.scrapes == 0:
-            self.scrapes = 1
-        if sample.time_ns is None:
-            if sample.key in self._seen and self._stated is None:
-                if self._context.interval_ns is None or self._context.start_ns is None:
-                    raise UndatedInput(
-                        f"{self._path} holds several scrapes and does not say when they were made.",
-                        hint=f"Give --start and --interval. {HINT}",
-                    )
-                self._seen = set()
-                self.scrapes += 1
-            self._seen.add(sample.key)
-
-    def moment_of(self, sample: Sample) -> int:
-        if sample.time_ns is not None:
-            return sample.time_ns
-        if self._stated is not None:
-            return self._stated
-        if self._context.start_ns is not None:
-            number = self._first + self.scrapes - 1
-            return self._context.start_ns + number * (self._context.interval_ns or 0)
-        self.by_file_time = True
-        return self._path.stat().st_mtime_ns
-
-
 # Blanks, commas and equal signs inside a name follow a backslash; texts of fields are in quotes.
 _NAME: Final = r"(?:[^\\, =\n]|\\.)+"
 _VALUE: Final = r'(?:"(?:[^"\\\n]|\\.)*"|[^\\", \n]+)'
@@ -271,16 +223,24 @@ def _detect_telegraf(head: bytes, path: Path) -> float:
 
 
 def _read_telegraf(path: Path, context: ReadContext) -> Pieces:
-    taking, points = Taking(path, context, _TELEGRAF_HINT), 0
-    for time_ns, _, match in _in_order(_points(path)):
-        points += 1
-        labels = dict(_tags(match["tags"]))
-        for field, value in _fields(match["fields"]):
+    taking, points = Taking(path, context, _TELEGRAF_HINT), _points(path)
+    count = 0
+    # By time, as far as a bounded number of points in memory allows: several writers may share a file.
+    waiting = list(islice(points, _MOST_WAITING))
+    heapq.heapify(waiting)
+    for time_ns, _, match in chain((heapq.heappushpop(waiting, point) for point in points), _sorted_rest(waiting)):
+        count += 1
+        labels = {_plain(name): _plain(value) for name, value in _TAG.findall(match["tags"])}
+        for field, value in _FIELD.findall(match["fields"]):
             if _FIELD_NUMBER.fullmatch(value):
-                name = f"{_plain(match['measurement'])}_{field}"
+                name = f"{_plain(match['measurement'])}_{_plain(field)}"
                 taking.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
         yield from taking.full()
-    return (yield from taking.finish(f"{points} point(s)"))
+    return (yield from taking.finish(f"{count} point(s)"))
+
+
+def _sorted_rest(waiting: list[_Point]) -> Iterator[_Point]:
+    yield from sorted(waiting)
 
 
 TELEGRAF = FileReader(
@@ -317,30 +277,6 @@ def _points(path: Path) -> Iterator[_Point]:
                 f"{where}: {time} is no time in seconds, or thousandths, millionths or billionths of them."
             )
         yield int(time) * _BY_DIGITS[len(time)], number, match
-
-
-def _in_order(points: Iterator[_Point]) -> Iterator[_Point]:
-    """By time, as far as a bounded number of points in memory allows: several writers may share a file."""
-    waiting = list(islice(points, _MOST_WAITING))
-    heapq.heapify(waiting)
-    for point in points:
-        yield heapq.heappushpop(waiting, point)
-    yield from sorted(waiting)
-
-
-def _tags(text: str) -> Iterator[tuple[str, str]]:
-    """Pairs in a row: the whole line fitted already, so each follows the one before."""
-    at = 0
-    while (match := _TAG.match(text, at)) is not None:
-        yield _plain(match[1]), _plain(match[2])
-        at = match.end()
-
-
-def _fields(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while (match := _FIELD.match(text, at)) is not None:
-        yield _plain(match[1]), match[2]
-        at = match.end()
 
 
 def _plain(text: str) -> str:

@@ -11,18 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import (
-    TROUBLES,
-    EventOutcome,
-    EventsOutcome,
-    FileSystemState,
-    JobOutcome,
-    RunOutcome,
-    RunsOutcome,
-    StorageOutcome,
-)
+from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
+from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
+from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
+from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import Period

@@ -26,7 +26,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, ResultTable
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns
-from ioweather.lake.caches import CachedLake, LakeCache
+from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.lake.workers import Serial, WorkersDied, in_order
 from ioweather.topics.analyse import (
@@ -360,7 +360,7 @@ def write_report(
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
     # Many questions: tables are opened once and shared results are read once.
-    kept = CachedLake(lake.root, LakeCache(room_bytes=_ROOM_BYTES), lake.owner)
+    kept = Lake(lake.root, lake.owner, LakeCache(room_bytes=_ROOM_BYTES))
     of_tasks = kept if executor is None else lake  # which other processes are given too
     material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
     sheets = front_sheets(kept, material, operator=audience != "director")

@@ -14,10 +14,10 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from ioweather._version import __version__
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
-from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
+from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import ALL_TIME, availability, parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES

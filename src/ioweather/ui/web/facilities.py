@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
-from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
-from ioweather.diagnosis.now import History, lake_history, recent_history
+from ioweather.diagnosis.events import EventOutcome, EventsOutcome
+from ioweather.diagnosis.now import History, NowOutcome, lake_history, recent_history
 from ioweather.lake import layout
-from ioweather.lake.caches import CachedLake, LakeCache, mark_of
+from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.topics.ask import ask
@@ -140,7 +140,7 @@ class Facilities:
                 hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
             ) from error
         with self._guard:
-            return CachedLake(directory, self._kept_lakes.setdefault(name, LakeCache()))
+            return Lake(directory, cache=self._kept_lakes.setdefault(name, LakeCache()))
 
     def title(self, name: str) -> str:
         try:

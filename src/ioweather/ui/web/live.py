@@ -6,17 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio.to_thread
 
 from ioweather.agent.exporter import Metric, gauges, render_metrics
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import Busy, IoweatherError
-from ioweather.core.outcomes import HealthOutcome, Talker, Unhealthy, WhoOutcome
+from ioweather.core.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.topics.ask import ask
 from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed
+
+if TYPE_CHECKING:
+    from ioweather.diagnosis.health import HealthOutcome
 
 MOST_LISTENERS: Final = 64
 _LOOK_SECONDS: Final = 2.0
@@ -143,8 +146,7 @@ def look(facilities: Facilities, moment: int) -> Seen:
     lake = facilities.lake(MAIN)
     with lake.snapshot() as snapshot:
         filesystems = snapshot.filesystems()[:_MOST_FILESYSTEMS]
-    health = ask("health", lake).result
-    assert isinstance(health, HealthOutcome)
+    health = cast("HealthOutcome", ask("health", lake).result)
     users = {}
     for filesystem in filesystems:
         try:

@@ -15,9 +15,11 @@ from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import JobOutcome, RunsOutcome, StorageOutcome, WhyOutcome
+from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Block, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html

@@ -6,24 +6,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
-from ioweather.core.outcomes import (
-    TROUBLES,
-    EventOutcome,
-    HealthOutcome,
-    RunsOutcome,
-    StorageOutcome,
-    TriageOutcome,
-    WhoOutcome,
-)
+from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, format_time_ns, format_value, parse_size
+from ioweather.diagnosis.events import TROUBLES, EventOutcome
+from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.topics.analyse import ALL_TIME
@@ -32,6 +27,10 @@ from ioweather.ui.web import shell
 from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
 from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for, status_of
+
+if TYPE_CHECKING:
+    from ioweather.diagnosis.health import HealthOutcome
+    from ioweather.diagnosis.triage import TriageOutcome
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_SLOWEST = 8
@@ -61,9 +60,9 @@ def overview_page(view: PublicView) -> Html:
 def summary(view: OwnView) -> str:
     """The state now, and what problems cost in the period."""
     period = period_for(view, RANGE_NS)
-    storage, health = (view.ask(name, {}, period).result for name in ("storage", "health"))
+    storage = view.ask("storage", {}, period).result
+    health = cast("HealthOutcome", view.ask("health", {}, period).result)
     assert isinstance(storage, StorageOutcome)
-    assert isinstance(health, HealthOutcome)
     slow = [state.filesystem for state in storage.filesystems if state.slow]
     known = any(state.slowdown is not None for state in storage.filesystems)
     normal = "Storage is normal now." if known else ""
@@ -145,8 +144,7 @@ def problems(view: OwnView) -> str:
 @shell.cached_part()
 def fixes(view: OwnView) -> str:
     """Programs where a change saves most."""
-    result = view.ask("triage", {}).result
-    assert isinstance(result, TriageOutcome)
+    result = cast("TriageOutcome", view.ask("triage", {}).result)
     items = []
     for p in result.programs[:_MOST_PROBLEMS]:
         saves = f"saves {format_seconds(p.seconds)} in {p.runs:,} runs"
