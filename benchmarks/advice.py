@@ -32,7 +32,7 @@ import numpy as np
 
 from ioweather.job_io.advisor.advise import RULES, advise
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import view_of_log
 from ioweather.ui.cli.main import run as run_command
 
 Dimensions = frozenset[str]

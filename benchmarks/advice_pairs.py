@@ -39,8 +39,7 @@ from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
 from ioweather.job_io.advisor.expected_savings import Past, Promise, promised_from, record
 from ioweather.job_io.advisor.profile import Storage, profile_of
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JobView, view_of_log
 from ioweather.readers.darshan.log import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
 

@@ -36,7 +36,7 @@ from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import view_of_log
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run as command
 

@@ -11,8 +11,7 @@ from typing import Any
 from ioweather.core.results import Answer
 from ioweather.diagnosis.events import EventOutcome, EventsOutcome
 from ioweather.diagnosis.now import NowOutcome
-from ioweather.job_io.job_query import find_job
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JobView, find_job
 from ioweather.lake.lake import Lake
 from ioweather.topics.ask import ask
 from ioweather.topics.source import DataSource

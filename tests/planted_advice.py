@@ -11,8 +11,7 @@ import numpy as np
 
 from ioweather.core.tables import encode_text
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JobView, view_of_log
 from ioweather.readers.darshan.log import Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, KIB, MIB, records

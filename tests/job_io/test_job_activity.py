@@ -9,9 +9,9 @@ import pytest
 
 from asking import describe_job, job_view
 from ioweather.ingestion.ingest import ingest
-from ioweather.job_io import job_query
+from ioweather.job_io import view
 from ioweather.job_io.heat_map import SCREEN, Resolution, job_heat_maps
-from ioweather.job_io.job_query import with_heat_maps
+from ioweather.job_io.view import with_heat_maps
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.format import DXT_DTYPE
@@ -118,7 +118,7 @@ def test_a_job_of_the_lake_has_the_map_of_its_logs(tmp_path, logs):
 
 
 def test_very_many_logs_are_not_opened_for_a_picture(tmp_path, logs, monkeypatch):
-    monkeypatch.setattr(job_query, "MOST_LOGS", LOGS - 1)
+    monkeypatch.setattr(view, "MOST_LOGS", LOGS - 1)
     lake = open_lake(tmp_path / "lake", create=True)
     ingest(lake, [tmp_path])
     assert drawn(lake).heat_maps == ()
@@ -131,7 +131,7 @@ def test_only_a_question_that_draws_opens_logs_and_never_for_a_server(tmp_path, 
     paths[0].unlink()
     os.mkfifo(paths[0])  # opening it would wait for ever
     assert "4 of its 5 logs" in str(describe_job("4711", lake).findings)
-    monkeypatch.setattr(job_query, "read_log", lambda *_, **__: pytest.fail("a log was opened"))
+    monkeypatch.setattr(view, "read_log", lambda *_, **__: pytest.fail("a log was opened"))
     ask("why", lake, {"job": "4711"})
     answer = ask("job", lake, {"job": "4711", "detail": True}, files=False)
     assert "job.activity" not in [exhibit.id for exhibit in answer.exhibits]

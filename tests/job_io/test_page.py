@@ -9,7 +9,7 @@ import pytest
 from ioweather.core.results import Exhibit, ResultTable, to_jsonable
 from ioweather.job_io.heat_map import PAGE
 from ioweather.job_io.job_page import MOST_FILES, page_exhibits
-from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import view_of_log
 from planted_logs import MIB, write_climate, write_empty, write_many
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from ioweather.job_io.advisor.advise import advise, advised_answer
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.summary import is_incomplete, job_answer, recording_advice
+from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.log import Module
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_logs import JOB, NS, START, write_climate

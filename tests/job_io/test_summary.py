@@ -12,9 +12,8 @@ from planted_jobs import GIB, planted
 from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.core.tables import TABLES, concat, encode_text
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
 from ioweather.job_io.summary import bin_labels, job_answer, notes
-from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, main_run_of
+from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, main_run_of, view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
 from planted_logs import MIB, NS, START, write_climate, write_empty
 

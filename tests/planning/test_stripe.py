@@ -13,7 +13,7 @@ from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables.schema import concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.diagnosis.health_incidents import Incident, to_events
-from ioweather.facts.incidents import in_incidents
+from ioweather.facts.response_samples import in_incidents
 from ioweather.planning import transfers as predict
 from ioweather.planning.transfers import StripeOutcome, recommend_stripe, setstripe
 from ioweather.stats.order_statistics import BySize

@@ -46,8 +46,7 @@ from ioweather.diagnosis.job_records import (
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
 from ioweather.diagnosis.verdict import Explained
-from ioweather.job_io.job_query import JOB_ID, find_job
-from ioweather.job_io.view import JobView
+from ioweather.job_io.view import JOB_ID, JobView, find_job
 from ioweather.lake.snapshot import Snapshot, own_uids
 from ioweather.topics.source import DataSource
 

@@ -17,10 +17,9 @@ from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import page_exhibits
-from ioweather.job_io.job_query import LOG_TABLES, named_log
 from ioweather.job_io.server_counts import beside_log, server_answer
 from ioweather.job_io.summary import job_answer
-from ioweather.job_io.view import JobView, as_one_run, only_files, target_exhibit
+from ioweather.job_io.view import LOG_TABLES, JobView, as_one_run, named_log, only_files, target_exhibit
 from ioweather.topics.source import DataSource
 
 
@@ -63,7 +62,7 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:
-    from ioweather.job_io.job_query import counted_by_servers  # a log alone needs no database
+    from ioweather.job_io.view import counted_by_servers  # a log alone needs no database
 
     source.note_logs("job")
     return counted_by_servers(source, params)
@@ -73,7 +72,7 @@ def _counted_beside(source: DataSource, log: JobView) -> ServerIo | None:
     """What servers counted of a job that has logs, if there is a lake."""
     if not source.has_lake:
         return None
-    from ioweather.job_io.job_query import counted_beside_log
+    from ioweather.job_io.view import counted_beside_log
 
     try:
         return counted_beside_log(source.snapshot, log)

@@ -27,7 +27,7 @@ from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
-from ioweather.facts.accounted_jobs import (
+from ioweather.facts.accounting import (
     LEAST_SIMILAR,
     SimilarJobs,
     counted_on_servers,
@@ -40,8 +40,8 @@ from ioweather.facts.accounted_jobs import (
 from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
 from ioweather.facts.system_activity import Stretches
-from ioweather.job_io.job_query import JOB_ID, raw_id_of
 from ioweather.job_io.server_counts import server_answer
+from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.grid import MIN_COVERAGE

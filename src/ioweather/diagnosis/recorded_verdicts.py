@@ -29,7 +29,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS
-from ioweather.job_io.job_query import JOB_ID, find_named_log, raw_id_of, view_of_run
+from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
@@ -307,7 +307,7 @@ def job_text(
 
     Of several runs the one with most I/O time. With `recorded`, raises DataUnavailable instead of judging now.
     """
-    from ioweather.lake.place import lake_at
+    from ioweather.lake.lake import lake_at
 
     if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
         with lake_at(lake).snapshot() as snapshot:

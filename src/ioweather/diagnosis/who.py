@@ -50,7 +50,7 @@ from ioweather.diagnosis.verdict_wording import (
     tell_words,
     without_words,
 )
-from ioweather.job_io.job_query import LOG_TABLES
+from ioweather.job_io.view import LOG_TABLES
 from ioweather.topics.source import DataSource
 
 _MOST_TALKERS: Final = 10

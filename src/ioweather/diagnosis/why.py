@@ -15,7 +15,7 @@ from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job,
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.advisor.advise import with_advice
-from ioweather.job_io.job_query import LOG_TABLES, named_log
+from ioweather.job_io.view import LOG_TABLES, named_log
 from ioweather.topics.source import DataSource
 
 

@@ -6,9 +6,9 @@ POSIX, MPI-IO and STDIO come from file rows, the libraries from their own record
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from ioweather.job_io.heat_map import heat_chart
 from ioweather.job_io.summary import bin_labels, run_text
 from ioweather.job_io.view import JobView, LogFacts
 
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 # Kind of use, files, mean and largest size; sizes are the highest byte touched, None where none is recorded.
 FileKind: TypeAlias = tuple[str, int, float | None, int | None]
 
@@ -48,15 +47,15 @@ _PARTS: Final = {
 
 @dataclass(frozen=True)
 class Usage:
-    """What one interface did. `io_seconds` is D of its records alone; `bytes_per_s` follows from it. `pattern` has
-    reads and writes: all, sequential, consecutive. Seconds are of all processes together."""
+    """What one interface did. `io_seconds` is D of its records alone. `pattern` has reads and writes: all, sequential,
+    consecutive. Seconds are of all processes together."""
 
     name: str
     noun: str
     files: int
+    io_seconds: float | None
     read_bytes: int
     write_bytes: int
-    io_seconds: float | None
     read_seconds: float
     write_seconds: float
     meta_seconds: float
@@ -71,10 +70,6 @@ class Usage:
     @property
     def bytes_per_s(self) -> float | None:
         return (self.read_bytes + self.write_bytes) / self.io_seconds if self.io_seconds else None
-
-    @property
-    def accesses(self) -> int:
-        return sum(self.read_sizes) + sum(self.write_sizes)
 
 
 def page_exhibits(view: JobView) -> Iterator[Exhibit]:
@@ -193,51 +188,50 @@ def _interface(usage: Usage) -> Exhibit:
         columns = "size: access size [bytes]; bytes: exactly [count]; count: accesses [count]"
         common = ((size, size, count) for size, count in usage.common_sizes)
         tables.append(ResultTable.of("common_sizes", columns, common, "Most common access sizes"))
+    # Accesses by size, from the first to the last bin that is not empty.
+    bins = list(zip(bin_labels(), usage.read_sizes, usage.write_sizes, strict=True))
+    filled = [i for i, (_, read, write) in enumerate(bins) if read + write]
+    bins = bins[filled[0] : filled[-1] + 1] if filled else []
+    used = [(name, place) for name, place in (("read", 1), ("written", 2)) if any(row[place] for row in bins)]
+    sizes = [(row[0], name, row[place]) for name, place in used for row in bins]
+    operations = [(label, count) for label, count in usage.operations if count > 0]
+    # Sequential (a higher offset than before) includes consecutive (where the last one ended).
+    orders = [
+        (label, order, count)
+        for label, *counts in usage.pattern
+        for order, count in zip(("all", "sequential", "consecutive"), counts, strict=True)
+        if counts[0]
+    ]
     charts = []
-    for chart in (_sizes(usage), _operations(usage), _pattern(usage)):
+    for name, title, columns, encoding, rows in (
+        (
+            "access_sizes",
+            "Access sizes",
+            "size: access size [text]; operation [text]; accesses [count]",
+            "x=size y=accesses series=operation",
+            sizes,
+        ),
+        ("operations", "Operations", "operation [text]; calls [count]", "x=operation y=calls", operations),
+        (
+            "pattern",
+            "Access pattern",
+            "operation [text]; order [text]; calls [count]",
+            "x=operation y=calls series=order",
+            orders,
+        ),
+    ):
         # One bar alone says nothing: its number is enough.
-        if chart is not None and len(set(chart.table.column(chart.encoding["x"]))) > 1:
-            charts.append(chart)
-        elif chart is not None:
-            tables.append(replace(chart.table, title=chart.title))
+        if len({row[0] for row in rows}) > 1:
+            charts.append(Chart.of("bars", ResultTable.of(name, columns, rows), encoding, title))
+        elif rows:
+            tables.append(ResultTable.of(name, columns, rows, title))
     caveats = []
     if usage.name == "STDIO":
         caveats.append("Darshan keeps no access sizes of STDIO. Standard input, output and error are left out.")
-    if usage.name == "MPI-IO" and usage.accesses:
+    if usage.name == "MPI-IO" and bins:
         caveats.append("Access sizes of MPI-IO are those of whole datatypes.")
     slug = usage.name.lower().replace("-", "")
     return Exhibit(f"job.{slug}", usage.name, tables=tuple(tables), charts=tuple(charts), caveats=tuple(caveats))
-
-
-def _sizes(usage: Usage) -> Chart | None:
-    """Accesses by size, from the first to the last bin that is not empty."""
-    if not usage.accesses:
-        return None
-    rows = list(zip(bin_labels(), usage.read_sizes, usage.write_sizes, strict=True))
-    filled = [i for i, (_, read, write) in enumerate(rows) if read + write]
-    inside = rows[filled[0] : filled[-1] + 1]
-    cells: list[tuple[Cell, ...]] = []
-    for name, place in (("read", 1), ("written", 2)):
-        if any(row[place] for row in inside):
-            cells += [(row[0], name, row[place]) for row in inside]
-    table = ResultTable.of("access_sizes", "size: access size [text]; operation [text]; accesses [count]", cells)
-    return Chart.of("bars", table, "x=size y=accesses series=operation", "Access sizes")
-
-
-def _operations(usage: Usage) -> Chart | None:
-    rows = tuple((label, count) for label, count in usage.operations if count > 0)
-    table = ResultTable.of("operations", "operation [text]; calls [count]", rows)
-    return Chart.of("bars", table, "x=operation y=calls", "Operations") if rows else None
-
-
-def _pattern(usage: Usage) -> Chart | None:
-    """Accesses by order: sequential (a higher offset than before) includes consecutive (where the last one ended)."""
-    rows: list[tuple[Cell, ...]] = []
-    for label, total, sequential, consecutive in usage.pattern:
-        if total:
-            rows += [(label, "all", total), (label, "sequential", sequential), (label, "consecutive", consecutive)]
-    table = ResultTable.of("pattern", "operation [text]; order [text]; calls [count]", rows)
-    return Chart.of("bars", table, "x=operation y=calls series=order", "Access pattern") if rows else None
 
 
 def _mounts(view: JobView, records: FileRecords) -> Exhibit:
@@ -318,11 +312,6 @@ def _labelled(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((label.replace("_", " "), counter) for label, counter in pairs_of(text).items())
 
 
-def _counters(prefix: str, text: str) -> tuple[tuple[str, str], ...]:
-    """Counters with their own names as labels."""
-    return tuple((name.lower().replace("_", " "), f"{prefix}_{name}") for name in names_of(text))
-
-
 # Columns of `files` behind each operation; '-' takes away.
 _FILE_OPERATIONS: Final = {
     "POSIX": _labelled("""
@@ -338,8 +327,7 @@ _FILE_OPERATIONS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(NamedTuple):
     """The counters of a library. `files` is the module with a record per file, `data` the one with bytes and times,
     `sizes` the part of a counter's name between the module's and an access-size bin."""
 
@@ -348,31 +336,30 @@ class Library:
     files: str
     data: str
     sizes: str
-    operations: tuple[tuple[str, str], ...]
     meta: tuple[str, ...]
-    wait: str = ""
+    wait: str
+    operations: tuple[tuple[str, str], ...]
+
+
+def _object_store(name: str, noun: str, counters: str) -> Library:
+    """The counters of an object store, with their own names as labels."""
+    labelled = tuple((counter.lower().replace("_", " "), f"{name}_{counter}") for counter in names_of(counters))
+    return Library(name, noun, name, name, "", (f"{name}_F_META_TIME",), "", labelled)
 
 
 LIBRARIES: Final = (
     Library(
-        name="HDF5",
-        noun="files",
-        files="H5F",
-        data="H5D",
-        sizes="_AGG",
-        operations=_labelled("""
+        *("HDF5", "files", "H5F", "H5D", "_AGG", ("H5F_F_META_TIME", "H5D_F_META_TIME"), ""),
+        _labelled("""
             file_opens=H5F_OPENS file_flushes=H5F_FLUSHES dataset_opens=H5D_OPENS dataset_reads=H5D_READS
             dataset_writes=H5D_WRITES dataset_flushes=H5D_FLUSHES
         """),
-        meta=("H5F_F_META_TIME", "H5D_F_META_TIME"),
     ),
     Library(
-        name="PnetCDF",
-        noun="files",
-        files="PNETCDF_FILE",
-        data="PNETCDF_VAR",
-        sizes="_AGG",
-        operations=_labelled("""
+        *("PnetCDF", "files", "PNETCDF_FILE", "PNETCDF_VAR", "_AGG"),
+        ("PNETCDF_FILE_F_META_TIME", "PNETCDF_VAR_F_META_TIME"),
+        "PNETCDF_FILE_F_WAIT_TIME",
+        _labelled("""
             file_opens=PNETCDF_FILE_OPENS file_creates=PNETCDF_FILE_CREATES
             independent_file_opens=PNETCDF_FILE_INDEP_OPENS collective_file_opens=PNETCDF_FILE_COLL_OPENS
             file_syncs=PNETCDF_FILE_SYNCS independent_waits=PNETCDF_FILE_INDEP_WAITS
@@ -381,35 +368,19 @@ LIBRARIES: Final = (
             collective_reads=PNETCDF_VAR_COLL_READS collective_writes=PNETCDF_VAR_COLL_WRITES
             non-blocking_reads=PNETCDF_VAR_NB_READS non-blocking_writes=PNETCDF_VAR_NB_WRITES
         """),
-        meta=("PNETCDF_FILE_F_META_TIME", "PNETCDF_VAR_F_META_TIME"),
-        wait="PNETCDF_FILE_F_WAIT_TIME",
     ),
-    Library(
-        name="DFS",
-        noun="files",
-        files="DFS",
-        data="DFS",
-        sizes="",
-        operations=_counters(
-            "DFS",
-            "READS READXS WRITES WRITEXS NB_READS NB_WRITES OPENS GLOBAL_OPENS LOOKUPS DUPS GET_SIZES PUNCHES REMOVES "
-            "STATS",
-        ),
-        meta=("DFS_F_META_TIME",),
+    _object_store(
+        "DFS",
+        "files",
+        "READS READXS WRITES WRITEXS NB_READS NB_WRITES OPENS GLOBAL_OPENS LOOKUPS DUPS GET_SIZES PUNCHES REMOVES "
+        "STATS",
     ),
-    Library(
-        name="DAOS",
-        noun="objects",
-        files="DAOS",
-        data="DAOS",
-        sizes="",
-        operations=_counters(
-            "DAOS",
-            "OBJ_FETCHES OBJ_UPDATES OBJ_OPENS OBJ_PUNCHES OBJ_DKEY_PUNCHES OBJ_AKEY_PUNCHES OBJ_DKEY_LISTS "
-            "OBJ_AKEY_LISTS OBJ_RECX_LISTS ARRAY_READS ARRAY_WRITES ARRAY_OPENS ARRAY_GET_SIZES ARRAY_SET_SIZES "
-            "ARRAY_STATS ARRAY_PUNCHES ARRAY_DESTROYS KV_GETS KV_PUTS KV_OPENS KV_REMOVES KV_LISTS KV_DESTROYS NB_OPS",
-        ),
-        meta=("DAOS_F_META_TIME",),
+    _object_store(
+        "DAOS",
+        "objects",
+        "OBJ_FETCHES OBJ_UPDATES OBJ_OPENS OBJ_PUNCHES OBJ_DKEY_PUNCHES OBJ_AKEY_PUNCHES OBJ_DKEY_LISTS OBJ_AKEY_LISTS "
+        "OBJ_RECX_LISTS ARRAY_READS ARRAY_WRITES ARRAY_OPENS ARRAY_GET_SIZES ARRAY_SET_SIZES ARRAY_STATS ARRAY_PUNCHES "
+        "ARRAY_DESTROYS KV_GETS KV_PUTS KV_OPENS KV_REMOVES KV_LISTS KV_DESTROYS NB_OPS",
     ),
 )
 
@@ -430,33 +401,31 @@ def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
         first, *others = (int(records.ints(column)[rows].sum()) for column in columns.split("-"))
         return first - sum(others)
 
-    def seconds(column: str) -> float:
-        return float(records.seconds(column)[rows].sum())
-
-    def order(verb: str) -> tuple[str, int, int, int]:
-        return f"{verb}s", total(f"{verb}_count"), total(f"sequential_{verb}_count"), total(f"consecutive_{verb}_count")
-
     spent = times(records, rows).total
     known = spent[np.isfinite(spent)]
+    accesses = [(records.ints(f"access{i}_bytes")[rows], records.ints(f"access{i}_count")[rows]) for i in range(1, 5)]
+    pattern = tuple(
+        (f"{verb}s", total(f"{verb}_count"), total(f"sequential_{verb}_count"), total(f"consecutive_{verb}_count"))
+        for verb in ("read", "write")
+    )
+    seconds = {part: float(records.seconds(f"{part}_seconds")[rows].sum()) for part in ("read", "write", "meta")}
     return Usage(
         name=name,
         noun="files",
         files=len(np.unique(records.file[rows])),
+        io_seconds=float(known.sum()) if len(known) else None,
         read_bytes=total("read_bytes"),
         write_bytes=total("write_bytes"),
-        io_seconds=float(known.sum()) if len(known) else None,
-        read_seconds=seconds("read_seconds"),
-        write_seconds=seconds("write_seconds"),
-        meta_seconds=seconds("meta_seconds"),
+        read_seconds=seconds["read"],
+        write_seconds=seconds["write"],
+        meta_seconds=seconds["meta"],
         wait_seconds=0.0,
         kinds=tuple(_file_kinds(records, rows)),
         read_sizes=tuple(total(column) for column in READ_BINS),
         write_sizes=tuple(total(column) for column in WRITE_BINS),
-        common_sizes=_common_sizes(
-            lambda i: records.ints(f"access{i}_bytes")[rows], lambda i: records.ints(f"access{i}_count")[rows]
-        ),
+        common_sizes=_common_sizes(accesses),
         operations=tuple((label, total(columns)) for label, columns in _FILE_OPERATIONS[name]),
-        pattern=(order("read"), order("write")) if name == "POSIX" else (),
+        pattern=pattern if name == "POSIX" else (),
     )
 
 
@@ -487,70 +456,53 @@ def file_sizes(records: FileRecords) -> Ints:
     return np.asarray(np.maximum(read, written), np.int64)
 
 
-def _common_sizes(
-    sizes: Callable[[int], NDArray[Any]], counts: Callable[[int], NDArray[Any]]
-) -> tuple[tuple[int, int], ...]:
-    """(size, accesses) of the four most common sizes over all records, from the four of each record."""
-    size = np.concatenate([sizes(i) for i in range(1, 5)]).astype(np.int64)
-    count = np.concatenate([counts(i) for i in range(1, 5)]).astype(np.int64)
-    size, count = size[count > 0], count[count > 0]
-    distinct, place = np.unique(size, return_inverse=True)
-    totals = sums(count, place, len(distinct))
+def _common_sizes(accesses: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[tuple[int, int], ...]:
+    """(size, accesses) of the four most common sizes over all records, from the sizes and counts of each record."""
+    size, count = (np.concatenate(values).astype(np.int64) for values in zip(*accesses, strict=True))
+    distinct, place = np.unique(size[count > 0], return_inverse=True)
+    totals = sums(count[count > 0], place, len(distinct))
     return tuple((int(distinct[i]), int(totals[i])) for i in np.lexsort((-distinct, -totals))[:4])
 
 
 def _library(library: Library, log: LogFacts) -> Usage | None:
-    arrays = {name: log.records(name) for name in (library.files, library.data)}
-    there = {name: records for name, records in arrays.items() if records is not None and len(records)}
+    found = {name: log.records(name) for name in (library.files, library.data)}
+    there = {name: records for name, records in found.items() if records is not None and len(records)}
     if not there:
         return None
     prefix, files, data = library.data, there.get(library.files), there.get(library.data)
-    sizes = {
-        verb: tuple(_total(there, f"{prefix}_SIZE_{verb}{library.sizes}_{size.upper()}") for size in SIZE_BINS)
-        for verb in ("READ", "WRITE")
-    }
-    file_count = 0
+
+    def total(name: str) -> Any:
+        """Sum of a counter of the first module that has it, negative and missing values as 0."""
+        values = (records[name] for records in there.values() if name in (records.dtype.names or ()))
+        return np.maximum(np.nan_to_num(next(values, np.zeros(0, np.int64))), 0).sum().item()
+
+    file_count, slowest = 0, None
+    common: tuple[tuple[int, int], ...] = ()
     if files is not None:
         file_count = len(np.unique(files["id"]))
     elif data is not None and "file_id" in (data.dtype.names or ()):
         file_count = len(np.unique(data["file_id"]))  # newer datasets name the file that holds them
-    common: tuple[tuple[int, int], ...] = ()
     if data is not None:
-        common = _common_sizes(
-            lambda i: data[f"{prefix}_ACCESS{i}_ACCESS"],
-            lambda i: data[f"{prefix}_ACCESS{i}_COUNT"],
-        )
+        ways = [(data[f"{prefix}_ACCESS{i}_ACCESS"], data[f"{prefix}_ACCESS{i}_COUNT"]) for i in range(1, 5)]
+        common, slowest = _common_sizes(ways), _slowest(data, prefix)
+    sizes = [f"{library.sizes}_{size.upper()}" for size in SIZE_BINS]
     return Usage(
         name=library.name,
         noun=library.noun,
         files=file_count,
-        read_bytes=_total(there, f"{prefix}_BYTES_READ"),
-        write_bytes=_total(there, f"{prefix}_BYTES_WRITTEN"),
-        io_seconds=None if data is None else _slowest(data, prefix),
-        read_seconds=_seconds(there, f"{prefix}_F_READ_TIME"),
-        write_seconds=_seconds(there, f"{prefix}_F_WRITE_TIME"),
-        meta_seconds=sum(_seconds(there, name) for name in library.meta),
-        wait_seconds=_seconds(there, library.wait),
+        io_seconds=slowest,
+        read_bytes=int(total(f"{prefix}_BYTES_READ")),
+        write_bytes=int(total(f"{prefix}_BYTES_WRITTEN")),
+        read_seconds=float(total(f"{prefix}_F_READ_TIME")),
+        write_seconds=float(total(f"{prefix}_F_WRITE_TIME")),
+        meta_seconds=float(sum(total(name) for name in library.meta)),
+        wait_seconds=float(total(library.wait)),
         kinds=(),
-        read_sizes=sizes["READ"],
-        write_sizes=sizes["WRITE"],
+        read_sizes=tuple(int(total(f"{prefix}_SIZE_READ{size}")) for size in sizes),
+        write_sizes=tuple(int(total(f"{prefix}_SIZE_WRITE{size}")) for size in sizes),
         common_sizes=common,
-        operations=tuple((label, count) for label, name in library.operations if (count := _total(there, name))),
+        operations=tuple((label, int(total(name))) for label, name in library.operations if total(name)),
     )
-
-
-def _column(arrays: Arrays, name: str) -> NDArray[Any]:
-    """A counter of the first module that has it, negative and missing values as 0; empty where none has it."""
-    found = (records[name] for records in arrays.values() if name in (records.dtype.names or ()))
-    return np.maximum(np.nan_to_num(next(found, np.zeros(0, np.int64))), 0)
-
-
-def _total(arrays: Arrays, name: str) -> int:
-    return int(_column(arrays, name).sum())
-
-
-def _seconds(arrays: Arrays, name: str) -> float:
-    return float(_column(arrays, name).sum())
 
 
 def _slowest(data: NDArray[Any], prefix: str) -> float | None:

@@ -24,32 +24,30 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
-from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import (
     INCIDENTS,
     NEED,
-    FittedSample,
-    ResponseSample,
-    Samples,
-    choices,
-    fit_samples,
-    largest_place,
-    samples_of,
-)
-from ioweather.facts.striped_transfers import (
     PROBABILITIES,
     WIDEST,
     WORTH_IT,
     BestWidth,
+    FittedSample,
+    ResponseSample,
+    Samples,
     WidthPrediction,
     best_width,
+    choices,
+    fit_samples,
     independence_finding,
     known_targets,
+    largest_place,
     predict_widths,
+    samples_of,
     striping_exhibit,
     targets_together,
+    without_incidents,
 )
-from ioweather.job_io.job_query import find_job, note_log
+from ioweather.job_io.view import find_job, note_log
 from ioweather.stats.order_statistics import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
 from ioweather.topics.source import DataSource

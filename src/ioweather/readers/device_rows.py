@@ -136,10 +136,19 @@ class StampReader:
                 return parse_time_ns("@" + text)
             if _ABSOLUTE.fullmatch(text):
                 return parse_time_ns(text)
-            naive, fraction_ns = self._naive(text)
+            match = _LOCAL.fullmatch(text.rstrip())
+            if match is None:
+                raise ValueError(text)
+            *date_parts, hour, minute, second, fraction, half = match.groups()
+            if half is not None:
+                if not 1 <= int(hour) <= 12:
+                    raise ValueError(hour)
+                hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
+            time = dt.time(int(hour), int(minute), int(second))
+            naive = dt.datetime.combine(_date(*date_parts, day_first=self._day_first), time)
             if self._zone is None:
                 raise UndatedInput(f"{text!r} has no zone.", hint="Give --zone, or set `zone` in facility.toml.")
-            return local_to_ns(naive, self._zone, after_ns=self._ns) + fraction_ns
+            return local_to_ns(naive, self._zone, after_ns=self._ns) + int((fraction or "").ljust(9, "0"))
         except UndatedInput as error:
             raise UndatedInput(f"{self._where}, line {line}: {error.message}", hint=error.hint) from None
         except (ValueError, OverflowError):
@@ -147,19 +156,6 @@ class StampReader:
                 f"{self._where}, line {line}: {text!r} is not a time stamp.",
                 hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
             ) from None
-
-    def _naive(self, text: str) -> tuple[dt.datetime, int]:
-        match = _LOCAL.fullmatch(text.rstrip())
-        if match is None:
-            raise ValueError(text)
-        *date_parts, hour, minute, second, fraction, half = match.groups()
-        date = _date(*date_parts, day_first=self._day_first)
-        if half is not None:
-            if not 1 <= int(hour) <= 12:
-                raise ValueError(hour)
-            hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
-        time = dt.time(int(hour), int(minute), int(second))
-        return dt.datetime.combine(date, time), int((fraction or "").ljust(9, "0"))
 
 
 # Values by metric, and where they are present (None: everywhere). A value can be present and null: an await without

@@ -33,7 +33,6 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import NS, format_bytes, format_seconds
-from ioweather.facts.incidents import without_incidents
 from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
@@ -45,28 +44,31 @@ from ioweather.facts.response_samples import (
     REPLICATES,
     REQUEST_SIZE,
     TOO_FEW,
+    WIDEST,
     FittedSample,
     ResponseSample,
     Samples,
     batches_of,
     choices,
     fit_samples,
+    known_targets,
     largest_place,
     over_samples,
     parameter_estimates,
     parameters_text,
+    predict_widths,
     samples_of,
     shown_size,
     spread_about,
+    striping_exhibit,
+    without_incidents,
 )
-from ioweather.facts.striped_transfers import WIDEST, known_targets, predict_widths, striping_exhibit
 from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
 from ioweather.stats.families import Normal
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
-from ioweather.stats.samples import largest_gap, sample_of
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
-from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole
+from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
 
 _BINS: Final = 40
 # [ours] With fewer independent values the statistic is far from its law: of 50 of AR(0.8) it refused .025 at .05.

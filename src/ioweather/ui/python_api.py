@@ -18,8 +18,7 @@ from ioweather.ingestion.ingest import IngestReport, is_address
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.remote_servers import ingest_server, server_at
-from ioweather.lake.lake import Lake
-from ioweather.lake.place import lake_at
+from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.sandbox import SqlResult
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated

@@ -15,7 +15,7 @@ from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Promise
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_query import view_of_log
+from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.writer import new_records, write_log
 from planted_advice import each, own, requests, shared, striped, view_of
 from planted_logs import JOB, NS, START, write_climate, write_empty

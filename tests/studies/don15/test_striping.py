@@ -9,8 +9,7 @@ import pytest
 
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MIB
-from ioweather.facts.response_samples import samples_of
-from ioweather.facts.striped_transfers import concurrent_rounds
+from ioweather.facts.response_samples import concurrent_rounds, samples_of
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING as STUDY
 from planted_responses import FACILITY, SIZES, data_of, law_of, params_of, rows
