@@ -307,7 +307,7 @@ def job_text(
 
     Of several runs the one with most I/O time. With `recorded`, raises DataUnavailable instead of judging now.
     """
-    from ioweather.lake.place import lake_at
+    from ioweather.lake.lake import lake_at
 
     if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
         with lake_at(lake).snapshot() as snapshot:

@@ -9,39 +9,43 @@ import os
 import secrets
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule, load_facility
+from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
+from ioweather.core.tables import Complaints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, ns_to_datetime
 from ioweather.lake import layout
+from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.workers import Processes, workers_of
-from ioweather.readers.scan.scan_rows import ScanFacts, TreeFacts, tree_facts
-from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.readers.scan.lists import listing_frames
+from ioweather.readers.scan.scanner import Plan, Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import (
     FUTURE,
     Cells,
     Owner,
+    ScanFacts,
     Tally,
     count_of,
     project_name,
+    scan_frames,
     stored_text,
+    tree_facts,
     user_name,
     weight_of,
 )
-from ioweather.readers.scan.walker import Plan
-
-if TYPE_CHECKING:
-    from ioweather.core.tables import Complaints
 
 SOURCE: Final = "scan"
 _SIZES: Final = (4 * KIB, 64 * KIB, MIB, 64 * MIB, GIB)
@@ -171,7 +175,10 @@ def _run(
     )
     tree = tree_facts(plan.root)
     with _listing(files.listing, request.entries) as listing:
-        expected = _expected(files.last, plan.root, tree)
+        # The number of entries of the last scan; of a whole file system, its used inodes.
+        expected = tree.used_inodes if plan.root == tree.mount else None
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            expected = int(json.loads(files.last.read_text(encoding="utf-8"))["entries"])
         processes = Processes(request.workers) if executor is None and request.workers > 1 else None
         hands = request.workers if executor is None else max(2, workers_of(executor))
         work = Scan(plan, state, executor or processes, hands, expected=expected, progress=progress, listing=listing)
@@ -180,10 +187,11 @@ def _run(
         finally:
             if processes is not None:
                 processes.stop()
+    now = now_ns()
     facts = ScanFacts(
         scan_id=about["scan_id"],
         start_ns=about["start_ns"],
-        end_ns=_since(about["start_ns"]),
+        end_ns=now if now >= about["start_ns"] else None,  # the clock was set back
         root=plan.root,
         system=f"mount:{tree.mount or plan.root}",
         host=socket.gethostname(),
@@ -192,16 +200,17 @@ def _run(
         cpu_seconds=work.cpu_seconds,
     )
     seconds = time.monotonic() - started
-    added, complaints = _write(lake, facts, tally, request, files.listing)
+    # Entries and bins first and the scan last: a stored scan is complete.
+    rows: Iterable[tuple[str, Frame]] = scan_frames(facts, tally, request.paths)
+    if request.entries:
+        listed = listing_frames(files.listing, facts.scan_id, facts.start_ns, request.paths)
+        rows = chain((("scan_entries", frame) for frame in listed), rows)
+    opened, ingest_id, complaints, added = Lake(lake), new_ingest_id(), Complaints(), Counter[str]()
+    for table, frame in rows:
+        added[table] += opened.append(table, frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
     files.last.write_text(json.dumps({"entries": tally.counts["entries"]}), encoding="utf-8")
     files.remove_state()
-    return ScanReport(facts, tally, lake, seconds, resumed, added, complaints.refused_rows, str(complaints))
-
-
-def _since(start_ns: int) -> int | None:
-    """The current time; None if the clock was set back during the scan."""
-    now = now_ns()
-    return now if now >= start_ns else None
+    return ScanReport(facts, tally, lake, seconds, resumed, dict(added), complaints.refused_rows, str(complaints))
 
 
 @contextmanager
@@ -222,34 +231,6 @@ def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
             end = start
         file.truncate(end)
         yield file
-
-
-def _expected(last: Path, root: str, tree: TreeFacts) -> int | None:
-    """Expected number of entries: that of the last scan; of a whole file system, its used inodes."""
-    try:
-        return int(json.loads(last.read_text(encoding="utf-8"))["entries"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return tree.used_inodes if root == tree.mount else None
-
-
-def _write(
-    lake: Path, facts: ScanFacts, tally: Tally, request: ScanRequest, listing: Path
-) -> tuple[dict[str, int], Complaints]:
-    """Write entries and bins first and the scan last: a stored scan is complete. Returns added and refused rows."""
-    from ioweather.core.tables import Complaints
-    from ioweather.lake.lake import Lake, new_ingest_id
-    from ioweather.readers.scan.lists import listing_frames
-    from ioweather.readers.scan.scan_rows import scan_frames
-
-    opened, ingest_id, complaints = Lake(lake), new_ingest_id(), Complaints()
-    added: dict[str, int] = {}
-    if request.entries:
-        for frame in listing_frames(listing, facts.scan_id, facts.start_ns, request.paths):
-            new = opened.append("scan_entries", frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
-            added["scan_entries"] = added.get("scan_entries", 0) + new
-    for table, frame in scan_frames(facts, tally, request.paths):
-        added[table] = opened.append(table, frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
-    return added, complaints
 
 
 # What a scan found, on one screen

@@ -7,7 +7,8 @@ import logging
 import os
 import secrets
 from collections.abc import Collection, Mapping
-from functools import lru_cache, partial
+from contextlib import ExitStack
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -170,3 +171,54 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
         layout.lake_directory(root).close()
     layout.check_version(root)
     return Lake(root)
+
+
+def lake_at(lake: Lake | str | os.PathLike[str] | None, *, create: bool = False) -> Lake:
+    """A lake, or the one in that directory; None is the person's own."""
+    return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
+
+
+class Place:
+    """The lake that a question reads, opened on first use. `asked` is a lake, its directory, or None: the person's own,
+    where there is one."""
+
+    def __init__(self, asked: Lake | str | os.PathLike[str] | None, until: ExitStack) -> None:
+        self._asked = asked
+        self._until = until
+        self.opened: Snapshot | None = None
+
+    @property
+    def was_named(self) -> bool:
+        return self._asked is not None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a lake to open; opening a named lake that is missing is an error."""
+        return self.was_named or layout.is_lake(layout.default_lake_dir())
+
+    @property
+    def directory(self) -> Path | None:
+        if self._asked is None:
+            return layout.default_lake_dir() if self.is_there else None
+        return self._asked.root if isinstance(self._asked, Lake) else Path(self._asked)
+
+    @cached_property
+    def lake(self) -> Lake:
+        return lake_at(self._asked)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        if self.opened is None:
+            self.opened = self._until.enter_context(self.lake.snapshot())
+        return self.opened
+
+    def snapshot_if_there(self) -> Snapshot | None:
+        return self.snapshot if self.is_there else None
+
+    @property
+    def facility(self) -> Facility:
+        """Of a log alone nothing is known of where it ran."""
+        if self.opened is not None:
+            return self.opened.facility
+        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
+        return self.lake.facility if is_lake else Facility()

@@ -14,7 +14,7 @@ from ioweather.core.contracts import ALL_TIME, Inventory, Param, Period, Questio
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import parse_duration_ns, parse_size
-from ioweather.lake.place import Place
+from ioweather.lake.lake import Place
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import DataSource, SharedResults, provenance_of, standing_caveats
 

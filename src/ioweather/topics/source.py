@@ -15,7 +15,7 @@ from ioweather.core.contracts import ALL_TIME, Need, Params, Period, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.results import Provenance
-from ioweather.lake.place import Place
+from ioweather.lake.lake import Place
 
 if TYPE_CHECKING:
     from ioweather.core.frames import Frame
