@@ -4,8 +4,8 @@ The eight boxed observations of the paper are sets of claims (core/papers/pat19.
 exhibit against a number. An observation is true when all its claims are supported by their intervals, false when one is
 refuted, and undecided otherwise.
 
-Components one by one (sections 6 and 7): imbalance of the storage targets (fig10), their correlation (fig12) and degree of
-parallelism (fig11, table1, sensitivity); object storage and metadata servers (fig13 to fig16).
+Components one by one (sections 6 and 7): imbalance of the storage targets (fig10), their correlation (fig12) and degree
+of parallelism (fig11, table1, sensitivity); object storage and metadata servers (fig13 to fig16).
 """
 
 from __future__ import annotations
