@@ -56,15 +56,16 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     """
     records = file_records(applications, files)
     totals, trace = (applications.text("form").equals(form) for form in ("totals", "trace"))
-    start_ns = applications.ints("start_ns")
-    end_ns = applications.ints("end_ns")
+    start_ns, end_ns = applications.ints("start_ns"), applications.ints("end_ns")
+    partial = applications.text("partial_modules")
+    flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial.categories]
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,
         "end_ns": end_ns,
         "nprocs": records.nprocs,
         "run_seconds": (end_ns - start_ns) * _NS,
-        "partial": _partial(applications.text("partial_modules")) | totals | trace,
+        "partial": np.array([*flags, False], np.bool_)[partial.codes] | totals | trace,
         **_time_columns(records, totals),
         **_amount_columns(records),
         **_operation_columns(records),
@@ -179,11 +180,6 @@ def _span_columns(records: FileRecords) -> dict[str, Column]:
         missing = (values == NEVER_FIRST) | (values == NEVER_LAST)
         columns[name] = np.ma.MaskedArray(np.where(missing, 0, values), mask=missing)
     return columns
-
-
-def _partial(partial_modules: Text) -> Bools:
-    flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial_modules.categories]
-    return np.array([*flags, False], np.bool_)[partial_modules.codes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,7 +367,13 @@ def io_spans(applications: Frame, files: Frame, monitored_mounts: Collection[str
     records = file_records(applications, files)
     on_monitored = on_mounts(records.text("mount"), monitored_mounts)
     file_monitored = records.per_file(on_monitored.astype(np.int64)) > 0
-    parts = [_direction(records, verb) for verb in ("read", "write")]
+    parts = []
+    for verb in ("read", "write"):
+        # Files with I/O in this direction, its first start and its last end.
+        first = minimum(records.first(f"first_{verb}_ns"), records.file, records.files, records.counted)
+        last = maximum(records.last(f"last_{verb}_ns"), records.file, records.files, records.counted)
+        there = np.flatnonzero((first != NEVER_FIRST) & (last != NEVER_LAST) & (last >= first))
+        parts.append((there, first[there], last[there]))
     file = np.concatenate([part[0] for part in parts])
     counted = records.counted
     read, write = records.ints("read_bytes"), records.ints("write_bytes")
@@ -392,14 +394,6 @@ def io_spans(applications: Frame, files: Frame, monitored_mounts: Collection[str
         monitored_write_bytes=records.per_log(write, counted & on_monitored),
         monitored_file_count=records.files_per_log(touched & file_monitored),
     )
-
-
-def _direction(records: FileRecords, verb: str) -> tuple[Ints, Ints, Ints]:
-    """Return the files with I/O in one direction, its first start and its last end."""
-    first = minimum(records.first(f"first_{verb}_ns"), records.file, records.files, records.counted)
-    last = maximum(records.last(f"last_{verb}_ns"), records.file, records.files, records.counted)
-    there = np.flatnonzero((first != NEVER_FIRST) & (last != NEVER_LAST) & (last >= first))
-    return there, first[there], last[there]
 
 
 def on_mounts(mounts: Text, monitored: Collection[str] | None) -> Bools:
