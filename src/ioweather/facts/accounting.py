@@ -23,7 +23,7 @@ from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.tables import JOB_IO
 from ioweather.core.units import HOUR_NS, NS, format_time_ns
 from ioweather.core.words import names_of
-from ioweather.facts.file_records import (
+from ioweather.facts.job_metrics import (
     INTERFACE_SETS,
     NEVER_FIRST,
     NEVER_LAST,

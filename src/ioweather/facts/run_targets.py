@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Cells, Frame, Text
 from ioweather.core.units import DAY_NS
-from ioweather.facts.file_records import FileRecords
+from ioweather.facts.job_metrics import FileRecords
 from ioweather.facts.system_activity import Stretches
 
 # A target with less than this share of an even spread of the run's bytes does not count as used.

@@ -17,8 +17,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.words import pairs_of
-from ioweather.facts.file_records import sums
-from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io
+from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
 from ioweather.stats.grid import SystemGrid
 
 OPERATIONS: Final = ("read_ops", "write_ops")
