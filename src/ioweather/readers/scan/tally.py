@@ -454,9 +454,7 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         directory_bytes=None if present["directory_count"] is None else _weight(whole["directory_size"]),
         linked_file_count=linked if is_walk or links else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
-        errors=json.dumps({"errors": dict(sorted(tally.errors.items())), "examples": examples})
-        if tally.errors
-        else None,
+        errors=json.dumps(errors) if tally.errors else None,
         largest=_largest(tally, paths),
         cpu_seconds=facts.cpu_seconds,
         **walked,
