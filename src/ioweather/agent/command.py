@@ -6,13 +6,16 @@ The one-file agent (`ioweather agent bundle`) has no package but the standard li
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import pkgutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from ioweather._version import __version__
 from ioweather.agent.agent import Agent, AgentSettings
@@ -27,6 +30,38 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import NS, format_bytes, format_seconds, parse_duration_ns, parse_size
+from ioweather.core.words import names_of
+
+_PACKAGE: Final = Path(__file__).parent.parent
+_CORE: Final = names_of("__init__ clock errors facility foreign_text safe_files units words")
+_MAIN: Final = "import sys\n\nfrom ioweather.agent.command import main\n\nsys.exit(main())\n"
+# The same files give the same bytes: sites compare digests.
+_STAMP: Final = (2020, 1, 1, 0, 0, 0)
+
+
+def write_bundle(out: Path, facility: Mapping[str, Any] | None = None) -> None:
+    """Write the archive as an executable file, with the settings of a facility file inside if they are given."""
+    sources = [*(_PACKAGE / "agent").glob("*.py"), *(_PACKAGE / "core" / "counters").glob("*.py")]
+    sources += [_PACKAGE / "core" / f"{name}.py" for name in _CORE] + [_PACKAGE / "_version.py"]
+    files = {f"ioweather/{source.relative_to(_PACKAGE).as_posix()}": source.read_bytes() for source in sources}
+    files |= {"__main__.py": _MAIN.encode(), "ioweather/__init__.py": b'"""The agent of ioweather."""\n'}
+    if facility is not None:
+        settings_from(parse_facility(facility).sections.get("collect", {}))  # raises if the agent could not use it
+        files[f"ioweather/agent/{EMBEDDED_SETTINGS}"] = json.dumps(facility, default=str).encode()
+    made = io.BytesIO(b"#!/usr/bin/env python3\n")
+    made.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(path, _STAMP)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o100755 << 16
+            archive.writestr(entry, data)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(made.getvalue())
+        out.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}.") from None
+
 
 KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
 EMBEDDED_SETTINGS = "facility.json"
