@@ -50,18 +50,6 @@ def seals_dir(root: Path) -> Path:
     return root / "seals"
 
 
-def exhibits_dir(root: Path) -> Path:
-    return root / "exhibits"
-
-
-def records_dir(root: Path) -> Path:
-    return root / "records"
-
-
-def counters_dir(root: Path) -> Path:
-    return root / "counters"
-
-
 def facility_file(root: Path) -> Path:
     return root / "facility.toml"
 
