@@ -6,7 +6,6 @@ import errno
 import itertools
 import json
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -18,10 +17,7 @@ from pathlib import Path
 import pytest
 
 from fuse_mounts import DisturbedMount, disturbed_mount
-from ioweather.agent.delivery import Shipper
-from ioweather.agent.status import Status, TargetStatus, read_status
-from ioweather.lake.lake import open_lake
-from ioweather.ui.cli.main import run
+from ioweather.agent.status import Status, read_status
 
 pytestmark = pytest.mark.real
 OPERATIONS = ("read", "write", "write_sync", "stat", "file_read", "delete", "create")
@@ -261,111 +257,3 @@ def test_a_file_system_that_gives_our_files_to_another_user_is_refused(mount, tm
 
 STRETCH = 150  # seconds of the run become minutes of the lake: 36 s are nine intervals of ten minutes
 INTERVAL_NS = 600 * 10**9
-
-
-def stretched_time(moment_ns: int, origin_ns: int) -> int:
-    """Two days ago, at the beginning of an interval: a lake refuses rows that lie a day ahead of the clock."""
-    return origin_ns // INTERVAL_NS * INTERVAL_NS - 2 * 86400 * 10**9 + (moment_ns - origin_ns) * STRETCH
-
-
-def stretched(source: Path, target: Path, origin_ns: int) -> None:
-    """The same rows with longer pauses between them; what an operation took stays what it took."""
-    target.mkdir()
-    for path in source.glob("seg-*"):
-        header, *lines = path.read_text().splitlines()
-        rows = [json.loads(line) for line in lines]
-        for row in rows:
-            for name in ("start_ns", "scheduled_ns"):
-                if row.get(name) is not None:
-                    row[name] = stretched_time(row[name], origin_ns)
-        (target / path.name).write_text("\n".join([header, *map(json.dumps, rows)]) + "\n")
-
-
-def test_a_planted_slowdown_arrives_in_the_lake_as_an_episode(mount, probe, tmp_path, capsys):
-    """From agent through ship and lake to `events`: by how much within 10%, from when to when within one interval."""
-    # Slow by nature, so that a busy machine changes little of it.
-    mount.disturb({"read": {"delay_seconds": 0.03}})
-    running = probe(mount.path, period="400ms")
-    quiet_ns = time.time_ns()
-    time.sleep(12)
-    mount.disturb({"read": {"delay_seconds": 0.15}})
-    slow_ns = time.time_ns()
-    before = mount.counts
-    time.sleep(12)
-    mount.disturb({"read": {"delay_seconds": 0.03}})
-    calm_ns = time.time_ns()
-    after = mount.counts
-    time.sleep(12)
-    reads = [row for row in running.stop() if row["op"] == "read" and row["status"] == "ok"]
-    planted = [stretched_time(moment, quiet_ns) for moment in (quiet_ns, slow_ns, calm_ns)]
-
-    lake = tmp_path / "lake"
-    open_lake(lake, create=True)
-    (lake / "facility.toml").write_text(f'baseline = "@{planted[0] // 10**9}..@{planted[1] // 10**9}"\n')
-    stretched(running.spool / "segments", tmp_path / "cargo", quiet_ns)
-    shipper = Shipper(lake)
-    shipper.start(sorted((tmp_path / "cargo").iterdir()), 0)
-    while (shipment := shipper.poll(0)) is None:
-        time.sleep(0.05)
-    assert shipment.ok, shipment.message
-    assert not list((tmp_path / "cargo").iterdir())
-
-    assert run(["events", "--kind", "episode", "--lake", str(lake), "--json"]) == 0
-    events = json.loads(capsys.readouterr().out)["result"]["events"]
-    (episode,) = [event for event in events if event["label"] == "slow read"]
-    usual = statistics.median(row["duration_ns"] for row in reads if quiet_ns <= row["start_ns"] < slow_ns)
-    # What the file system did beside its sleep it did before too. Small files are read as well: the sleep of one.
-    slept, requests = (after[name] - before[name] for name in ("slept_seconds", "read"))
-    ratio = (usual - 0.03e9 + slept / requests * 1e9) / usual
-    print(f"planted {ratio:.2f}, found {episode['strength_ratio']:.2f}")
-    assert episode["strength_ratio"] == pytest.approx(ratio, rel=0.10)
-    assert episode["start_ns"] == pytest.approx(planted[1], abs=INTERVAL_NS)
-    assert episode["end_ns"] == pytest.approx(planted[2], abs=INTERVAL_NS)
-
-
-def test_nothing_is_written_below_a_mount_that_is_not_there(tmp_path):
-    """The agent starts before its file system is mounted; measures while it is; and stops when it is not."""
-    lake, target = tmp_path / "lake", tmp_path / "mount"
-    target.mkdir()
-    open_lake(lake, create=True)
-    (lake / "facility.toml").write_text(
-        f'[filesystem.f]\nmounts = ["{target}"]\nprobes = ["{target}"]\n'
-        '[collect]\nprobe_file = "4MiB"\nprobe_pool = 4\nprobe_period = "100ms"\n'
-    )
-    spool = tmp_path / "spool"
-    agent = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "ioweather",
-            "collect",
-            "probe",
-            "--lake",
-            str(lake),
-            "--spool",
-            str(spool),
-            "--no-ship",
-        ],
-        stderr=subprocess.DEVNULL,
-    )
-
-    def wait_until(test: Callable[[TargetStatus], bool]) -> None:
-        end = time.monotonic() + 40
-        while time.monotonic() < end:
-            if (spool / "status.json").exists() and test(read_status(spool).targets[0]):
-                return
-            time.sleep(0.05)
-        raise AssertionError(read_status(spool))
-
-    try:
-        wait_until(lambda found: "is not mounted" in found.message)
-        assert list(target.iterdir()) == []
-        with disturbed_mount(tmp_path) as mount:
-            wait_until(lambda found: found.operations[0].ok_count > 3)
-            subprocess.run(["fusermount3", "-u", "-z", str(mount.path)], check=True)
-            wait_until(lambda found: found.operations[0].error_count > 3)
-            assert list(target.iterdir()) == []
-    finally:
-        agent.terminate()
-        agent.wait(30)
-    assert list(target.iterdir()) == []

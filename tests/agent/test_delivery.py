@@ -120,12 +120,3 @@ def test_waits_grow_while_the_lake_is_away(cargo, tmp_path):
         assert shipper.is_due(now)
     for wait, least in zip(waits, (300, 600, 1200, 2400, 3600), strict=True):
         assert least <= wait / S <= 1.5 * least
-
-
-def test_one_child_at_a_time_and_none_for_nothing(cargo, tmp_path):
-    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, "print(json.dumps({'refused': []}))"))
-    shipper.start([], 0)
-    assert not shipper.is_busy
-    shipper.start(cargo.closed_files(), 0)
-    assert not shipper.is_due(10**18)
-    assert outcome(shipper).shipped == 3

@@ -69,18 +69,6 @@ def test_the_pool_keeps_its_size_and_takes_the_oldest(prepared):
     assert all((prepared.folder / "pool" / name).stat().st_size == 3901 for name in after)
 
 
-def test_places_are_seeded_differ_and_are_aligned(tmp_path):
-    def places(seed):
-        source = Probe(str(tmp_path), SMALL, seed=seed)
-        return [source._places() for _ in range(200)]
-
-    first = places(1)
-    assert first == places(1) != places(2)
-    assert all(read != write for read, write in first)
-    assert all(place % (1 << 20) == 0 for pair in first for place in pair)
-    assert {place for place, _ in first} == {place for _, place in first} == {n << 20 for n in range(4)}
-
-
 def test_the_data_do_not_compress(prepared):
     run(prepared, 20)
     data = (prepared.folder / "data").read_bytes()
@@ -249,37 +237,6 @@ class TestAccess:
         assert ready.access == "cached"
         assert "memory" in ready.message
         assert (rows["read"], rows["write"], rows["write_sync"]) == (True, True, True)
-
-    def test_without_o_direct_the_cache_is_emptied(self, prepared, monkeypatch):
-        monkeypatch.setattr(probe_files.DataFile, "_reads_directly", lambda self, folder: False)
-        with PrivateDirectory.at(prepared.folder) as folder:
-            prepared.data.find_access(folder)
-        if prepared.data.access != "dropped":
-            pytest.skip("this file system does not let its cache be emptied")
-        rows = {row["op"]: row["cached"] for row in run(prepared).of("responses")}
-        assert (rows["read"], rows["write"], rows["write_sync"]) == (False, True, False)
-
-    def test_what_cannot_be_seen_is_null(self, prepared, monkeypatch):
-        monkeypatch.setattr(probe_files, "resident_pages", lambda *arguments: None)
-        with PrivateDirectory.at(prepared.folder) as folder:
-            prepared.data.find_access(folder)
-        rows = {row["op"]: row["cached"] for row in run(prepared).of("responses")}
-        assert (rows["read"], rows["write"], rows["write_sync"]) == (None, None, None)
-
-    def test_o_direct_that_is_refused_when_reading(self, prepared, monkeypatch):
-        real = os.preadv
-
-        def refuses(fd, buffers, offset, *more):
-            import fcntl
-
-            if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
-                raise OSError(errno.EINVAL, "EINVAL")
-            return real(fd, buffers, offset, *more)
-
-        monkeypatch.setattr(os, "preadv", refuses)
-        with PrivateDirectory.at(prepared.folder) as folder:
-            prepared.data.find_access(folder)
-        assert prepared.data.access in ("dropped", "cached")
 
 
 class TestResidency:

@@ -9,6 +9,7 @@ import pytest
 
 from ioweather.agent.status import (
     InFlight,
+    Journal,
     OperationStatus,
     Outcome,
     Recent,
@@ -75,3 +76,36 @@ def test_age_grows_after_the_status_was_written_and_staleness_shows():
     assert not STATUS.is_stale(100 + 4 * 10**9)
     assert STATUS.is_stale(100 + 6 * 10**9)
     assert replace(STATUS, state="stopped").is_stale(100)
+
+
+@pytest.fixture
+def logged(caplog):
+    caplog.set_level("INFO", logger="ioweather.agent")
+    journal = Journal()
+
+    def log(*statuses):
+        caplog.clear()
+        for status in statuses:
+            journal(status)
+        return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+    return log
+
+
+def test_problems_are_logged_when_they_begin_and_end(logged):
+    assert logged(STATUS)[0][1].startswith("started on n1")
+    hung = replace(STATUS, targets=(replace(STATUS.targets[0], state="hung"),))
+    failed, again = (replace(STATUS, sources=(SourceStatus("block", state, 1, message="no"),))
+                     for state in ("failed", "preparing"))  # fmt: skip
+    assert logged(hung, hung) == [("WARNING", "/scratch: hung: read for 0.0 s")]
+    assert logged(STATUS) == [("WARNING", "/scratch: works again")]
+    assert logged(failed, again, failed) == [("WARNING", "block: failed: no")], "whether it works is not known yet"
+    assert logged(STATUS) == [("WARNING", "block: works again")]
+    away = replace(STATUS, spool=SpoolStatus("/spool", last_ship_ok=False, message="no lake"))
+    lost = replace(STATUS, spool=SpoolStatus("/spool", dropped_rows=3, refused_files=1, refused_why="seg-1: torn"))
+    assert logged(away, away) == [("WARNING", "not shipped: no lake")]
+    assert sorted(logged(lost, lost)) == [
+        ("ERROR", "3 rows given up"),
+        ("WARNING", "delivery: works again"),
+        ("WARNING", "the lake refused 1 files: seg-1: torn"),
+    ]

@@ -10,6 +10,7 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.core.outcomes import Reason
+from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import MEASURES, find_patterns
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
@@ -245,3 +246,34 @@ def test_a_run_as_slow_as_others_then_is_the_systems_though_its_like_were_not():
     assert found.kind == "system"
     # Slower than it was for anybody is not explained by that.
     assert judge(replace(pool, slowness={"probe_targets": 0.2 * slow}), 0).kind == "unexplained"
+
+
+def released(days, *, slower_from=None, **run):
+    """Run 0 and six others of its program changed from day `days` on; of all others half ran before."""
+    pool = planted_pool(n=40, changed=6, cost=0.5, seconds=165.0, request=-3.0, **run)
+    day = np.arange(pool.rows) % 10
+    changed = np.arange(7)
+    mine = np.flatnonzero(pool.group == 0)
+    day[mine] = np.where(np.isin(mine, changed), 12, np.arange(len(mine)) % days)
+    seconds = pool.io_seconds
+    if slower_from is not None:
+        others = pool.group > 0
+        day[others] = np.arange(others.sum()) % 20
+        seconds = np.where(others & (day >= slower_from), 1.6 * seconds, seconds)
+    return replace(pool, start_ns=day * DAY_NS, io_seconds=seconds)
+
+
+def test_a_change_on_the_day_when_all_programs_became_slower_is_not_held_against_the_run():
+    asked = judge(released(10, slower_from=12), 0)
+    assert asked.level.factor == pytest.approx(1.6, rel=0.1)
+    assert asked.probability <= 0.7
+    asked = judge(released(10), 0)  # no other program ran since
+    assert (asked.level.factor, asked.probability <= 0.7) == (None, True)
+
+
+def test_a_change_is_held_against_the_run_if_unchanged_runs_lie_between_or_the_level_stood_still():
+    between = judge(released(20), 0)
+    assert (between.level, between.kind, between.probability > 0.9) == (None, "you", True)
+    pool = released(10, slower_from=99)  # other programs ran on and were as fast as before
+    still = judge(pool, 0)
+    assert (still.level, still.kind, still.probability > 0.9) == (None, "you", True)

@@ -223,25 +223,3 @@ def test_what_makes_verdicts_hard_is_in_the_truth_and_not_where_an_analysis_look
     sizes = {run.size for run in runs}
     assert max(sizes) > 1.2
     assert min(sizes) == 1.0
-
-
-def test_jobs_are_most_of_the_traffic_and_more_bytes_of_others_need_not_be_slower():
-    """A week of `laptop-hard`: what runs move of all bytes, and how many bytes a transfer moves for what it asks."""
-    world = World(PRESETS["laptop-hard"], 4)
-    moved = {True: 0.0, False: 0.0}
-    ratios: dict[int, float] = {}
-
-    def watch(begin, end, flows, paces):
-        for flow, pace in zip(flows, paces.tolist(), strict=True):
-            if flow.kind != "meta":
-                ratios[id(flow.pattern)] = flow.moved_ratio
-                asked = float(flow.pattern.demand[: world.resources.osts].sum()) * pace * (end - begin)
-                moved[isinstance(flow.owner, Run)] += asked * flow.moved_ratio
-
-    world.fluid.watcher = watch
-    metered = sum(float((w.readings.read_bytes + w.readings.write_bytes).sum()) for w in world.windows())
-    assert metered == pytest.approx(sum(moved.values()), rel=0.02)
-    assert 0.4 < moved[True] / metered < 0.9
-    others = np.array([ratio for ratio in ratios.values() if ratio != 1.0])
-    assert len(others) > 5
-    assert others.max() / others.min() > 3

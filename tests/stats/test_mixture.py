@@ -15,8 +15,7 @@ from ioweather.facts.response_samples import parameter_estimates
 from ioweather.stats.families import BoundedLogNormal, Cauchy, Exponential, Mixture, Normal, PowerLaw, TruncatedHead
 from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture, fits_no_better
 from ioweather.stats.order_statistics import MaximumOf
-from ioweather.stats.samples import largest_gap, sample_of
-from ioweather.stats.tail_fits import truncated_head
+from ioweather.stats.tail_fits import largest_gap, sample_of, truncated_head
 
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ioweather.stats.families import Family, Normal, PowerLaw
-from ioweather.stats.samples import Group, Sample, largest_gap, least_gap, sample_of
+from ioweather.stats.tail_fits import Group, Sample, largest_gap, least_gap, sample_of
 
 
 def test_ties_are_counted() -> None:

@@ -19,10 +19,10 @@ from ioweather.stats.families import (
     Exponential,
     PowerLaw,
 )
-from ioweather.stats.samples import Sample, sample_of
 from ioweather.stats.tail_fits import (
     EXACT_POINTS,
     WHOLE_FAMILIES,
+    Sample,
     fit_cauchy,
     fit_cauchy_heads,
     fit_exponential_tails,
@@ -33,6 +33,7 @@ from ioweather.stats.tail_fits import (
     fit_weibull_tails,
     fit_whole,
     points_of,
+    sample_of,
     tail_sums,
 )
 

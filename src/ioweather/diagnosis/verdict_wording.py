@@ -27,7 +27,7 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
@@ -86,7 +86,7 @@ def explain(
             FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(found, measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
         ]
-        headline, outcome = _headline(view, verdict), _outcome(found, verdict)
+        headline, outcome = _headline(view, verdict, found.node_slowdown), _outcome(found, verdict)
         exhibits, caveats = tuple(_umami(found, measures)), tuple(_caveats(verdict))
         findings, coverage = _findings(found, verdict), _coverage(found, verdict)
     return Answer(
@@ -111,9 +111,10 @@ def explain(
 
 def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
     parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
+    is_node = verdict.kind == "unexplained" and found.node_slowdown is not None
     return WhyOutcome(
         kind=verdict.kind,
-        reason=verdict.reason,
+        reason=Reason.NODE if is_node else verdict.reason,
         likeliest=verdict.likeliest,
         probability=verdict.probability if verdict.probabilities else None,
         probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
@@ -152,19 +153,22 @@ def _run_facts(view: JobView, row: int, run: dict[str, Any]) -> Iterator[Fact]:
     yield Fact("bytes_per_s", "rate", run["bytes_per_s"], "bytes_per_s")
 
 
-def _headline(view: JobView, verdict: Verdict) -> str:
+def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
     if verdict.kind == "unknown":
         doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
         return f"{doubt}: {verdict.detail}."
     assert verdict.usual is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
     system, own, _ = (format_seconds(part) for part in _attribute_delay(verdict))
+    unexplained = "; nothing measured explains it"
+    if node_slowdown is not None:
+        unexplained = f"; the node, not the storage: other runs on it took {node_slowdown:.1f} times as long as usual"
     parts = {
         "normal": "",
         "system": f"; the system explains {system} of that",
         "you": f"; what it did differently explains {own} of that",
         "both": f"; the system explains {system} of that, what it did differently {own}",
-        "unexplained": "; nothing measured explains it",
+        "unexplained": unexplained,
     }[verdict.kind]
     whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
     word = _WORDS[verdict.kind]
@@ -310,6 +314,15 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
         yield Finding(text, name="unhealthy_components")
+    if verdict.level is not None:
+        since, factor = format_time_ns(verdict.level.since_ns), verdict.level.factor
+        text = (
+            f"Every run with this change is on one side of {since}, every run without it on the other, and no other "
+            "program ran on both sides. The effect of the change cannot be separated from the effect of the date."
+        )
+        if factor is not None:
+            text = f"Since {since} everything is {factor:.1f} times slower, also programs that did not change."
+        yield Finding(text, "undecided", "level")
     is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
     if is_slow and verdict.kind != "you":
         yield from _findings_of_places(found)

@@ -19,9 +19,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote
 
 from ioweather._version import __version__
@@ -110,4 +114,42 @@ def check_version(root: Path) -> None:
             + (" and cannot migrate it." if is_older else "."),
             hint="Ingest the original files into a new lake." if is_older else "Upgrade ioweather.",
             kind="LakeVersionError",
+        )
+
+
+# Digests of files, in their names.
+_NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
+
+
+def content_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def digest_in_name(path: str | Path) -> str | None:
+    """None for files that ioweather 0.2 or another program wrote."""
+    found = _NAME_WITH_DIGEST.search(str(path))
+    return found[1] if found else None
+
+
+def damaged_files(paths: Iterable[str | Path]) -> list[Path]:
+    """Those that are missing, or whose content has another digest than their name says."""
+    damaged = []
+    for path in map(Path, paths):
+        expected = digest_in_name(path)
+        try:
+            is_good = content_digest(path) == expected if expected else path.stat().st_size > 0
+        except FileNotFoundError:
+            is_good = False
+        damaged += [] if is_good else [path]
+    return damaged
+
+
+def require_undamaged(paths: Iterable[str | Path]) -> None:
+    """Raise LakeError if one is damaged: a file made from it would be wrong, and have a valid digest."""
+    if damaged := damaged_files(paths):
+        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        raise LakeError(
+            f"{damaged[0]}{more} is damaged or missing: its content is not what was written.",
+            hint="`ioweather lake check` lists the damage; with --set-aside the rest of the lake answers.",
         )

@@ -11,9 +11,7 @@ from scipy.stats import gaussian_kde, norm
 from ioweather.core.errors import UsageError
 from ioweather.studies.mad17.curves import (
     LEAST_RUNS,
-    MIN_POINTS,
-    NeighbourQuantiles,
-    conformal_folds,
+    conformal_band,
     density,
     excess,
     forest_curve,
@@ -130,10 +128,8 @@ def test_nine_of_ten_new_values_fall_inside():
     for seed in range(25):
         x, y = loaded_jobs(170, seed)
         new_x, new_y = loaded_jobs(300, 1000 + seed)
-        band = conformal_folds(x, y, new_x)
-        assert (band.low <= band.median).all()
-        assert (band.median <= band.high).all()
-        shares.append(np.mean((new_y >= band.low) & (new_y <= band.high)))
+        low, high = conformal_band(x, y, new_x)
+        shares.append(np.mean((new_y >= low) & (new_y <= high)))
     assert np.mean(shares) == pytest.approx(0.9, abs=0.025)
 
 
@@ -145,23 +141,10 @@ def test_under_load_the_mean_and_its_deviation_mislead():
         new_x, new_y = loaded_jobs(2000, 99 + seed)
         top = new_x > np.quantile(new_x, 0.9)
         inside.append(np.mean(np.abs(new_y[top] - y.mean()) < 1.645 * y.std()))
-        band = conformal_folds(x, y, new_x[top])
-        conformal.append(np.mean((new_y[top] >= band.low) & (new_y[top] <= band.high)))
+        low, high = conformal_band(x, y, new_x[top])
+        conformal.append(np.mean((new_y[top] >= low) & (new_y[top] <= high)))
     assert np.mean(inside) < 0.75
     assert np.mean(conformal) > 0.8
-
-
-def test_few_points_have_no_interval():
-    x, y = loaded_jobs(MIN_POINTS - 1, 1)
-    assert conformal_folds(x, y, x) is None
-
-
-def test_several_features_on_different_scales():
-    rng = np.random.default_rng(4)
-    x = np.stack([rng.random(500), 1e12 * rng.random(500)], axis=1)
-    y = x[:, 0] + x[:, 1] / 1e12
-    at = np.array([[0.5, 5e11]])
-    assert NeighbourQuantiles(x, y, 20)(at, (0.5,))[0, 0] == pytest.approx(1.0, abs=0.1)
 
 
 def test_scott_equals_scipys_gaussian_kde():
@@ -174,7 +157,6 @@ def test_scott_equals_scipys_gaussian_kde():
     reference = exact(np.stack([gx.ravel(), gy.ravel()])).reshape(gx.shape)
     assert np.abs(found.values - reference).max() < 1e-2 * reference.max()
     assert found.values.sum() * (found.x[1] - found.x[0]) * (found.y[1] - found.y[0]) == pytest.approx(1, abs=1e-3)
-    assert found.covariance == pytest.approx(exact.covariance)
 
 
 def test_conditional_quantiles_of_the_bivariate_normal():

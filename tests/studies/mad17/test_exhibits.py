@@ -14,8 +14,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.curves import curve_exhibits
+from ioweather.studies.mad17.exhibits import Pairing, in_words
 from ioweather.studies.mad17.run_groups import association_data
-from ioweather.studies.mad17.tables import Pairing, in_words
 from ioweather.topics.catalogue import STUDIES
 from planted_association import PARAMS, made, planted_association, site
 
