@@ -38,9 +38,3 @@ def test_an_unwritable_cache_is_no_error(builds: list[str], tmp_path: Path, monk
     assert "vegaEmbed" in render.vega_bundle()
     assert "vegaEmbed" in render.vega_bundle()
     assert len(builds) == 2
-
-
-def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The XDG specification says so."""
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert render.cache_directory().is_absolute()

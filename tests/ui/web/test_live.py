@@ -8,9 +8,7 @@ import json
 import time
 from urllib.parse import urlsplit
 
-import pytest
-
-from ioweather.core.errors import Busy, DataUnavailable
+from ioweather.core.errors import DataUnavailable
 from ioweather.ui.web.app import bind, create_app, running
 from ioweather.ui.web.live import Feed
 
@@ -50,16 +48,6 @@ def test_all_hear_the_same_of_one_reader():
     asyncio.run(listen())
 
 
-def test_nothing_new_is_not_sent_and_a_heartbeat_is():
-    async def listen() -> None:
-        feed = Feed(lambda: {"same": 1}, look_seconds=0.005, heartbeat_seconds=0.05)
-        chunks = await heard(feed, 4)
-        assert events_of(chunks) == ["now"]
-        assert chunks.count(b": still here\n\n") == 2
-
-    asyncio.run(listen())
-
-
 def test_what_is_missing_is_an_event_too():
     def read() -> dict[str, object]:
         raise DataUnavailable("No agent has run here.", hint="Start one.")
@@ -68,21 +56,6 @@ def test_what_is_missing_is_an_event_too():
         chunks = await heard(Feed(read, look_seconds=0.01), 2)
         assert events_of(chunks) == ["unavailable"]
         assert b"No agent" in chunks[1]
-
-    asyncio.run(listen())
-
-
-def test_listeners_are_bounded():
-    async def listen() -> None:
-        feed = Feed(lambda: {"n": 1}, look_seconds=0.01, most=2)
-        streams = [feed.join() for _ in range(3)]  # before the first of them begins
-        assert [await anext(stream, None) is not None for stream in streams] == [True, True, False]
-        with pytest.raises(Busy):
-            feed.join()
-        await streams[0].aclose()  # type: ignore[attr-defined]
-        assert await anext(feed.join()) is not None
-        for stream in streams:
-            await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(listen())
 

@@ -17,22 +17,9 @@ from ioweather.core.errors import UnsafePlace, UsageError
 from ioweather.core.results import Chart, Exhibit
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ui.charts.chart_data import describe, legible
-from ioweather.ui.charts.kinds import BAND, BARS, BOX, CDF, HEATMAP, HISTOGRAM, MATRIX, SCATTER, TIMELINE, UMAMI
-from ioweather.ui.charts.panels import HOVER, Kind, PanelKind
+from ioweather.ui.charts.kinds import KINDS
+from ioweather.ui.charts.panels import HOVER, PanelKind
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "band": BAND,
-    "bars": BARS,
-    "box": BOX,
-    "cdf": CDF,
-    "heatmap": HEATMAP,
-    "histogram": HISTOGRAM,
-    "matrix": MATRIX,
-    "scatter": SCATTER,
-    "timeline": TIMELINE,
-    "umami": UMAMI,
-}
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 Column: TypeAlias = Literal["single", "double"]
@@ -79,11 +66,6 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
             body["title"] = body["title"] | {"frame": "group"}
     stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
     return _finished(stacked, text, theme)
-
-
-def static(chart: Chart, format: Format = "svg", theme: Theme = "light", scale: float = 1.0) -> bytes:  # noqa: A002
-    """A chart as a picture. `scale` enlarges PNG; SVG and PDF have no pixels."""
-    return draw(spec(chart, theme), format, scale)
 
 
 def exhibit_figure(

@@ -114,7 +114,7 @@ def create_app(
     for router in (module.router for module in (api, receive, storage, jobs, studies, data)):
         app.router.routes.extend(router.routes)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
-    style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
+    style = style_html().removeprefix("<style>").removesuffix("</style>")
     kept = {"cache-control": "max-age=86400"}  # 0.9 MB that change with the installed version alone
     files: dict[str, Callable[[], Response]] = {
         "/figures.css": lambda: Response(style, media_type="text/css"),
