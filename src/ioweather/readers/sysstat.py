@@ -31,7 +31,7 @@ from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, NS, ns_to_datetime
 from ioweather.core.words import names_of
-from ioweather.readers.device_rows import (
+from ioweather.readers.device_logs import (
     BATCH_SAMPLES,
     IOSTAT_READINGS,
     SAR_READINGS,

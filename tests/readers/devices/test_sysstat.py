@@ -21,7 +21,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, Undated
 from ioweather.core.tables import concat
 from ioweather.core.units import NS
 from ioweather.ingestion.reading import choose_source
-from ioweather.readers.device_rows import StampReader, is_day_first
+from ioweather.readers.device_logs import StampReader, is_day_first
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.sysstat import IOSTAT, SADF
 

@@ -18,8 +18,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
-from ioweather.readers.scan.fsstats import FSSTATS
-from ioweather.readers.scan.lists import FIND, GPFS
+from ioweather.readers.scan.lists import FIND, FSSTATS, GPFS
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
 from scan_trees import counted
