@@ -19,7 +19,7 @@ import numpy as np
 
 from ioweather.stats.families import BoundedLogNormal, BoundedWeibull, Cauchy, Mixture, Normal, PowerLaw, TruncatedHead
 from ioweather.stats.mixture import HEADS, TAILS, Splits, candidate_cuts, fit_mixture, search_pair
-from ioweather.stats.samples import sample_of
+from ioweather.stats.tail_fits import sample_of
 
 T = TypeVar("T")
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)

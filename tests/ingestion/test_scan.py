@@ -20,7 +20,7 @@ from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.scan_tree import ScanRequest, scan, summary
 from ioweather.lake.lake import open_lake
 from ioweather.readers.scan import scanner
-from ioweather.readers.scan.walker import Walker
+from ioweather.readers.scan.scanner import Walker
 from ioweather.topics.analyse import availability, make_exhibits
 from scan_trees import Naive
 

@@ -10,7 +10,6 @@ import pytest
 from ioweather.agent.sensor import Operation, Origin, Timing, event_row, response_row, unfinished_row
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
-from ioweather.readers import segments as spool
 from ioweather.readers.segments import SPOOL
 
 HEADER = json.dumps({"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"})
@@ -86,14 +85,6 @@ def test_a_torn_last_line_is_dropped(tmp_path):
 def test_what_does_not_fit_is_refused_with_its_line(tmp_path, row, message):
     with pytest.raises(CorruptInput, match=message):
         read(write(tmp_path / "s", row))
-
-
-def test_rows_before_the_trouble_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(spool, "_FIRST_ROWS", 50)
-    pieces = SPOOL.read(write(tmp_path / "s", *[SERIES] * 60, "{nonsense"), ReadContext())
-    assert next(pieces)[1].rows == 50
-    with pytest.raises(CorruptInput, match="line 62"):
-        next(pieces)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])

@@ -10,8 +10,7 @@ from scipy import stats
 
 from ioweather.core.arrays import Floats
 from ioweather.stats.mixture import TAILS, Combination, HeadName, Splits, candidate_cuts, search_pair, thinned
-from ioweather.stats.samples import sample_of
-from ioweather.stats.tail_fits import fit_cauchy, fit_weibull_tail
+from ioweather.stats.tail_fits import fit_cauchy, fit_weibull_tail, sample_of
 
 
 def times(n: int, seed: int, digits: int = 9) -> Floats:

@@ -201,7 +201,7 @@ class Pool:
 
     `slowness` are logarithms of slowdowns, NaN if unknown. `coverage_ratio` is the sampled share of each run,
     `inside_ratio` the share of its sampling intervals with I/O between its first and last I/O. `split` is the logarithm
-    of metadata over data time, NaN if one of them is 0.
+    of metadata over data time, NaN if one of them is 0. `start_ns` may be empty.
     """
 
     io_seconds: Floats
@@ -212,6 +212,7 @@ class Pool:
     coverage_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     inside_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     split: Floats = field(default_factory=lambda: np.zeros(0))
+    start_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def rows(self) -> int:
@@ -232,7 +233,7 @@ class Pool:
         """The pool of some runs."""
         loads = {name: load.take(rows) for name, load in self.loads.items()}
         slowness = {name: column[rows] for name, column in self.slowness.items()}
-        names = ("coverage_ratio", "inside_ratio", "split")
+        names = ("coverage_ratio", "inside_ratio", "split", "start_ns")
         optional = {name: each[rows] if len(each := getattr(self, name)) else each for name in names}
         return Pool(self.io_seconds[rows], self.group[rows], self.pattern[rows], loads, slowness, **optional)
 
@@ -244,7 +245,7 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     with np.errstate(divide="ignore"):
         split = np.where((metadata > 0) & (metadata < 1), np.log(metadata) - np.log1p(-metadata), np.nan)
     if system is None:
-        return Pool(seconds, group, pattern, split=split)
+        return Pool(seconds, group, pattern, split=split, start_ns=job_io.ints("start_ns"))
     own = {
         "bytes": job_io.floats("read_bytes") + job_io.floats("write_bytes"),
         "ops": job_io.floats("fs_read_count") + job_io.floats("fs_write_count"),
@@ -266,6 +267,7 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
         coverage_ratio=system.floats("coverage_ratio"),
         inside_ratio=quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")),
         split=split,
+        start_ns=job_io.ints("start_ns"),
     )
 
 

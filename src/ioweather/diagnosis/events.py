@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -31,9 +31,11 @@ from ioweather.core.results import (
 from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
-from ioweather.lake.lake import Lake
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
 from ioweather.topics.source import DataSource
+
+if TYPE_CHECKING:
+    from ioweather.lake.lake import Lake
 
 # Kinds of events that say that something was wrong; the most serious first.
 TROUBLES: Final = ("incident", "component_health", "episode")

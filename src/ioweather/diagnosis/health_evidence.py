@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from ioweather.core.arrays import Bools, Floats, Ints
 
@@ -23,8 +24,6 @@ from ioweather.core.arrays import Bools, Floats, Ints
 # testbed; benchmarks/health.py reports others.
 # Observations that give a component a usual time of its own; with fewer, that of all components is used.
 _LEAST_OWN: Final = 50
-# Components may be of different kinds (disks, flash), up to this factor.
-_MOST_KIND: Final = float(np.log(4.0))
 # Components in a bin from which their median is a common excess.
 LEAST_PEERS: Final = 3
 _LEAST_IN_CLASS: Final = 40
@@ -49,7 +48,6 @@ _STUDENT_SCALE: Final = 0.3675525969478614  # Gamma(2) / (sqrt(3 pi) Gamma(3/2))
 _LOADS: Final = np.array([0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 # Requests at their usual time that are added to each bin: ratios of few requests are near 1.
 _PADDING: Final = 16.0
-_CPU_CURVE_POINTS: Final = 24
 CEILING_QUANTILE: Final = 0.998
 
 
@@ -113,15 +111,12 @@ def weigh(observed: Observations, bins: Bins) -> Evidence:
     component, place = observed.component[rows], place[rows]
     shape = bins.count, len(observed.components)
     excess = _subtract_usual(observed.log_seconds[rows], component, shape[1])
-    classes = _classify(observed.load[rows], observed.count[rows])
-    excess = excess - _expected_at_load(excess, classes)
+    excess = excess - _expected_at_load(excess, observed.load[rows])
     if observed.has_peers:
         median, seen = _medians(excess, place, component, shape)
         excess = excess - np.where(seen > LEAST_PEERS, np.maximum(median, 0.0), 0.0)[place]
     shows = np.where(observed.load[rows] > _IDLE, observed.shows, _SHOWS_IDLE)
-    spread = np.maximum(_spreads(excess, classes), observed.least_spread)
-    tails = _healthy_tails(excess, classes, component, observed.slower[0])
-    log_ratio = _log_likelihood_ratio(excess, spread, tails, shows, observed.slower)
+    log_ratio = _log_likelihood_ratio(excess, observed.least_spread, shows, observed.slower)
     total, slow, seen = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     np.add.at(total, (place, component), log_ratio)
     is_slow = log_ratio > 0
@@ -188,24 +183,6 @@ def request_observations(
     )
 
 
-def cpu_observations(components: Sequence[str], bins: Bins, busy: Floats, load: Floats) -> Observations:
-    """Processor use of servers over what their own traffic explains; `busy` and `load` are (bin, server) tables."""
-    known = np.isfinite(busy) & np.isfinite(load)
-    place, component = np.nonzero(known)
-    log_busy, moved = np.log(busy[known] + 0.005), load[known]
-    if len(log_busy):
-        edges = np.unique(np.quantile(moved, np.linspace(0.0, 1.0, _CPU_CURVE_POINTS + 1)))
-        classes = np.clip(np.searchsorted(edges, moved, side="right") - 1, 0, max(0, len(edges) - 2))
-        medians = [
-            (float(np.median(moved[classes == each])), float(np.median(log_busy[classes == each])))
-            for each in np.unique(classes)
-        ]
-        moved_medians, busy_medians = np.array(medians).T
-        log_busy = log_busy - np.interp(moved, moved_medians, busy_medians)
-    unknown, ones = np.full(len(log_busy), np.nan), np.ones(len(log_busy))
-    return Observations("cpu", tuple(components), component, bins.starts_ns[place], log_busy, unknown, ones)
-
-
 def shared_observations(observed: Observations, name: str, bins: Bins, load: Floats) -> Observations:
     """Common excess of most components, as observations of the network or the clients that they share.
 
@@ -254,58 +231,26 @@ def utilisation(amounts: Floats) -> Floats:
 
 
 def _subtract_usual(values: Floats, component: Ints, components: int) -> Floats:
-    """Values less the median of their component.
-
-    A component that is always many times slower than the others is not of another kind: it was sick most of the time.
-    """
-    median = float(np.median(values)) if len(values) else 0.0
-    usual = np.full(components, median)
+    """Values less the median of their component."""
+    usual = np.full(components, float(np.median(values)) if len(values) else 0.0)
     for each in range(components):
         own = values[component == each]
         if len(own) >= _LEAST_OWN:
-            usual[each] = min(float(np.median(own)), median + _MOST_KIND)
+            usual[each] = np.median(own)
     return np.asarray(values - usual[component])
 
 
-def _classify(load: Floats, count: Floats) -> Ints:
-    """Class of comparable observations: similar load (tens) and number of operations (ones)."""
-    by_load = np.where(np.isfinite(load), np.searchsorted(_LOADS, load), len(_LOADS) + 1)
-    by_count = np.clip(np.log2(np.maximum(count, 1.0)) // 2, 0, 9).astype(np.int64)
-    return np.asarray(by_load * 10 + by_count, np.int64)
-
-
-def _expected_at_load(excess: Floats, classes: Ints) -> Floats:
+def _expected_at_load(excess: Floats, load: Floats) -> Floats:
     """Median excess at each load; it grows with the load."""
-    by_load = classes // 10
+    classes = np.where(np.isfinite(load), np.searchsorted(_LOADS, load), len(_LOADS) + 1)
     median = np.zeros(len(_LOADS) + 2)
-    for each in np.unique(by_load):
-        mine = excess[by_load == each]
+    for each in np.unique(classes):
+        mine = excess[classes == each]
         if len(mine) >= _LEAST_IN_CLASS:
             median[each] = float(np.median(mine))
     known = len(_LOADS) + 1
     median[:known] = np.maximum.accumulate(np.maximum(median[:known], 0.0))
-    return np.asarray(median[by_load])
-
-
-def _spreads(excess: Floats, classes: Ints) -> Floats:
-    """Upper spread of each observation's class; for a small class that of all."""
-
-    def upper_spread(values: Floats) -> float:
-        """From the median to one standard deviation above."""
-        if not len(values):
-            return 0.0
-        low, high = np.quantile(values, [0.5, 0.8413])
-        return float(high - low)
-
-    overall = upper_spread(excess)
-    found = np.full(len(excess), overall)
-    for each in np.unique(classes):
-        mine = classes == each
-        if mine.sum() >= _LEAST_IN_CLASS:
-            found[mine] = upper_spread(excess[mine])
-        else:
-            found[mine] = max(overall, upper_spread(excess[classes % 10 == each % 10]))
-    return found
+    return np.asarray(median[classes])
 
 
 def _medians(excess: Floats, place: Ints, component: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
@@ -320,48 +265,22 @@ def _medians(excess: Floats, place: Ints, component: Ints, shape: tuple[int, int
     return median, np.sum(seen > 0, axis=1).astype(np.float64)
 
 
-def _healthy_tails(excess: Floats, classes: Ints, component: Ints, factor: float) -> tuple[Floats, Floats]:
-    """(probability, mean excess beyond it) of slowness above `factor` in other components.
-
-    From the observation's class or from all, whichever is larger. A power law of times (don15) is an exponential law of
-    their logarithms.
-    """
-    beyond = excess - np.log(factor)
-    slow = (beyond > 0).astype(np.float64)
-    excess_beyond = np.where(beyond > 0, beyond, 0.0)
-    if not len(component) or not (component != component[0]).any():  # no other component
-        times = float(slow.sum())
-        share, mean_excess = times / max(1, len(slow)), float(excess_beyond.sum()) / max(times, 1.0)
-        return np.full(len(slow), max(share, _LEAST_TAIL)), np.full(len(slow), max(mean_excess, _LEAST_SPREAD))
-
-    def sum_others(weights: Floats, group: Ints) -> Floats:
-        """Sum over the observations of the group at other components."""
-        own = group * (int(component.max(initial=0)) + 1) + component
-        return np.asarray(np.bincount(group, weights)[group] - np.bincount(own, weights)[own])
-
-    everything = np.zeros(len(classes), np.int64)
-    shares = []
-    for group in (everything, np.unique(classes, return_inverse=True)[1].reshape(-1)):
-        count, total = sum_others(np.ones(len(slow)), group), sum_others(slow, group)
-        shares.append(np.where(count >= _LEAST_IN_CLASS, total / np.maximum(count, 1.0), 0.0))
-    mean = sum_others(excess_beyond, everything) / np.maximum(sum_others(slow, everything), 1.0)
-    return np.maximum(np.maximum(*shares), _LEAST_TAIL), np.maximum(mean, _LEAST_SPREAD)
-
-
-def _log_likelihood_ratio(
-    excess: Floats, spread: Floats, tails: tuple[Floats, Floats], shows: Floats, slower: tuple[float, float]
-) -> Floats:
+def _log_likelihood_ratio(excess: Floats, least_spread: float, shows: Floats, slower: tuple[float, float]) -> Floats:
     """log p(excess | sick) / p(excess | healthy).
 
-    Healthy: Student's t plus the tail of other components. Sick: with probability 1 - `shows` as healthy, else slower
-    by a factor that is log-uniform in `slower`.
+    Healthy: Student's t, whose spread is that above the median of all, plus an exponential tail as heavy as that of all
+    (a power law of times, as in don15, is an exponential law of their logarithms). Sick: with probability 1 - `shows`
+    as healthy, else slower by a factor that is log-uniform in `slower`.
     """
-    from scipy.special import ndtr  # a third of a second of start-up
-
+    if not len(excess):
+        return excess
     low, high = np.log(slower)
-    z = excess / spread
-    share, mean = tails
-    healthy = _STUDENT_SCALE / spread * (1.0 + z * z / _STUDENT) ** (-(_STUDENT + 1) / 2)
+    middle, upper = np.quantile(excess, [0.5, 0.8413])
+    spread = max(float(upper - middle), least_spread)
+    beyond = excess[excess > low] - low
+    share = max(len(beyond) / len(excess), _LEAST_TAIL)
+    mean = max(float(beyond.mean()) if len(beyond) else 0.0, _LEAST_SPREAD)
+    healthy = _STUDENT_SCALE / spread * (1.0 + (excess / spread) ** 2 / _STUDENT) ** (-(_STUDENT + 1) / 2)
     healthy = healthy + np.where(excess > low, share / mean * np.exp(-np.maximum(excess - low, 0.0) / mean), 0.0)
     sick = (ndtr((excess - low) / spread) - ndtr((excess - high) / spread)) / (high - low)
     # Slower than the range counts as its upper end.

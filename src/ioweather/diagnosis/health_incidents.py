@@ -23,12 +23,11 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
@@ -59,7 +58,7 @@ _MOST_TARGETS: Final = 0.66
 # A run is harmed if it takes 15% longer than usual, the least that counts as a slowdown.
 _HARMED: Final = float(np.log(1.15))
 OVERLOAD: Final = "storm"
-_KINDS: Final[Mapping[tuple[str, ...], Sickness]] = {("cpu",): "busy", (OVERLOAD,): "overloaded"}
+_KINDS: Final[Mapping[tuple[str, ...], Sickness]] = {(OVERLOAD,): "overloaded"}
 # Sources that time requests at the component itself.
 _LATENCY: Final = ("service", "served", "probe")
 
@@ -67,9 +66,6 @@ _LATENCY: Final = ("service", "served", "probe")
 # named targets were healthy, at 180 none. Means over five minutes keep a noisy limit flat.
 STEP_NS: Final = 5 * MINUTE_NS
 MIN_MINUTES: Final = 180
-# Jobs rarely have so low a limit by themselves.
-_LOW_LEVEL, _MIN_MINUTES_LOW = 0.25, 120
-_MIN_LENGTH_NS: Final = 2 * HOUR_NS
 HIGHEST_LEVEL: Final = 0.6
 _LOWEST_LEVEL: Final = 0.05
 _LEVEL_STEP: Final = 0.03
@@ -140,7 +136,7 @@ class UsingRuns:
 
     def add_cost(self, incident: Incident, servers: Mapping[str, str]) -> Incident:
         """The incident with the number of runs on the component and the time they lost."""
-        is_everywhere = incident.kind == "overloaded" or "shared" in incident.shown_by
+        is_everywhere = incident.kind == "overloaded"
         used = np.ones(len(self.seconds), np.bool_) if is_everywhere else self.using(incident, servers)
         hit = used & (self.first_ns < incident.end_ns) & (self.last_ns > incident.start_ns)
         if not len(hit):
@@ -321,28 +317,6 @@ def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]
     return _merge_by_server(found, amounts.components, servers, least_share=1.0)
 
 
-# Capped targets.
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """Steps [first, last) of a target at a limit: its `level` as a share of the ceiling, and steps at it."""
-
-    column: int
-    first: int
-    last: int
-    level: float
-    limit: float
-    at_limit: int
-
-    def outdoes(self, other: _Stretch) -> bool:
-        """Whether it has the same limit at the same time for about as long, or longer."""
-        common = min(self.last, other.last) - max(self.first, other.first)
-        shorter = min(self.last - self.first, other.last - other.first)
-        same = abs(float(np.log(other.limit / self.limit))) < _SAME_LIMIT
-        return common > 0.5 * shorter and same and self.at_limit * _STANDS_OUT > other.at_limit
-
-
 def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     """Capped targets from bytes moved (read and written) in steps of STEP_NS; the longest at its limit first."""
     values = np.asarray(matrix.values, dtype=np.float64)
@@ -351,79 +325,57 @@ def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     ceiling = np.nan_to_num(ceilings(values), nan=0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0)
-    steps = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
-    steps_low = max(2, round(_MIN_MINUTES_LOW * MINUTE_NS / matrix.step_ns))
-    shortest = _MIN_LENGTH_NS // matrix.step_ns
-    window = min(steps, steps_low)
-    if len(shares) < window:
-        return []
-    # The lowest level that each target stayed below for long enough.
-    lowest = sliding_window_view(shares, window, axis=0).max(axis=-1).min(axis=0)
-    found: list[_Stretch] = []
-    for column in np.flatnonzero((ceiling > 0) & (lowest < HIGHEST_LEVEL * (1 + _NEAR))).tolist():
-        # Neighbouring levels find the same stretch: the level with the most minutes stays.
-        own: list[_Stretch] = []
-        stretches = _stretches(shares, ceiling, column, (steps, steps_low), shortest, float(lowest[column]))
-        for each in sorted(stretches, key=lambda each: -each.at_limit):
-            if all(each.last <= other.first or each.first >= other.last for other in own):
-                own.append(each)
-        found += own
+    least = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
+    levels = np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP))
+    # Stretches at a limit: steps at it, column, first, last, level as a share of the ceiling.
+    found: list[tuple[int, int, int, int, float]] = []
+    for column in np.flatnonzero(ceiling > 0).tolist():
+        own, peers = shares[:, column], shares[:, (ceiling > 0) & (np.arange(len(ceiling)) != column)]
+        stretches = []
+        for level in levels.tolist():
+            below = own <= level * (1 + _NEAR)
+            at_limit = below & (own >= level * (1 - _NEAR))
+            if at_limit.sum() < least:
+                continue
+            for start, end in _true_periods(below):
+                places = np.flatnonzero(at_limit[start:end]) if end - start >= least else np.zeros(0, np.int64)
+                if len(places) >= least:
+                    first, last = start + int(places[0]), start + int(places[-1]) + 1
+                    faster = peers[first:last].max(axis=0) > level * _FASTER
+                    if len(faster) >= LEAST_LIMITED and faster.mean() >= _FASTER_PEERS:
+                        stretches.append((len(places), column, first, last, level))
+        # Neighbouring levels find the same stretch: the level with the most steps stays.
+        kept: list[tuple[int, int, int, int, float]] = []
+        for each in sorted(stretches, reverse=True):
+            if all(each[3] <= other[2] or each[2] >= other[3] for other in kept):
+                kept.append(each)
+        found += kept
     homes = [servers.get(name, name) for name in matrix.components]
-    named = [
-        each
-        for each in found
-        if not any(homes[each.column] != homes[other.column] and other.outdoes(each) for other in found)
-    ]
+
+    def outdone(one: tuple[int, int, int, int, float]) -> bool:
+        """Whether a target of another server had the same limit at the same time for about as long, or longer."""
+        steps, column, first, last, level = one
+        for other_steps, other, low, high, other_level in found:
+            common = min(last, high) - max(first, low)
+            ratio = np.log(other_level * ceiling[other] / (level * ceiling[column]))
+            same = common > 0.5 * min(last - first, high - low) and abs(ratio) < _SAME_LIMIT
+            if same and homes[column] != homes[other] and other_steps * _STANDS_OUT > steps:
+                return True
+        return False
+
     return [
         Incident(
-            component=matrix.components[each.column],
+            component=matrix.components[column],
             kind="capped",
-            start_ns=matrix.start_ns + each.first * matrix.step_ns,
-            end_ns=matrix.start_ns + each.last * matrix.step_ns,
+            start_ns=matrix.start_ns + first * matrix.step_ns,
+            end_ns=matrix.start_ns + last * matrix.step_ns,
             probability=_CAPPED_PROBABILITY,
-            factor=1.0 / each.level,
+            factor=1.0 / level,
             shown_by=("limit",),
         )
-        for each in sorted(named, key=lambda each: (-each.at_limit, each.column))
+        for steps, column, first, last, level in sorted(found, key=lambda each: (-each[0], each[1]))
+        if not outdone((steps, column, first, last, level))
     ]
-
-
-def _stretches(
-    shares: Floats, ceiling: Floats, column: int, steps: tuple[int, int], shortest: int, lowest: float
-) -> Iterator[_Stretch]:
-    """Stretches at each level from `lowest` on; `steps` at the limit are needed (at low levels: the second number)."""
-    own = shares[:, column]
-    is_peer = (ceiling > 0) & (np.arange(len(ceiling)) != column)
-    levels = np.exp(np.arange(np.log(_LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP))
-    needs = np.where(levels < _LOW_LEVEL, steps[1], steps[0])
-    ordered = np.sort(own)
-    near = np.searchsorted(ordered, levels * (1 + _NEAR), "right") - np.searchsorted(ordered, levels * (1 - _NEAR))
-    candidates = (near >= needs) & (levels * (1 + _NEAR) >= lowest)
-    for level, needed in zip(levels[candidates].tolist(), needs[candidates].tolist(), strict=True):
-        below = own <= level * (1 + _NEAR)
-        at_limit = below & (own >= level * (1 - _NEAR))
-        seen = np.concatenate([[0], np.cumsum(at_limit)])
-        edges = np.concatenate([[-1], np.flatnonzero(~below), [len(own)]])
-        starts, ends = edges[:-1] + 1, edges[1:]
-        counts = seen[ends] - seen[starts]
-        for start, end, count in zip(*(a[counts >= needed].tolist() for a in (starts, ends, counts)), strict=True):
-            places = np.flatnonzero(at_limit[start:end])
-            first, last = start + int(places[0]), start + int(places[-1]) + 1
-            if last - first >= shortest and _peers_are_faster(shares[first:last, is_peer], level, count):
-                yield _Stretch(column, first, last, level, float(level * ceiling[column]), count)
-
-
-def _peers_are_faster(peers: Floats, level: float, at_limit: int) -> bool:
-    """Whether most peers went faster.
-
-    Peers that never exceeded the same limit, and were at it for less long, do not count: they shared stripes with this
-    target and went at its pace.
-    """
-    highest = peers.max(axis=0)
-    near = np.sum(np.abs(peers / level - 1) <= _NEAR, axis=0)
-    followed = (highest <= level * (1 + _NEAR)) & (near > 0) & (near * _STANDS_OUT <= at_limit)
-    others = highest[~followed]
-    return len(others) >= LEAST_LIMITED and float(np.mean(others > level * _FASTER)) >= _FASTER_PEERS
 
 
 # Merging into causes.
@@ -540,9 +492,7 @@ _SHOWN: Final = {
     "probe": "probes of it",
     "metadata": "probes of metadata operations",
     "runs": "jobs that used several targets at the time",
-    "cpu": "processor use",
     "metadata_served": "time per operation at its server",
-    "shared": "probes of most targets",
     "clients": "most of its clients",
     OVERLOAD: "probes of metadata operations",
 }
@@ -563,14 +513,10 @@ def describe_cause(incident: Incident) -> str:
     if incident.kind == "stalled":
         slow = f"{what} on {name} took {times} as on others (by {by})"
         return f"{slow}, but its device was not slow: its server stalls"
-    if incident.kind == "busy":
-        return f"CPU use on {name} was {incident.factor or 1:.2g} times what its traffic explains"
     if incident.kind == "overloaded":
         return f"{name} was overloaded: metadata operations took {times} as usual"
     if "clients" in incident.shown_by:
         return f"{what} of most clients of {name} took {times} as expected: its server or the network"
-    if "shared" in incident.shown_by:
-        return f"{what} on most targets of {name} took {times} as expected: its network or its clients"
     return f"{what} on {name} took {times} as expected under its load (by {by})"
 
 

@@ -35,7 +35,6 @@ from ioweather.diagnosis.health_evidence import (
     SPREAD_IN_RUN,
     Bins,
     Observations,
-    cpu_observations,
     request_observations,
     shared_observations,
     utilisation,
@@ -249,8 +248,6 @@ def load_health(window: SearchWindow) -> HealthData:
     runs = _using_runs(window, traffic.components)
     observations = [*_device_requests(window, kind, load)] or [*_target_requests(window, load)]
     observations += _probes(window, load)
-    if "oss" in window.kinds("cpu_ratio") and servers:
-        observations.append(_processors(window, load, servers))
     observations += _run_contrasts(runs, load)
     return HealthData(window.bins, [*observations, *metadata], traffic, servers, runs)
 
@@ -513,11 +510,7 @@ def _probes(window: SearchWindow, load: Matrix | None = None) -> Iterator[Observ
         yield Observations("probe", names, component, minute, log_ratio, np.full(len(minute), np.nan), count)
         return
     loads = _load_at(load, minute, _codes_in(names, component, load.components))
-    found = Observations("probe", names, component, minute, log_ratio, loads, count)
-    yield found
-    total = utilisation(load.values.sum(axis=1, keepdims=True))
-    all_load = window.bin_means(_matrix(load.start_ns, load.step_ns, ("all",), total), ("all",))[:, 0]
-    yield shared_observations(found, window.filesystem, window.bins, all_load)
+    yield Observations("probe", names, component, minute, log_ratio, loads, count)
 
 
 def _load_at(load: Matrix, moment: Ints, column: Ints) -> Floats:
@@ -529,17 +522,6 @@ def _load_at(load: Matrix, moment: Ints, column: Ints) -> Floats:
         known = (row + shift >= 0) & (row + shift < load.steps) & (column >= 0)
         found[known] = np.fmax(found[known], load.values[(row + shift)[known], column[known]])
     return found
-
-
-def _processors(window: SearchWindow, load: Matrix, servers: dict[str, str]) -> Observations:
-    busy = window.matrices("oss", ("cpu_ratio",), window.bin_ns)["cpu_ratio"]
-    names = tuple(name for name in busy.components if any(servers.get(target) == name for target in load.components))
-    moved = np.full((load.steps, len(names)), np.nan)
-    for column, name in enumerate(names):
-        own = [i for i, target in enumerate(load.components) if servers.get(target) == name]
-        moved[:, column] = load.values[:, own].mean(axis=1)
-    loads = window.bin_means(_matrix(load.start_ns, load.step_ns, names, moved), names)
-    return cpu_observations(names, window.bins, window.bin_means(busy, names), loads)
 
 
 def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:

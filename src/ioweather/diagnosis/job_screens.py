@@ -32,7 +32,7 @@ _NOTES_OF_JOB: Final = (
     "only_these_files",
     "waiting_opens",
 )
-_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "what_would_help")
+_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 
 
 def why_screen(answer: Answer, params: Params) -> Iterator[Block]:

@@ -29,12 +29,14 @@ from ioweather.diagnosis.comparison_pool import (
     MOST_SIMILAR,
     REACH_DAYS,
     make_pool,
+    run_slowdowns,
     select_runs,
     slowdowns,
     sync_counts,
 )
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
+from ioweather.facts.accounting import match_jobs
 from ioweather.facts.file_records import FileRecords, file_records, rows_of
 from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
 from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
@@ -60,7 +62,7 @@ from ioweather.facts.run_targets import (
     target_queues,
     used_targets,
 )
-from ioweather.facts.runs import find_similar_runs
+from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, group_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
@@ -247,12 +249,11 @@ def conditions(
     except DataUnavailable:
         if filesystem is not None:
             raise
-        return Explained(runs.take(rows), None, 0, make_pool(runs, None, group), "", 0.0, similar.slowdown)
+        return Explained(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
     start, end = (int(runs.array(name)[0]) for name in ("start_ns", "end_ns"))
     return Explained(
         runs=runs.take(rows),
         system=found.state.take(rows),
-        this=0,
         pool=make_pool(runs, found.state, group),
         filesystem=servers.filesystem,
         step_seconds=servers.step_ns / 1e9,
@@ -261,6 +262,7 @@ def conditions(
         queue=found.queue,
         probe=found.probe,
         week_before=week_before(snapshot, servers, start, end),
+        node_slowdown=slowdown_on_nodes(snapshot, similar),
     )
 
 
@@ -464,6 +466,32 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
     probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
     series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
     return probe_means(probes, series, first, last)
+
+
+_SLOW_NODE: Final = 1.15
+
+
+def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
+    """How many times as long as usual runs of other programs took on the run's nodes then, if they were slow.
+
+    None without node lists in accounting.
+    """
+    run, others = similar.runs.take([0]), similar.all_runs
+    if not others.rows or not snapshot.pinned["jobs"].uris:
+        return None
+    beside = (others.ints("start_ns") < run.ints("end_ns")[0]) & (others.ints("end_ns") > run.ints("start_ns")[0])
+    beside &= np.array(program_names(others)) != program_names(run)[0]
+    slow = run_slowdowns(others, group_runs(others, "similar")) if beside.any() else np.zeros(others.rows)
+    beside &= np.isfinite(slow)
+    asked = concat([run.select(_RUN_COLUMNS), others.take(beside).select(_RUN_COLUMNS)])
+    jobs = {"raw_job_id": tuple(np.unique(asked.ints("job_id")).tolist())}
+    accounting = snapshot.whole.frame("jobs", (*JOB_COLUMNS, "nodes"), jobs)
+    names = accounting.text("nodes").tolist()
+    rows = np.ma.masked_array(match_jobs(asked, accounting)["job_row"]).tolist()
+    own, *nodes = ({*filter(None, ((names[row] if row is not None else "") or "").split(","))} for row in rows)
+    here = slow[beside][[not own.isdisjoint(each) for each in nodes]]
+    factor = float(np.exp(np.median(here))) if len(here) else 0.0
+    return factor if factor >= _SLOW_NODE else None
 
 
 def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:

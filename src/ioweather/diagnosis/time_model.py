@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, SAME_KIND, Changes, Pool
 
 MAD_TO_SD: Final = 1.4826  # of a normal distribution
 STUDENT: Final = 4.0  # degrees of freedom
@@ -86,6 +86,46 @@ def fit_size_exponent(log_size: Floats, log_time: Floats) -> tuple[float, float]
         exponent = (_EXPONENT_MEAN * penalty + float(size @ without_outliers)) / precision
         error = noise / precision**0.5
     return exponent, error
+
+
+# A level moved from this factor on, by at least so many runs on either side. [ours]
+_MOVED_LEVEL: Final = 1.15
+_LEAST_ASIDE: Final = 3
+
+
+@dataclass(frozen=True)
+class LevelMove:
+    """Since `since_ns` unchanged runs of other programs take `factor` times as long; None if none tells."""
+
+    since_ns: int
+    factor: float | None
+
+
+def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | None:
+    """Return the move of the level of all programs that may be what the change of run `row` seems to cost.
+
+    None if unchanged runs of its group lie between or after those with the change, or if other groups show that the
+    level stood still.
+    """
+    start, mine, unchanged = pool.start_ns, pool.group == 0, ~changes.changed
+    if not len(start) or unchanged[row] or not (mine & unchanged).any():
+        return None
+    alike = start[mine & ((changes.similarity[row] >= SAME_KIND) | (np.arange(pool.rows) == row))]
+    own = start[mine & unchanged]
+    if own.max() > alike.min() and own.min() < alike.max():
+        return None
+    is_later = own.max() <= alike.min()
+    moment = int(alike.min() if is_later else own.min())
+    moves = []
+    for number in np.unique(pool.group[~mine]).tolist():
+        members = unchanged & (pool.group == number)
+        before, after = (np.log(pool.io_seconds[members & side]) for side in (start < moment, start >= moment))
+        if min(len(before), len(after)) >= _LEAST_ASIDE:
+            moves.append(float(np.median(after) - np.median(before)))
+    if not moves:
+        return LevelMove(moment, None)
+    factor = float(np.exp(np.median(moves) * (1.0 if is_later else -1.0)))
+    return LevelMove(moment, factor) if factor >= _MOVED_LEVEL else None
 
 
 # Where the time went: metadata or data.

@@ -22,7 +22,16 @@ from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutco
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
-from ioweather.diagnosis.time_model import STUDENT, Growth, Prediction, find_states, predict, scale_to_size
+from ioweather.diagnosis.time_model import (
+    STUDENT,
+    Growth,
+    LevelMove,
+    Prediction,
+    find_states,
+    level_behind_change,
+    predict,
+    scale_to_size,
+)
 from ioweather.facts.run_targets import StandsOut
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
@@ -41,6 +50,9 @@ LEAST_PROBABILITY: Final = 0.7
 LEAST_INSIDE: Final = 0.2
 # One run with such a change does not show its cost: it may have been slow for another reason. [ours]
 LEAST_CHANGED: Final = 2
+
+# Largest probability of an accusation that a move of the common level may explain as well. [ours]
+_MOST_UNIDENTIFIED: Final = 0.7
 
 # Prior: one run in twenty has an unmeasured cause, which multiplies its time by up to this. [ours]
 _HIDDEN: Final = 0.05
@@ -223,6 +235,7 @@ class Verdict:
     changed_alike: int = 0
     pooled: int = 0
     growth: Growth | None = None
+    level: LevelMove | None = None
 
 
 def judge(pool: Pool, row: int) -> Verdict:
@@ -248,6 +261,14 @@ def judge(pool: Pool, row: int) -> Verdict:
     scaled, growth = scale_to_size(pool, changes, row)
     found = find_posterior(predict(scaled, changes, states, row, growth), duration)
     reason, detail = _doubt(pool, row, found, changes, coverage)
+    level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
+    if level is not None:
+        # What moved with everybody is not held against one program.
+        probabilities = dict(found.probabilities)
+        excess = max(0.0, probabilities[found.likeliest] - _MOST_UNIDENTIFIED)
+        probabilities[found.likeliest] -= excess
+        probabilities["unexplained"] += excess
+        found = replace(found, probabilities=probabilities)
     return Verdict(
         kind="unknown" if reason else found.likeliest,
         probability=found.probabilities[found.likeliest],
@@ -267,6 +288,7 @@ def judge(pool: Pool, row: int) -> Verdict:
         changed_alike=changes.count_similar(row),
         pooled=pool.rows - 1 - n,
         growth=growth if growth.has_grown else None,
+        level=level,
     )
 
 
@@ -313,16 +335,16 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: f
 class Explained:
     """A run, similar runs, and the state of the system during them.
 
-    `runs` are `job_io` rows with uid, exe and job id of the run and similar ones; `this` is the row of the run.
+    `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.
     `system` is the state during each (None if not sampled). `pool` adds runs of other groups, the run first.
     `unhealthy` are the components that were unhealthy during the run; `week_before` rates of the week before by metric,
     over windows as long as the run; `slowdown` the run's I/O time over the median of the similar runs; `queue` and
-    `probe` the target with the longest queue and the slowest probed place, if they stood out.
+    `probe` the target with the longest queue and the slowest probed place, if they stood out; `node_slowdown` how many
+    times as long as usual runs of other programs took on its nodes then, if they were slow.
     """
 
     runs: Frame
     system: Frame | None
-    this: int
     pool: Pool
     filesystem: str
     step_seconds: float
@@ -331,6 +353,7 @@ class Explained:
     week_before: Mapping[str, Floats] = field(default_factory=dict)
     queue: StandsOut | None = None
     probe: StandsOut | None = None
+    node_slowdown: float | None = None
 
 
 def with_recorded(answer: Answer, recorded: Sequence[RecordedVerdict], as_of_ns: int | None) -> Answer:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.tables import INTERFACES, STRATEGIES
+from ioweather.core.tables.schema import INTERFACES, STRATEGIES
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min

@@ -38,8 +38,8 @@ from ioweather.stats.mixture import (
     refitted,
 )
 from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
-from ioweather.stats.samples import sample_of
 from ioweather.stats.summary_tables import p_text
+from ioweather.stats.tail_fits import sample_of
 
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")

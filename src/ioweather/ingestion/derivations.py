@@ -19,8 +19,7 @@ from ioweather.core.words import names_of
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import Sealed, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally
-from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames
-from ioweather.readers.scan.tally import original_name
+from ioweather.readers.scan.tally import ScanFacts, original_name, scan_frames
 from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
 
 _LOG = logging.getLogger("ioweather.ingest")

@@ -31,20 +31,21 @@ from ioweather.lake import layout
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.workers import Processes, workers_of
 from ioweather.readers.scan.lists import listing_frames
-from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames, tree_facts
-from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.readers.scan.scanner import Plan, Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import (
     FUTURE,
     Cells,
     Owner,
+    ScanFacts,
     Tally,
     count_of,
     project_name,
+    scan_frames,
     stored_text,
+    tree_facts,
     user_name,
     weight_of,
 )
-from ioweather.readers.scan.walker import Plan
 
 SOURCE: Final = "scan"
 _SIZES: Final = (4 * KIB, 64 * KIB, MIB, 64 * MIB, GIB)

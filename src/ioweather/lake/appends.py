@@ -36,13 +36,12 @@ from ioweather.lake.delta_tables import (
     Table,
     TableFault,
     TableFiles,
-    content_digest,
     make_table,
     newest_first,
     newest_rows,
     open_table,
-    require_undamaged,
 )
+from ioweather.lake.layout import content_digest, require_undamaged
 
 _LOG = logging.getLogger("ioweather.store")
 T = TypeVar("T")

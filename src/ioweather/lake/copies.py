@@ -26,8 +26,9 @@ from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
-from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, require_undamaged
+from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version
 from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.layout import require_undamaged
 from ioweather.lake.sandbox import require_select
 from ioweather.lake.snapshot import Snapshot
 

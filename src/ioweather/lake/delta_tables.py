@@ -7,7 +7,6 @@ Table files never change. The name of each ends with the digest of its content, 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
@@ -30,7 +29,6 @@ from ioweather.lake.database import SQL_TYPES, literal, quote
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 ONE_PER_KEY: Final = "once"
 _COMMIT: Final = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
-_NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
 _TYPES: Final = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
 # Opening a table replays the commits since its last checkpoint and lists the whole log, including removed files that
 # are within their retention. With the library's defaults (100 commits, 30 days, 7 days) a busy table opens slowly.
@@ -146,43 +144,6 @@ def _parquet(uris: Iterable[str], *options: str) -> str:
 
 def _day_of(uri: str) -> str:
     return uri.rsplit("day=", 1)[1].split("/", 1)[0]
-
-
-# Digests of files
-
-
-def content_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def digest_in_name(path: str | Path) -> str | None:
-    """None for files that ioweather 0.2 or another program wrote."""
-    found = _NAME_WITH_DIGEST.search(str(path))
-    return found[1] if found else None
-
-
-def damaged_files(paths: Iterable[str | Path]) -> list[Path]:
-    """Those that are missing, or whose content has another digest than their name says."""
-    damaged = []
-    for path in map(Path, paths):
-        expected = digest_in_name(path)
-        try:
-            is_good = content_digest(path) == expected if expected else path.stat().st_size > 0
-        except FileNotFoundError:
-            is_good = False
-        damaged += [] if is_good else [path]
-    return damaged
-
-
-def require_undamaged(paths: Iterable[str | Path]) -> None:
-    """Raise LakeError if one is damaged: a file made from it would be wrong, and have a valid digest."""
-    if damaged := damaged_files(paths):
-        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-        raise LakeError(
-            f"{damaged[0]}{more} is damaged or missing: its content is not what was written.",
-            hint="`ioweather lake check` lists the damage; with --set-aside the rest of the lake answers.",
-        )
 
 
 # Versions

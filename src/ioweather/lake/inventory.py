@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
@@ -29,7 +29,10 @@ from ioweather.core.tables.schema import OLDEST_NS
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.database import literal
-from ioweather.lake.delta_tables import TableFiles, content_digest, damaged_files
+from ioweather.lake.layout import content_digest, damaged_files
+
+if TYPE_CHECKING:
+    from ioweather.lake.delta_tables import TableFiles
 
 _FLAGS = tuple(flag for flag in Quality if flag)
 IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"

@@ -21,7 +21,8 @@ from ioweather.core.units import DAY_NS
 from ioweather.lake import grid, inventory
 from ioweather.lake.caches import LakeCache, Mark
 from ioweather.lake.database import connection, fetch_frame, literal, quote
-from ioweather.lake.delta_tables import TableFiles, require_undamaged
+from ioweather.lake.delta_tables import TableFiles
+from ioweather.lake.layout import require_undamaged
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell

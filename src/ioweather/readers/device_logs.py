@@ -1,44 +1,441 @@
-"""Logs of block devices: /proc/diskstats (source `diskstats`) and collectl -P (source `collectl`).
+"""Printed samples of devices and hosts as frames of `series`, and the time stamps of sysstat and collectl.
 
-A log of /proc/diskstats has one of three shapes: every line begins with its time (`1794726355242525983 254 0 vda ...`),
-each snapshot follows a line with its time (`date +%s.%N; cat /proc/diskstats`), or bare snapshots without any time.
-Fields are those of the kernel's Documentation/admin-guide/iostats.rst; counters run since boot, so rows are differences
-of two samples of one device.
+Columns are found by name, never by position: they moved in sysstat 9, 10 and 12. Unknown names are ignored; `tps`
+alone is neither reads nor writes and makes no row.
 
-collectl -P prints one line per sample, with columns named [DSK:sda]Reads, [DSK]ReadTot, [CPU]Idle%. It prints
-differences from the start, so its first line is a sample; the second line gives its length. Rates are per second unless
-collectl ran with -on, which the preamble of its files says.
+Time stamps are in the writer's locale, in ISO 8601, or in epoch seconds. `%x %X` of the C locale is month/day/year.
+Other locales with slashes put the day first; the file itself tells, by a field above 12 or by the first change of
+date, which is one day in the right reading and a month in the wrong one.
+
+A log of /proc/diskstats (source `diskstats`) has one of three shapes: every line begins with its time
+(`1794726355242525983 254 0 vda ...`), each snapshot follows a line with its time (`date +%s.%N; cat /proc/diskstats`),
+or bare snapshots without any time. Fields are those of the kernel's Documentation/admin-guide/iostats.rst; counters run
+since boot, so rows are differences of two samples of one device.
+
+collectl -P (source `collectl`) prints one line per sample, with columns named [DSK:sda]Reads, [DSK]ReadTot, [CPU]Idle%.
+It prints differences from the start, so its first line is a sample; the second line gives its length. Rates are per
+second unless collectl ran with -on, which the preamble of its files says.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from ioweather.core.clock import parse_time_ns
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.clock import local_to_ns, parse_time_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, Amounts, amounts_between
+from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR_BYTES, Amounts, amounts_between
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.frames import Frame
-from ioweather.core.units import KIB, NS
+from ioweather.core.frames import Frame, Text
+from ioweather.core.tables import TABLES, encode_text
+from ioweather.core.units import KIB, MIB, NS
 from ioweather.core.words import names_of
-from ioweather.readers.device_rows import (
-    BATCH_SAMPLES,
-    Reading,
-    SampleTables,
-    StampReader,
-    Values,
-    check_rows,
-    series_rows,
-)
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import plain_head, whole_lines
+from ioweather.readers.text_files import plain_head, text_blocks, whole_lines
+
+_LOCAL = re.compile(
+    r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})[ T]+"
+    r"(\d{1,2})[:.](\d{2})[:.](\d{2})(?:[.,](\d{1,9}))?(?:\s*([AaPp][Mm]))?(?:\s+[A-Z]{1,5})?"
+)
+_ABSOLUTE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})")
+_SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})(?!\d)")
+_SLASHED_STAMP = re.compile(r'(?:\n {0,40}|"timestamp"\s*:\s*")(\d{1,2}/\d{1,2}/\d{2,4}) ')
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATE_LINE = re.compile(
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})"
+    r"(?: ([AP]M))? ([A-Z]{2,5}|[+-][0-9]{2,4}) ([0-9]{4})"
+)
+# The last moment of int64 nanoseconds is in the year 2262.
+_END_OF_TIME_NS = 1 << 63
+
+
+def is_stamp(text: str) -> bool:
+    """Whether the text is a time stamp of sysstat."""
+    return _LOCAL.fullmatch(text) is not None or _ABSOLUTE.fullmatch(text) is not None
+
+
+def date_stamp(text: str) -> str | None:
+    """Output of `date` in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None for other text.
+    Of zones only UTC is used: other short names of zones have several meanings."""
+    match = _DATE_LINE.fullmatch(text)
+    if match is None:
+        return None
+    month, day, time, half, zone, year = match.groups()
+    utc = " UTC" if zone in ("UTC", "GMT") else ""
+    return f"{year}-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {time}{' ' + half if half else ''}{utc}"
+
+
+def find_day_first(path: Path) -> bool:
+    """Whether slashed dates in iostat's text or JSON have the day first; a file without any is not read further."""
+    blocks = text_blocks(path)
+    first = next(blocks, "")
+    if not _SLASHED_STAMP.search("\n" + first):
+        return False
+    # A block ends behind a line end; the one put before it lets the pattern match at its start.
+    return is_day_first(date for text in chain([first], blocks) for date in _SLASHED_STAMP.findall("\n" + text))
+
+
+def is_day_first(dates: Iterable[str]) -> bool:
+    """Whether slashed dates, in the order of the file, are day/month/year. Undecided is the C locale: no."""
+    first: tuple[int, int, int] | None = None
+    for text in dates:
+        match = _SLASHED_DATE.match(text)
+        if match is None:
+            continue
+        date = (int(match[1]), int(match[2]), _full_year(match[3]))
+        if 0 in date:
+            continue
+        if date[0] > 12 or date[1] > 12:
+            return date[0] > 12
+        if first is None:
+            first = date
+        elif date != first:
+            a_month, b_month = (dt.date(year, month, day) for month, day, year in (first, date))
+            a_day, b_day = (dt.date(year, month, day) for day, month, year in (first, date))
+            return abs(b_day - a_day) < abs(b_month - a_month)
+    return False
+
+
+def _date(a: str, separator: str, b: str, c: str, *, day_first: bool) -> dt.date:
+    if len(a) == 4:
+        return dt.date(int(a), int(b), int(c))
+    if separator == "/" and not day_first:
+        return dt.date(_full_year(c), int(a), int(b))
+    return dt.date(_full_year(c), int(b), int(a))
+
+
+def _full_year(digits: str) -> int:
+    if len(digits) > 2:
+        return int(digits)
+    return int(digits) + (1900 if int(digits) >= 70 else 2000)  # as strptime's %y
+
+
+class StampReader:
+    """Reads the stamps of one file in their order, which distinguishes the two passes of a doubled hour."""
+
+    def __init__(self, where: str, zone: ZoneInfo | None, *, day_first: bool = False) -> None:
+        self._where = where
+        self._zone = zone
+        self._day_first = day_first
+        self._text = ""
+        self._ns: int | None = None
+
+    def restart(self) -> None:
+        """Forget the order: the next stamp may be earlier."""
+        self._text, self._ns = "", None
+
+    def read(self, text: str, line: int) -> int:
+        if text == self._text and self._ns is not None:
+            return self._ns
+        value = self._absolute(text, line)
+        if not 0 <= value < _END_OF_TIME_NS:
+            raise CorruptInput(f"{self._where}, line {line}: {text!r} is not a time of this age.")
+        self._ns, self._text = value, text
+        return value
+
+    def _absolute(self, text: str, line: int) -> int:
+        try:
+            if text.replace(".", "", 1).isdigit():
+                return parse_time_ns("@" + text)
+            if _ABSOLUTE.fullmatch(text):
+                return parse_time_ns(text)
+            match = _LOCAL.fullmatch(text.rstrip())
+            if match is None:
+                raise ValueError(text)
+            *date_parts, hour, minute, second, fraction, half = match.groups()
+            if half is not None:
+                if not 1 <= int(hour) <= 12:
+                    raise ValueError(hour)
+                hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
+            time = dt.time(int(hour), int(minute), int(second))
+            naive = dt.datetime.combine(_date(*date_parts, day_first=self._day_first), time)
+            if self._zone is None:
+                raise UndatedInput(f"{text!r} has no zone.", hint="Give --zone, or set `zone` in facility.toml.")
+            return local_to_ns(naive, self._zone, after_ns=self._ns) + int((fraction or "").ljust(9, "0"))
+        except UndatedInput as error:
+            raise UndatedInput(f"{self._where}, line {line}: {error.message}", hint=error.hint) from None
+        except (ValueError, OverflowError):
+            raise CorruptInput(
+                f"{self._where}, line {line}: {text!r} is not a time stamp.",
+                hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
+            ) from None
+
+
+# Values by metric, and where they are present (None: everywhere). A value can be present and null: an await without
+# any request.
+Values = Mapping[str, tuple[Floats, "Bools | None"]]
+
+# Samples per frame: some hundred thousand rows, so that a day of a large server is never in memory at once.
+BATCH_SAMPLES = 50_000
+# Where a counter wrapped or restarted, sysstat may print 18446744073709551.61 or a large negative number: not a sample.
+# A small negative number is rounding.
+_MOST_PRINTED = 1e12
+# Loop, RAM and compressed RAM devices: not storage, and there are many of them.
+_NOT_STORAGE = re.compile(r"(?:loop|ram|zram)\d+(?:p\d+)?")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one printed number becomes a value: times `factor`, and times the interval where it is a rate."""
+
+    metric: str
+    factor: float = 1.0
+    is_rate: bool = False
+    zero_is_unknown: bool = False
+
+
+def _readings(
+    amounts: Mapping[str, Mapping[str, float]], rates: Mapping[str, Mapping[str, float]]
+) -> dict[str, Reading]:
+    """Readings by column, of {metric: {column: factor}}."""
+    return {
+        column: Reading(metric, factor, is_rate=is_rate)
+        for is_rate, group in ((False, amounts), (True, rates))
+        for metric, columns in group.items()
+        for column, factor in columns.items()
+    }
+
+
+# Text and JSON of iostat; the short JSON names without /s are those of sysstat 11. A kB of sysstat is 1024 bytes.
+# `kB_read` (iostat -d) is the amount itself, free of the rounding of the stamps; `MB_read` is too coarse to use.
+_SEC = SECTOR_BYTES
+IOSTAT_READINGS = _readings(
+    amounts={
+        "read_bytes": {"kB_read": KIB, "Blk_read": _SEC},
+        "write_bytes": {"kB_wrtn": KIB, "Blk_wrtn": _SEC},
+        "discard_bytes": {"kB_dscd": KIB, "Blk_dscd": _SEC},
+        "await_seconds": {"await": 1e-3},
+        "read_await_seconds": {"r_await": 1e-3},
+        "write_await_seconds": {"w_await": 1e-3},
+        "queue_length": {"aqu-sz": 1, "avgqu-sz": 1},
+        "busy_ratio": {"%util": 1e-2, "util": 1e-2},
+    },
+    rates={
+        "read_ops": {"r/s": 1, "r": 1},
+        "write_ops": {"w/s": 1, "w": 1},
+        "discard_ops": {"d/s": 1},
+        "flush_ops": {"f/s": 1},
+        **{
+            f"{name}_bytes": {
+                f"{letter}kB/s": KIB,
+                f"{letter}MB/s": MIB,
+                f"{letter}sec/s": _SEC,
+                **({f"{letter}kB": KIB} if letter != "d" else {}),
+                f"kB_{short}/s": KIB,
+                f"MB_{short}/s": MIB,
+                f"Blk_{short}/s": _SEC,
+            }
+            for name, letter, short in (("read", "r", "read"), ("write", "w", "wrtn"), ("discard", "d", "dscd"))
+        },
+    },
+)
+
+# sadf: one device (sar -d), and the whole host (sar -b). The JSON names have no /s and are rates all the same.
+SAR_READINGS = _readings(
+    amounts={
+        "await_seconds": {"await": 1e-3},
+        "queue_length": {"aqu-sz": 1, "avgqu-sz": 1},
+        "busy_ratio": {"%util": 1e-2, "util-percent": 1e-2},
+    },
+    rates={
+        "read_ops": {"rtps": 1},
+        "write_ops": {"wtps": 1},
+        "discard_ops": {"dtps": 1},
+        **{
+            f"{name}_bytes": {
+                column + end: factor
+                for column, factor in ((f"{letter}kB", KIB), (f"{sector}_sec", _SEC), (block, _SEC))
+                for end in ("/s", "")
+            }
+            for name, letter, sector, block in (
+                ("read", "r", "rd", "bread"),
+                ("write", "w", "wr", "bwrtn"),
+                ("discard", "d", "dc", "bdscd"),
+            )
+        },
+    },
+)
+
+# Columns whose sum is the number of requests behind a mean response time.
+_REQUESTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "await_seconds": (("tps",), ("r/s", "w/s"), ("r", "w")),
+    "read_await_seconds": (("r/s",), ("r",)),
+    "write_await_seconds": (("w/s",), ("w",)),
+}
+_IDLE = ("%idle", "idle", "Idle%")
+_IOWAIT = ("%iowait", "iowait", "Wait%")
+
+
+def find_metrics(
+    columns: Sequence[str], readings: Mapping[str, Reading], printed: Floats, seconds: Floats
+) -> dict[str, tuple[Floats, Bools | None]]:
+    """Values of every metric in a table of `printed` numbers (sample x column).
+
+    Of two columns with one metric, an amount is better than a rate; else the first is read.
+    """
+    chosen: dict[str, tuple[int, Reading]] = {}
+    for index, name in enumerate(columns):
+        reading = readings.get(name)
+        if reading is not None and (
+            reading.metric not in chosen or (chosen[reading.metric][1].is_rate and not reading.is_rate)
+        ):
+            chosen[reading.metric] = (index, reading)
+    printed = np.where((printed > -1) & (printed <= _MOST_PRINTED), np.maximum(printed, 0), np.nan)
+    by_name = {name: printed[:, index] for index, name in reversed(list(enumerate(columns)))}
+    result: dict[str, tuple[Floats, Bools | None]] = {}
+    for metric, (index, reading) in chosen.items():
+        raw = printed[:, index]
+        values = raw * (reading.factor * seconds) if reading.is_rate else raw * reading.factor
+        if metric.endswith("_ratio"):
+            values = np.clip(values, 0.0, 1.0)  # rounding of jiffies prints up to 100.4 %
+        for names in _REQUESTS.get(metric, ()):
+            if all(name in by_name for name in names):  # no request, no response time; unknown requests: keep the 0
+                requests = np.asarray(sum(by_name[name] for name in names))
+                values = np.where((raw == 0) & (requests == 0), np.nan, values)
+                break
+        if reading.zero_is_unknown:
+            values = np.where(raw == 0, np.nan, values)
+        result[metric] = (values, np.isfinite(raw))
+    if "await_seconds" not in result and "r_await" in by_name and "w_await" in by_name:
+        # sysstat 12 prints the response time of reads, writes and discards; `await_seconds` is the mean over requests.
+        requests, waited = np.zeros(len(printed)), np.zeros(len(printed))
+        for kind in "rwd":
+            count = by_name.get(f"{kind}/s", by_name.get(kind))
+            if count is not None and f"{kind}_await" in by_name:
+                requests += count
+                waited += count * by_name[f"{kind}_await"]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            result["await_seconds"] = (waited / requests * 1e-3, np.isfinite(requests))
+    return result
+
+
+def cpu_ratio(columns: Sequence[str], printed: Floats) -> Floats | None:
+    """Share of CPU time not idle, from a table of percentages. Waiting for I/O is idling: nothing is computed."""
+    idle = next((columns.index(name) for name in _IDLE if name in columns), None)
+    if idle is None:
+        return None
+    iowait = next((columns.index(name) for name in _IOWAIT if name in columns), None)
+    unused = printed[:, idle] + (0.0 if iowait is None else printed[:, iowait])
+    return np.clip(1.0 - unused * 1e-2, 0.0, 1.0)
+
+
+def is_number(text: str) -> bool:
+    """Whether `float` reads the text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse_printed(
+    path: Path, rows: Sequence[Any], lines: Sequence[int], columns: Sequence[str], delimiter: str | None
+) -> Floats:
+    """Row x column of lines of text, or of lists of numbers; `lines` are their line numbers."""
+    if not isinstance(rows[0], str):
+        return np.array(rows, np.float64).reshape(len(rows), len(columns))
+    numbers = np.empty((len(rows), len(columns)))
+    for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        words = row.replace(",", ".").split(delimiter)  # the writer's locale may have a decimal comma
+        if len(words) != len(columns):
+            expected = f"expected {len(columns)} numbers, found {len(words)} in {row.strip()[:60]!r}"
+            raise CorruptInput(f"{path}, line {line}: {expected}.")
+        try:
+            numbers[place] = [float(word) for word in words]
+        except ValueError:
+            wrong = next(word for word in words if not is_number(word))
+            hint = "iostat -h (--human) rounds to two digits; run it without."
+            raise CorruptInput(f"{path}, line {line}: {wrong!r} is not a number.", hint=hint) from None
+    return numbers
+
+
+class SampleTables:
+    """Collects printed samples until a frame is worth making. A sample is of a device, of a host or of its CPUs."""
+
+    def __init__(self, path: Path, readings: Mapping[str, Reading], delimiter: str | None = None) -> None:
+        self._path, self._readings, self._delimiter = path, readings, delimiter
+        self._tables: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, int, int, Any, int]]] = {}
+        self._count = 0
+
+    def add(
+        self, kind: str, columns: tuple[str, ...], host: str, name: str, span: tuple[int, int], row: Any, line: int
+    ) -> None:
+        """`span` is start and length in nanoseconds; `row` is a line of numbers, or a list of them."""
+        self._tables.setdefault((kind, columns), []).append((host, name, *span, row, line))
+        self._count += 1
+
+    def frames(self, *, least: int = 1) -> Iterator[Frame]:
+        """Rows of all samples, once there are `least` of them."""
+        if self._count < least:
+            return
+        for (kind, columns), samples in self._tables.items():
+            hosts, names, starts, intervals, rows, lines = zip(*samples, strict=True)
+            printed = _parse_printed(self._path, rows, lines, columns, self._delimiter)
+            start_ns, interval_ns = np.array(starts, np.int64), np.array(intervals, np.int64)
+            if kind == "cpu":
+                ratio = cpu_ratio(columns, printed)
+                values: Values = {} if ratio is None else {"cpu_ratio": (ratio, np.isfinite(ratio))}
+            else:
+                values = find_metrics(columns, self._readings, printed, interval_ns / NS)
+            if values:
+                yield series_rows("device" if kind == "device" else "host", hosts, names, start_ns, interval_ns, values)
+        self._tables, self._count = {}, 0
+
+
+def check_rows(frames: Iterable[Frame], empty: EmptyInput) -> Iterator[tuple[str, Frame]]:
+    """Frames of `series`; raises `empty` where none of them has a row."""
+    rows = 0
+    for frame in frames:
+        rows += frame.rows
+        yield "series", frame
+    if not rows:
+        raise empty
+
+
+def series_rows(
+    kind: str,
+    hosts: Sequence[str],
+    devices: Sequence[str],
+    start_ns: Ints,
+    interval_ns: Ints,
+    values: Values,
+    quality: Ints | None = None,
+) -> Frame:
+    """Rows metric by metric, each in the order of the samples.
+
+    The system of a device is 'host:device' and its component the device; both are the host where `kind` is 'host'.
+    """
+    system = component = encode_text(hosts)
+    is_used = np.ones(len(hosts), np.bool_)
+    if kind == "device":
+        component = encode_text(devices)
+        system = encode_text([f"{host}:{device}" for host, device in zip(hosts, devices, strict=True)])
+        is_storage = [_NOT_STORAGE.fullmatch(device) is None for device in component.categories]
+        is_used = np.array(is_storage, np.bool_)[component.codes]
+    picks = [np.flatnonzero(is_used if present is None else is_used & present) for _, present in values.values()]
+    order = np.concatenate(picks)
+    numbers = [column[pick] for (column, _), pick in zip(values.values(), picks, strict=True)]
+    return TABLES["series"].frame(
+        start_ns=start_ns[order],
+        interval_ns=interval_ns[order],
+        system=system[order],
+        component_kind=kind,
+        component=component[order],
+        metric=Text(np.repeat(np.arange(len(picks), dtype=np.int32), [len(pick) for pick in picks]), tuple(values)),
+        value=np.concatenate(numbers),
+        quality=np.zeros(len(order), np.int64) if quality is None else quality[order],
+        rows=len(order),
+    )
+
 
 # Metrics of 11 counters, and those that 15 and 17 counters add.
 _METRICS = names_of("""

@@ -34,7 +34,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, Truncat
 from ioweather.core.tables import METRICS
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS
 from ioweather.core.words import names_of
-from ioweather.readers.lmt_minutes import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
+from ioweather.readers.lmt_database import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
 from ioweather.readers.reader_catalogue import FileReader
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -247,27 +247,21 @@ _STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")
 _ELAPSED = re.compile(r"^(\d+-)?[\d:.]*$|^(UNLIMITED|Partition_Limit|INVALID)$")
 
 
-def _is_time(text: str) -> bool:
-    return text in _NEVER or text.isdigit() or bool(_TIME.match(text))
-
-
-def _is_count(text: str) -> bool:
-    return text == "" or text.isdigit() or text == "Unknown"
-
-
 _CHECKS: dict[str, Callable[[str], bool]] = {
     "JobID": lambda text: parse_identity(text) is not None,
     "JobIDRaw": lambda text: parse_identity(text) is not None,
     "State": lambda text: bool(_STATE.match(text)),
     "ExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
     "DerivedExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
-    **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _is_time),
+    **dict.fromkeys(
+        ("Submit", "Start", "End", "Eligible"), lambda text: text in _NEVER or text.isdigit() or bool(_TIME.match(text))
+    ),
     **dict.fromkeys(
         names_of("""
             NNodes NCPUS AllocCPUS AllocNodes UID GID ElapsedRaw CPUTimeRAW DBIndex ReqCPUS NTasks QOSRAW AssocID
             WCKeyID Restarts
         """),
-        _is_count,
+        lambda text: text in ("", "Unknown") or text.isdigit(),
     ),
     **dict.fromkeys(
         ("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
@@ -31,7 +31,7 @@ from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, NS, ns_to_datetime
 from ioweather.core.words import names_of
-from ioweather.readers.device_rows import (
+from ioweather.readers.device_logs import (
     BATCH_SAMPLES,
     IOSTAT_READINGS,
     SAR_READINGS,
@@ -52,12 +52,13 @@ _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
 _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
 _HEADER_LENGTH = 64 << 10
+_Numbers: TypeAlias = tuple[str, tuple[str, ...], list[float]]
 _LONGEST_WORD = 4 << 10
 _UTC = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True)
-class Record:
+class _Record:
     """One element of `statistics`. `lead` is the text between it and the element before."""
 
     line: int
@@ -67,7 +68,7 @@ class Record:
     body: dict[str, Any]
 
 
-def read_records(path: Path) -> Iterator[Record]:
+def _read_records(path: Path) -> Iterator[_Record]:
     """All whole records of all hosts and runs in the file."""
     text, line, host = "", 1, None
     inside = opens_run = False
@@ -96,7 +97,7 @@ def read_records(path: Path) -> Iterator[Record]:
             if body is None:
                 break
             line += text.count("\n", position, begin)
-            yield Record(line, host, text[position:begin], opens_run, body)
+            yield _Record(line, host, text[position:begin], opens_run, body)
             line += text.count("\n", begin, behind)
             position, opens_run = behind, False
         line += text.count("\n", position, end)
@@ -123,7 +124,7 @@ def _decode(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any
     raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not the JSON of sysstat.")
 
 
-def numbers_of(path: Path, line: int, entry: object, name_key: str) -> tuple[str, tuple[str, ...], list[float]]:
+def _numbers_of(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
     """Name, columns and values of one device of a record."""
     if isinstance(entry, dict) and isinstance(entry.get(name_key), str) and entry[name_key].isprintable():
         values = {key: value for key, value in entry.items() if key != name_key}
@@ -133,12 +134,12 @@ def numbers_of(path: Path, line: int, entry: object, name_key: str) -> tuple[str
     raise CorruptInput(f"{path}, line {line}: expected {name_key!r} and numbers, found {str(entry)[:60]}.")
 
 
-def entries(path: Path, record: Record, key: str) -> list[Any]:
-    """A list of a record. Raises CorruptInput where it is something else."""
+def _devices(path: Path, record: _Record, key: str, name_key: str) -> Iterator[_Numbers]:
+    """Name, columns and values of each device in a list of a record."""
     found = record.body.get(key, [])
     if not isinstance(found, list):
         raise CorruptInput(f"{path}, line {record.line}: {key!r} should be a list.")
-    return found
+    return (_numbers_of(path, record.line, entry, name_key) for entry in found)
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
@@ -279,7 +280,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
 
 
 def _read_iostat_json(path: Path) -> Iterator[_Report]:
-    for record in read_records(path):
+    for record in _read_records(path):
         # Where -y leaves out the report since boot, sysstat 12 has an empty line, and 11 a stray comma, in its place.
         since_boot = record.opens_run and record.lead.count("\n") < 2 and "," not in record.lead
         stamp = record.body.get("timestamp")
@@ -288,9 +289,8 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         )
         cpu = record.body.get("avg-cpu")
         if isinstance(cpu, dict):
-            _, report.cpu_columns, report.cpu = numbers_of(path, record.line, {"cpu": "all", **cpu}, "cpu")
-        for entry in entries(path, record, "disk"):
-            name, columns, values = numbers_of(path, record.line, entry, "disk_device")
+            _, report.cpu_columns, report.cpu = _numbers_of(path, record.line, {"cpu": "all", **cpu}, "cpu")
+        for name, columns, values in _devices(path, record, "disk", "disk_device"):
             if report.columns and columns != report.columns:
                 raise CorruptInput(f"{path}, line {record.line}: devices of one report have different columns.")
             report.columns = columns
@@ -544,7 +544,7 @@ def _read_tabs(path: Path, context: ReadContext) -> Iterator[Frame]:
 def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[Frame]:
     stamps = StampReader(str(path), context.zone)
     tables = SampleTables(path, SAR_READINGS)
-    for record in read_records(path):
+    for record in _read_records(path):
         if record.opens_run:
             stamps.restart()
         stamp = record.body.get("timestamp")
@@ -561,21 +561,12 @@ def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[Frame]:
         is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
         end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
         span = _span(path, record.line, end_ns, interval)
-        for kind, (name, columns, values) in _find_activities(path, record):
+        found = [("device", numbers) for numbers in _devices(path, record, "disk", "disk-device")]
+        if isinstance(totals := record.body.get("io"), dict):
+            flat = {name: value for part in totals.values() if isinstance(part, dict) for name, value in part.items()}
+            found.append(("host", _numbers_of(path, record.line, {"host": "", **flat}, "host")))
+        found += [("cpu", cpu) for cpu in _devices(path, record, "cpu-load", "cpu") if cpu[0] in _ALL_CPUS]
+        for kind, (name, columns, values) in found:
             tables.add(kind, columns, host, name, span, values, record.line)
         yield from tables.frames(least=BATCH_SAMPLES)
     yield from tables.frames()
-
-
-def _find_activities(path: Path, record: Record) -> Iterator[tuple[str, tuple[str, tuple[str, ...], list[float]]]]:
-    """Kind, and (name, columns, numbers), of the devices of a record, of the host's I/O and of all its CPUs."""
-    for entry in entries(path, record, "disk"):
-        yield "device", numbers_of(path, record.line, entry, "disk-device")
-    totals = record.body.get("io")
-    if isinstance(totals, dict):
-        flat = {name: value for part in totals.values() if isinstance(part, dict) for name, value in part.items()}
-        yield "host", numbers_of(path, record.line, {"host": "", **flat}, "host")
-    for entry in entries(path, record, "cpu-load"):
-        numbers = numbers_of(path, record.line, entry, "cpu")
-        if numbers[0] in _ALL_CPUS:
-            yield "cpu", numbers

@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike
 
 from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.families import BoundedFamily, BoundedWeibull, Cauchy, Family, Mixture, Normal, TruncatedHead
-from ioweather.stats.samples import Combine, Group, Sample, largest_gap, least_gap, sample_of
 from ioweather.stats.tail_fits import (
     EXACT_POINTS,
+    Combine,
+    Group,
+    Sample,
     fit_cauchy,
     fit_cauchy_heads,
     fit_exponential_tails,
@@ -32,6 +34,9 @@ from ioweather.stats.tail_fits import (
     fit_truncated_normal_heads,
     fit_weibull_tail,
     fit_weibull_tails,
+    largest_gap,
+    least_gap,
+    sample_of,
     tail_sums,
     truncated_head,
 )

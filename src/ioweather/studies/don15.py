@@ -67,9 +67,8 @@ from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
 from ioweather.stats.families import Normal
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
-from ioweather.stats.samples import largest_gap, sample_of
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
-from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole
+from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
 
 _BINS: Final = 40
 # [ours] With fewer independent values the statistic is far from its law: of 50 of AR(0.8) it refused .025 at .05.

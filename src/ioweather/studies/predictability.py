@@ -7,6 +7,7 @@ what is left is noise, which no model of the system can explain.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,37 +50,14 @@ _REPLICATES: Final = 400
 LEAST_SETS: Final = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Deviations:
-    """Logarithms of each run's time over the mean of its set, stretched as the mean of few is near to
-    each of them; `of_set` numbers the sets."""
-
-    values: Floats
-    of_set: Ints
-
-    @property
-    def sets(self) -> int:
-        return int(self.of_set.max(initial=-1)) + 1
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Share by which so many of the runs differ at most, with its interval over sets."""
-
-    value: float
-    low: float
-    high: float
-
-
-def deviations(seconds: Floats, of_set: Ints) -> Deviations:
-    """Of runs in sets of two or more; runs of a negative set belong to none."""
+def deviations(seconds: Floats, of_set: Ints) -> list[Floats]:
+    """Logarithms of each run's time over the mean of its set, by set, stretched as the mean of few is near to each of
+    them. Of sets of two or more runs; runs of a negative set belong to none."""
     known = (of_set >= 0) & np.isfinite(seconds) & (seconds > 0)
-    _, number, count = np.unique(of_set[known], return_inverse=True, return_counts=True)
-    several = count[number] >= 2
-    logs, number, size = np.log(seconds[known][several]), number[several], count[number][several]
-    _, number = np.unique(number, return_inverse=True)
-    mean = np.bincount(number, weights=logs) / np.maximum(np.bincount(number), 1) if len(logs) else np.zeros(0)
-    return Deviations((logs - mean[number]) * np.sqrt(size / (size - 1.0)), np.asarray(number, np.int64))
+    logs, sets = np.log(seconds[known]), of_set[known]
+    order = np.argsort(sets, kind="stable")
+    parts = np.split(logs[order], np.flatnonzero(np.diff(sets[order])) + 1)
+    return [(part - part.mean()) * math.sqrt(len(part) / (len(part) - 1)) for part in parts if len(part) > 1]
 
 
 def equal_runs(runs: Frame) -> Ints:
@@ -92,10 +70,9 @@ def equal_runs(runs: Frame) -> Ints:
 
 def at_the_same_time(group: Ints, began_ns: Ints) -> Ints:
     """Sets of runs of one group whose I/O began within SAME_TIME_NS of that of the first of them."""
-    order = np.lexsort((began_ns, group))
     found = np.full(len(group), -1, np.int64)
     number, first, current = -1, 0, -1
-    for row in order.tolist():
+    for row in np.lexsort((began_ns, group)).tolist():
         if group[row] != current or began_ns[row] - first > SAME_TIME_NS:
             number, current, first = number + 1, int(group[row]), int(began_ns[row])
         found[row] = number
@@ -113,19 +90,16 @@ def while_quiet(seconds: Floats, group: Ints, of_set: Ints) -> Ints:
     return found
 
 
-def spread(found: Deviations, quantile: float) -> Spread:
-    """As a share of the time: 0.06 is 6% more, or as much less."""
-    sizes = np.abs(found.values)
-    rng = np.random.default_rng(1)
-    order = np.argsort(found.of_set, kind="stable")
-    pieces = np.split(sizes[order], np.cumsum(np.bincount(found.of_set, minlength=found.sets))[:-1])
-    drawn = [
-        float(np.quantile(np.concatenate([pieces[i] for i in rng.integers(0, len(pieces), len(pieces))]), quantile))
-        for _ in range(_REPLICATES)
-    ]
-    ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    value, low, high = np.expm1([float(np.quantile(sizes, quantile)), *ends]).tolist()
-    return Spread(value, low, high)
+def spread(sets: list[Floats], quantile: float) -> Amount:
+    """Share by which so many of the runs differ at most, with its interval over sets; 0.06 is 6% more, or as much less.
+    Nothing of too few sets."""
+    if len(sets) < LEAST_SETS:
+        return Amount(None)
+    sizes, rng = [np.abs(each) for each in sets], np.random.default_rng(1)
+    drawn = (rng.integers(0, len(sizes), len(sizes)) for _ in range(_REPLICATES))
+    again = [float(np.quantile(np.concatenate([sizes[i] for i in rows]), quantile)) for rows in drawn]
+    ends = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Amount(*np.expm1([float(np.quantile(np.concatenate(sizes), quantile)), *ends]).tolist())
 
 
 # Isakov et al., SC'22: of equal runs at the same time, 68% lie within.
@@ -147,103 +121,61 @@ def run(source: DataSource, params: Params) -> Answer:
     moved = (runs.ints("read_bytes") + runs.ints("write_bytes") > 0) & np.isfinite(seconds) & (seconds > 0)
     runs, seconds = runs.take(moved), seconds[moved]
     group = equal_runs(runs) if runs.rows else np.zeros(0, np.int64)
-    ever = deviations(seconds, group)
     began = np.ma.masked_array(runs.array("first_open_ns"))
     at_once = at_the_same_time(group, np.where(began.mask, runs.ints("start_ns"), began.data))
-    together = deviations(seconds, while_quiet(seconds, group, at_once))
-    floor, whole = _spreads(together), _spreads(ever)
-    spreads = (_amount(floor[0]), _amount(floor[1]), _amount(whole[0]), _amount(whole[1]))
-    counts = (len(ever.values), ever.sets, len(together.values), together.sets)
-    outcome = PredictabilityOutcome(*counts, *spreads, _share_of_moment(floor, whole))
-    return Answer(
-        question="How predictable is the I/O time of a run here?",
-        headline=_headline(floor, whole),
-        facts=tuple(_facts(outcome)),
-        findings=tuple(_findings(together, floor, whole)),
-        caveats=_CAVEATS,
-        coverage=(Coverage(len(moved), len(ever.values), "runs that have an equal"),),
-        name="predictability",
-        result=outcome,
+    ever, together = deviations(seconds, group), deviations(seconds, while_quiet(seconds, group, at_once))
+    (noise, noise_95), (whole, whole_95) = ([spread(sets, q) for q in QUANTILES] for sets in (together, ever))
+    runs_ever, runs_together = (sum(map(len, sets)) for sets in (ever, together))
+    ratio = None  # what of the variance of equal runs goes away when they run at the same time
+    if noise.value is not None and whole.value is not None and whole.value > 0:
+        ratio = float(np.clip(1.0 - (np.log1p(noise.value) / np.log1p(whole.value)) ** 2, 0.0, 1.0))
+    differ, differ_ever = (format_value(each.value, "ratio") for each in (noise, whole))
+    headline = (
+        f"Equal runs at the same quiet time differ by {differ} (68% of them): no forecast can be nearer. "
+        f"Whenever they ran it is {differ_ever}."
     )
-
-
-def _spreads(found: Deviations) -> tuple[Spread | None, Spread | None]:
-    if found.sets < LEAST_SETS:
-        return None, None
-    near, far = (spread(found, quantile) for quantile in QUANTILES)
-    return near, far
-
-
-def _amount(found: Spread | None) -> Amount:
-    return Amount(found.value, found.low, found.high) if found is not None else Amount(None)
-
-
-def _share_of_moment(floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]) -> float | None:
-    """What of the variance of equal runs goes away when they run at the same time."""
-    if floor[0] is None or whole[0] is None or whole[0].value <= 0:
-        return None
-    return float(np.clip(1.0 - (np.log1p(floor[0].value) / np.log1p(whole[0].value)) ** 2, 0.0, 1.0))
-
-
-def _headline(floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]) -> str:
-    if whole[0] is None:
-        return "Too few equal runs to say how predictable they are."
-    if floor[0] is None:
-        return (
-            f"Equal runs differ by {_percent(whole[0])} (68% of them); too few ran at one quiet time to know the noise."
-        )
-    return (
-        f"Equal runs at the same quiet time differ by {_percent(floor[0])} (68% of them): no forecast can be nearer. "
-        f"Whenever they ran it is {_percent(whole[0])}."
-    )
-
-
-def _percent(found: Spread) -> str:
-    return format_value(found.value, "ratio")
-
-
-def _range(found: Amount) -> str:
-    return " to ".join(format_value(bound, "ratio") for bound in (found.low, found.high))
-
-
-def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
-    together = f"{outcome.together_count:,} runs in {outcome.together_set_count:,} sets"
-    ever = f"{outcome.equal_count:,} runs in {outcome.set_count:,} sets"
-    rows = (
-        (
-            "at_the_same_time",
-            f"Equal runs at the same quiet time: noise ({together})",
-            outcome.noise_68,
-            outcome.noise_95,
-        ),
-        ("ever", f"Equal runs, whenever they ran ({ever})", outcome.spread_68, outcome.spread_95),
-    )
+    if whole.value is None:
+        headline = "Too few equal runs to say how predictable they are."
+    elif noise.value is None:
+        few = "too few ran at one quiet time to know the noise"
+        headline = f"Equal runs differ by {differ_ever} (68% of them); {few}."
+    finding = Finding("These runs do not show that it matters when they ran.", "undecided", name="time_matters")
+    if noise.value is None:
+        words = f"{len(together)} sets of equal runs at the same quiet time are too few; {LEAST_SETS} are needed."
+        finding = Finding(words, "undecided", name="few_at_the_same_time")
+    elif whole.low is not None and noise.high is not None and noise.high < whole.low:
+        finding = Finding("When a run runs matters more than chance gives.", name="time_matters")
     groups = []
-    for name, title, near, far in rows:
+    for name, title, count, sets, amounts in (
+        ("at_the_same_time", "at the same quiet time: noise", runs_together, together, (noise, noise_95)),
+        ("ever", ", whenever they ran", runs_ever, ever, (whole, whole_95)),
+    ):
         facts = [
-            Fact(f"within_{percent}", f"{percent}% differ by at most", amount.value, "ratio", note=_range(amount))
-            for percent, amount in ((68, near), (95, far))
-            if amount.value is not None and amount.low is not None and amount.high is not None
+            Fact(f"within_{percent}", f"{percent}% differ by at most", amount.value, "ratio", note=between)
+            for percent, amount in zip((68, 95), amounts, strict=True)
+            if amount.value is not None
+            for between in [" to ".join(format_value(end, "ratio") for end in (amount.low, amount.high))]
         ]
         if facts:
-            groups.append(FactGroup(name, title, tuple(facts)))
-    if outcome.moment_ratio is not None:
-        share = Fact("moment", "the state of the system at the time, at most", outcome.moment_ratio, "ratio")
-        rest = Fact("nothing", "noise", 1.0 - outcome.moment_ratio, "ratio")
+            of = f"Equal runs {title}".replace(" ,", ",")
+            groups.append(FactGroup(name, f"{of} ({count:,} runs in {len(sets):,} sets)", tuple(facts)))
+    if ratio is not None:
+        share = Fact("moment", "the state of the system at the time, at most", ratio, "ratio")
+        rest = Fact("nothing", "noise", 1.0 - ratio, "ratio")
         groups.append(FactGroup("explained", "What explains that equal runs differ (variance)", (share, rest)))
     published = tuple(Fact(name, label, value, "ratio") for name, label, value in _PUBLISHED)
-    return [*groups, FactGroup("published", "68% of equal runs at the same time, elsewhere (SC'22)", published)]
-
-
-def _findings(
-    together: Deviations, floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]
-) -> list[Finding]:
-    if floor[0] is None:
-        words = f"{together.sets} sets of equal runs at the same quiet time are too few; {LEAST_SETS} are needed."
-        return [Finding(words, "undecided", name="few_at_the_same_time")]
-    if whole[0] is not None and floor[0].high < whole[0].low:
-        return [Finding("When a run runs matters more than chance gives.", name="time_matters")]
-    return [Finding("These runs do not show that it matters when they ran.", "undecided", name="time_matters")]
+    groups.append(FactGroup("published", "68% of equal runs at the same time, elsewhere (SC'22)", published))
+    counts = (runs_ever, len(ever), runs_together, len(together))
+    return Answer(
+        question="How predictable is the I/O time of a run here?",
+        headline=headline,
+        facts=tuple(groups),
+        findings=(finding,),
+        caveats=_CAVEATS,
+        coverage=(Coverage(len(moved), runs_ever, "runs that have an equal"),),
+        name="predictability",
+        result=PredictabilityOutcome(*counts, noise, noise_95, whole, whole_95, ratio),
+    )
 
 
 QUESTION = Question(

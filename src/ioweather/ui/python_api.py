@@ -26,7 +26,7 @@ from ioweather.simulate.presets import for_days, preset_named
 from ioweather.topics.analyse import availability, make_exhibits
 from ioweather.topics.ask import ask, period_between, zone_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
-from ioweather.ui.charts.page import answer_fragment, exhibit_fragment
+from ioweather.ui.charts.page import fragment_html
 from ioweather.ui.report import write
 
 AnyLake: TypeAlias = Lake | str | os.PathLike[str] | None
@@ -146,7 +146,7 @@ class ShownExhibit(Exhibit):
 
     def _repr_html_(self) -> str:
 
-        return exhibit_fragment(self)
+        return fragment_html(self)
 
 
 class ShownAnswer(Answer):
@@ -181,7 +181,7 @@ class ShownAnswer(Answer):
 
     def _repr_html_(self) -> str:
 
-        return answer_fragment(self)
+        return fragment_html(self)
 
 
 def shown(answer: Answer) -> ShownAnswer:

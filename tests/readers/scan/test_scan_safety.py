@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.facility import ProjectRule
-from ioweather.readers.scan import walker
-from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.readers.scan import scanner as walker
+from ioweather.readers.scan.scanner import Item, Scan, ScanState, Walker, open_below, plan_scan
 from ioweather.readers.scan.tally import Tally, project_name
-from ioweather.readers.scan.walker import Item, Walker, open_below
 
 SRC = Path(__file__).resolve().parents[3] / "src"
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import LakeError, SourceError, UsageError
-from ioweather.readers.scan import scanner, walker
-from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.readers.scan import scanner
+from ioweather.readers.scan.scanner import ROOT_ITEM, Scan, ScanState, Walker, plan_scan, walk_task
 from ioweather.readers.scan.tally import HISTOGRAMS
-from ioweather.readers.scan.walker import ROOT_ITEM, Walker, walk_task
 from scan_trees import DAY, Naive, counted, runs_tree
 
 
@@ -170,7 +169,7 @@ scanner.Scan(plan, scanner.ScanState(Path(sys.argv[3])), Processes(2), 2, checkp
 @pytest.mark.slow
 def test_a_scan_that_is_killed_goes_on(tree, tmp_path):
     root, now = tree
-    environment = {**os.environ, "PYTHONPATH": str(Path(walker.__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(scanner.__file__).parents[3])}
     for _ in range(3):
         command = [sys.executable, "-c", KILLED, str(root), str(now), str(tmp_path / "state")]
         process = subprocess.Popen(command, env=environment)

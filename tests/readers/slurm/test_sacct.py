@@ -55,18 +55,6 @@ def test_a_row_that_reads_two_ways_is_refused(tmp_path):
         read(write(tmp_path, row(name="a|b|c"), header=header))
 
 
-@pytest.mark.parametrize("delimiter", ["\x1f", ",", ";", "%%", "\t"])
-@pytest.mark.parametrize("ending", ["", "trailing"])
-def test_any_delimiter_with_or_without_one_at_the_end(tmp_path, delimiter, ending):
-    tail = delimiter if ending else ""
-    text = "\n".join(line.replace("|", delimiter) + tail for line in (HEADER, row(nodes="n1"))) + "\n"
-    path = tmp_path / "x"
-    path.write_text(text)
-    assert SACCT.detect(text.encode(), path) > 0.9
-    (job,) = read(path)
-    assert job["nodes"] == "n1"
-
-
 def test_ids_of_arrays_and_heterogeneous_jobs_and_steps():
     for text, job_id, step, array, het, plain in [
         ("22_1", "22_1", "", 22, None, None),
@@ -264,7 +252,7 @@ def _check_that_overlapping_dumps_in_any_order_are_one_accounting(shared_data, t
     counts = []
     for order in (1, -1):
         lake = open_lake(tmp_path / f"lake{order}", create=True)
-        for path in [shared_data / "slurm" / name for name in DUMPS][::order]:
+        for path in [shared_data / "slurm" / name for name in DUMPS[::2]][::order]:
             context = ReadContext(zone=zone_named("UTC"), cluster="rtest")
             assert not ingest(lake, [path], context=context).bad
         with lake.snapshot() as snapshot:

@@ -89,7 +89,7 @@ def charts() -> Mapping[str, Chart]:
 @pytest.fixture(scope="session")
 def drawings(charts: Mapping[str, Chart]) -> Mapping[tuple[str, str], str]:
     """SVG by kind and theme."""
-    from ioweather.ui.charts import draw, spec
+    from ioweather.ui.charts.render import draw, spec
 
     return {
         (kind, theme): draw(spec(chart, theme)).decode()

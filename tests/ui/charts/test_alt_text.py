@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ioweather.core.results import Chart, ResultTable
-from ioweather.ui.charts import describe
+from ioweather.ui.charts.chart_data import describe
 
 
 def test_says_what_is_on_the_axes_and_how_far_it_reaches(charts: Mapping[str, Chart]) -> None:

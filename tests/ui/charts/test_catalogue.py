@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, ChartKind, Reference, ResultColumn, ResultTable
-from ioweather.ui.charts import KINDS, spec
 from ioweather.ui.charts.chart_data import MAX_POINTS
+from ioweather.ui.charts.kinds import KINDS
+from ioweather.ui.charts.render import spec
 
 KIND_NAMES = sorted(get_args(ChartKind))
 
@@ -174,7 +175,7 @@ def test_specifications_do_not_depend_on_the_hash_seed(charts: Mapping[str, Char
         "import hashlib, importlib.util, json, sys\n"
         "loader = importlib.util.spec_from_file_location('made', sys.argv[1])\n"
         "module = importlib.util.module_from_spec(loader); loader.loader.exec_module(module)\n"
-        "from ioweather.ui.charts import spec\n"
+        "from ioweather.ui.charts.render import spec\n"
         "made = {k: spec(c) for k, c in module.make_charts().items()}\n"
         "print(hashlib.sha256(json.dumps(made).encode()).hexdigest())\n"
     )

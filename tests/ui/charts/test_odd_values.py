@@ -15,8 +15,9 @@ import pytest
 
 from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import UNITS, format_bytes, format_seconds, format_value
-from ioweather.ui.charts import KINDS, answer_section, exhibit_section, spec
-from ioweather.ui.charts.render import draw
+from ioweather.ui.charts.kinds import KINDS
+from ioweather.ui.charts.page import answer_section, exhibit_section
+from ioweather.ui.charts.render import draw, spec
 from ioweather.ui.cli.terminal import bar, chart_lines, print_answer, print_exhibit
 
 ODD: dict[str, Any] = {

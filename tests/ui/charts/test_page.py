@@ -25,13 +25,13 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.core.units import NS
-from ioweather.ui.charts import (
+from ioweather.ui.charts.page import (
     Drawn,
     answer_html,
     answer_section,
-    exhibit_fragment,
     exhibit_html,
     exhibit_section,
+    fragment_html,
     html_page,
     table_html,
 )
@@ -113,7 +113,7 @@ def pages(exhibit: Exhibit, answer: Answer) -> dict[str, str]:
         "exhibit": exhibit_html(exhibit),
         "answer": answer_html(answer),
         "live": html_page("Live", [answer_section(answer, 1, LIVE)]),
-        "fragment": exhibit_fragment(exhibit),
+        "fragment": fragment_html(exhibit),
         "empty": exhibit_html(Exhibit("x.table1", "Nothing")),
     }
 
@@ -216,14 +216,6 @@ def test_shares_are_bars_that_stay_in_their_track(pages: dict[str, str]) -> None
 
 def test_a_page_is_small(pages: dict[str, str]) -> None:
     assert len(pages["exhibit"]) < 250_000
-
-
-def test_light_and_dark_can_be_fixed(exhibit: Exhibit) -> None:
-    light, dark, auto = (html_page("t", [], theme) for theme in ("light", "dark", "auto"))  # type: ignore[arg-type]
-    assert "prefers-color-scheme" not in light + dark
-    assert "#161c23" not in light
-    assert "#161c23" in dark
-    assert "screen and (prefers-color-scheme:dark)" in auto
 
 
 def test_long_tables_say_what_is_missing() -> None:

@@ -13,7 +13,8 @@ import vl_convert
 
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit, Reference
-from ioweather.ui.charts import draw, exhibit_figure, exhibit_html, exhibit_spec, spec, static
+from ioweather.ui.charts.page import exhibit_html
+from ioweather.ui.charts.render import draw, exhibit_figure, exhibit_spec, spec
 from ioweather.ui.charts.theme import DARK
 
 Drawings = Mapping[tuple[str, str], str]
@@ -54,13 +55,13 @@ def test_png_and_pdf_of_every_kind(drawings: Drawings) -> None:
 
 
 def test_static_formats_and_scale(charts: Mapping[str, Chart]) -> None:
-    small, large = (static(charts["bars"], "png", scale=scale) for scale in (1, 2))
+    small, large = (draw(spec(charts["bars"]), "png", scale) for scale in (1, 2))
     (a, b), (c, d) = (struct.unpack(">II", png[16:24]) for png in (small, large))
     assert abs(c - 2 * a) <= 2
     assert abs(d - 2 * b) <= 2
-    assert static(charts["bars"], "pdf")[:5] == b"%PDF-"
+    assert draw(spec(charts["bars"]), "pdf")[:5] == b"%PDF-"
     with pytest.raises(UsageError, match="svg, png, pdf"):
-        static(charts["bars"], "gif")  # type: ignore[arg-type]
+        draw(spec(charts["bars"]), "gif")  # type: ignore[arg-type]
 
 
 def test_the_same_chart_gives_the_same_bytes(charts: Mapping[str, Chart], drawings: Drawings) -> None:
@@ -74,8 +75,8 @@ def test_characters_that_no_picture_can_hold_are_replaced(charts: Mapping[str, C
     chart = replace(charts["bars"], title=name)
     rows = ((name, 1.0), ("c", 2.0))
     chart = replace(chart, table=replace(chart.table, rows=rows), references=(Reference("y", 1.5, name),))
-    assert "a\ufffdb\ufffd\ufffd\ufffd\ufffd \U0001f600" in words(static(chart, "svg").decode())
-    assert static(chart, "png")[:4] == b"\x89PNG"
+    assert "a\ufffdb\ufffd\ufffd\ufffd\ufffd \U0001f600" in words(draw(spec(chart), "svg").decode())
+    assert draw(spec(chart), "png")[:4] == b"\x89PNG"
     assert exhibit_html(Exhibit("x.fig1", name, charts=(chart,), tables=(chart.table,))).encode()
 
 
@@ -111,7 +112,7 @@ def test_a_legend_stays_with_its_plot_where_an_origin_is_written(charts: Mapping
     """Hoisted out of it, it would stand above the title."""
     chart = next(chart for kind, chart in charts.items() if kind == "scatter")
     shown = words(exhibit_figure(Exhibit("car11.fig7", charts=(chart,)), "svg", origin="Some site").decode())
-    alone = words(static(chart, "svg").decode())
+    alone = words(draw(spec(chart), "svg").decode())
     assert [text for text in shown if text != "Some site"] == alone
 
 

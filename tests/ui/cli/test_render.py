@@ -5,23 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.results import Answer, Chart, Fact, FactGroup, ResultColumn, ResultTable
-from ioweather.ui.cli.terminal import chart_lines, fitting_columns, print_answer, print_rows
+from ioweather.ui.cli.terminal import chart_lines, print_answer, print_rows
 
 
 def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: list[tuple[object, ...]]) -> Chart:
     table = ResultTable("t", tuple(ResultColumn(n, "", unit) for n, unit in columns.items()), tuple(rows))  # type: ignore[arg-type]
     return Chart(kind, table, encoding)  # type: ignore[arg-type]
-
-
-def test_a_table_stays_whole_where_its_texts_can_wrap() -> None:
-    claims = ["fewer than twenty of the targets work together at a time"] * 2
-    _, count = fitting_columns(["claim", "evidence", "exhibit"], [claims, claims, ["pat19.sensitivity"] * 2], 60)
-    assert count == 3
-
-
-def test_words_are_not_broken() -> None:
-    least, _ = fitting_columns(["group"], [["checkpoint_shared000-512-9e25"]], 20)
-    assert least == [29]
 
 
 def test_columns_that_do_not_fit_are_named_below_the_table(capsys: pytest.CaptureFixture[str]) -> None:

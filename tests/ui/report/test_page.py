@@ -16,7 +16,7 @@ from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.topics import analyse
 from ioweather.ui.cli.main import run
 from ioweather.ui.report import write
-from ioweather.ui.report.sheets import Found, actions, director_sheet, during, find, lost_seconds, operator_sheet
+from ioweather.ui.report.sheets import Found, director_sheet, during, lost_seconds, operator_sheet
 from ioweather.ui.report.write import (
     LeftOut,
     equation_html,
@@ -109,22 +109,6 @@ def test_runs_of_the_report_say_which_verdict_is_shown():
     assert [row[-1] for row in table.rows] == ["", "system, revised"]
     (plain,) = operator_sheet(Found((0, 1), None, (run,))).tables
     assert "verdict" not in {column.name for column in plain.columns}
-
-
-def test_an_arrow_shows_both_numbers_that_it_compares():
-    runs = [RunOutcome(n, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9) for n in range(10)]
-    whole, first, second = (Found((0, 1), None, tuple(part)) for part in (runs, runs[:6], runs[6:]))
-    tile = director_sheet("x", whole, second, first, []).tiles[-1]
-    assert tile.value == "10"
-    assert tile.note == "↓ 33.3% (first half 6, second half 4)"
-    assert director_sheet("x", whole, whole, first, []).tiles[-1].note == "↑ 66.7% (before 6)"
-
-
-def test_patterns_have_the_names_that_job_gives_them(small_lake):
-    (found,) = find(small_lake, [(0, 2**62)])
-    advice = [line for line in actions(small_lake, found) if "would save" in line]
-    assert advice
-    assert not [line for line in advice if any(name in line for name in ("straggler time", "rank zero"))]
 
 
 @pytest.mark.real

@@ -6,7 +6,6 @@ import http.server
 import json
 import socket
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -185,11 +184,6 @@ def test_a_body_has_its_limit(client, root, token, monkeypatch):
     assert [path for path in (root / "queue").rglob("*") if path.is_file()] == []
 
 
-def test_without_a_lake_nothing_is_taken(tmp_path):
-    with TestClient(create_app(tmp_path / "none", hosts=["testserver"])) as client:
-        assert send(client, "x", segment(event(1))).status_code == 401
-
-
 # The sending half, against a server on loopback
 
 
@@ -313,24 +307,6 @@ def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, mon
     assert "larger" in push(server, token, [large]).refused[0]["message"]
 
 
-def test_a_server_that_hangs_up_while_it_is_sent_to_is_heard_too(large):
-    """One that does not read on, as older ones."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def refuse() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1000)
-                body = b'{"error": {"kind": "TokenRefused", "message": "No.", "hint": ""}}'
-                connection.sendall(b"HTTP/1.1 401 No\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
-                connection.shutdown(socket.SHUT_RD)
-                time.sleep(0.2)
-
-        threading.Thread(target=refuse, daemon=True).start()
-        sent = push(f"http://127.0.0.1:{listening.getsockname()[1]}", "x", [large])
-    assert (sent.message, sent.waiting) == ("401: No.", [str(large)])
-
-
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
     monkeypatch.setattr("ioweather.ui.web.receive.HEARD_OUT_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
@@ -341,40 +317,6 @@ def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
                            b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n")  # fmt: skip
             with pytest.raises((BrokenPipeError, ConnectionResetError)):
                 sender.sendall((b"10000\r\n" + bytes(0x10000) + b"\r\n") * 1000)
-
-
-def test_a_spool_named_from_here_is_sent_from_elsewhere(server, root, token_file, tmp_path, monkeypatch):
-    """The child does not stand where the agent does."""
-    monkeypatch.chdir(tmp_path)
-    spool = Spool(Path("here"), "n1", "r")
-    spool.add(event(1))
-    spool.flush(1)
-    spool.rotate(1, force=True)
-    shipper = Shipper(tmp_path, server=Server(server, token_file.relative_to(tmp_path)))
-    shipper.start(spool.closed_files(), 0)
-    assert outcome(shipper) == Shipment(True, 1, 0, "")
-    assert events_in(root) == 1
-    assert spool.closed_files() == []
-    spool.close(9)
-
-
-def test_a_file_that_cannot_be_read_is_not_said_to_be_sent(cargo, server, root, token, tmp_path):
-    files = [*cargo.closed_files()[:1], tmp_path / "seg-n1-7-7.ndjson"]
-    sent = push(server, token, files)
-    assert sent.waiting == [str(files[1])]
-    assert events_in(root) == 1
-
-
-def test_accounting_is_pushed_too(server, root, token, tmp_path, monkeypatch):
-    file = tmp_path / "sacct-1772409600000000000.txt"
-    fields = ("JobID|JobIDRaw|Cluster|UID|User|Account|JobName|State|Submit|Start|End|NNodes|NCPUS|NodeList",
-              "7|7|c|1001|anna|m1|run|COMPLETED|1772409600|1772409601|1772409700|1|4|n1")  # fmt: skip
-    file.write_text("".join(line.replace("|", "\x1f") + "\n" for line in fields))
-    monkeypatch.setattr("socket.gethostname", lambda: "n1")
-    assert vars(push(server, token, [file])) == {"refused": [], "waiting": [], "message": ""}
-    finish_queue(root)
-    with open_lake(root).snapshot() as snapshot:
-        assert snapshot.query('SELECT "user" FROM jobs').fetchall() == [("anna",)]
 
 
 def test_the_token_goes_to_one_server_alone(token_file, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import socket
@@ -37,10 +36,9 @@ from ioweather.core.clock import now_ns
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, revoke_token
-from ioweather.ui.cli.main import run
 from ioweather.ui.doctor import examine
 from ioweather.ui.web import receive
-from ioweather.ui.web.app import bind, create_app, running
+from ioweather.ui.web.app import create_app
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -126,12 +124,6 @@ def test_a_status_of_another_host_or_without_end_is_refused(client, root, token,
     assert client.post("/api/v1/spool/n1/status", content=status_bytes(told()), headers=headers).status_code == 400
 
 
-def test_a_newer_agent_may_say_more(client, root, token):
-    data = json.dumps({**json.loads(status_bytes(told())), "mood": {"good": [1.5, None]}})
-    response = client.post("/api/v1/spool/n1/status", content=data, headers={"authorization": f"Bearer {token}"})
-    assert response.json() == {"status": "ok"}
-
-
 def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
     moment = now_ns()
     keep_status(root, told("n1"), moment - 14 * MINUTE_NS)  # within three of its periods
@@ -151,18 +143,6 @@ def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
     checks = [check.found for check in examine(str(root)) if check.name in ("agent", "agents")]
     assert any(re.fullmatch(r"silent for 16.* min on n2", found) for found in checks)
     assert "1 of 3 of other hosts are heard of" in checks
-
-
-def test_when_all_are_silent_nothing_is_measured(root, capsys):
-    keep_status(root, told(), now_ns() - HOUR_NS)
-    came = now_ns() - HOUR_NS
-    os.utime((root / "inbox") / "n1", ns=(came, came))
-    answer, wrong = weather_now([], str(root))
-    assert (answer.headline, wrong) == ("Nothing is measured: no agent is running.", True)
-    assert run(["now", "--lake", str(root)]) == 1
-    out = capsys.readouterr().out
-    assert "silent for" in out
-    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_troubles_are_told_in_the_words_of_the_journal(root):
@@ -230,25 +210,6 @@ def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, t
     assert (agent.status, agent.state(now_ns())) == (None, "running")
 
 
-def test_an_older_server_that_knows_no_status_takes_the_rows(root, token, tmp_path, monkeypatch):
-    known = [route for route in receive.router.routes if not route.path.endswith("/status")]
-    monkeypatch.setattr(receive.router, "routes", known)
-    file = tmp_path / "seg-n1-1-1.ndjson"
-    file.write_text(HEADER + EVENT)
-    with running(create_app(root), bind("127.0.0.1", 0)) as where:
-        assert push(where.rstrip("/"), token, [file], status=status_bytes(told())).message == ""
-    assert not ((root / "inbox") / "n1/status.json").exists()
-
-
-def test_one_whose_spool_is_here_is_shown_once(root, tmp_path):
-    from ioweather.agent.status import write_status
-
-    write_status(told(), tmp_path)
-    keep_status(root, told(), now_ns())
-    answer, _ = weather_now([tmp_path], str(root))
-    assert [group.title for group in answer.facts] == ["/scratch (/scratch/p)"]
-
-
 def test_the_pages_and_the_metrics_show_them(client, root):
     keep_status(root, told("n1", spool=SpoolStatus("/s", dropped_rows=5)), now_ns())
     keep_status(root, told("n<2>"), now_ns() - HOUR_NS)
@@ -286,16 +247,6 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))
     assert outcome(shipper) == Shipment(True, 0, 0, "")
     assert texts(root) == ["n1: 1 rows given up: 1 rows not written: No space left on device"]
-
-
-def test_a_server_that_is_away_is_a_failure_also_where_no_rows_wait(token_file, tmp_path):
-    gone = bind("127.0.0.1", 0)
-    away = f"http://127.0.0.1:{gone.getsockname()[1]}"
-    gone.close()
-    shipper = Shipper(tmp_path, every_ns=10, server=Server(away, token_file))
-    shipper.start([], 0, status_bytes(told()))
-    assert not outcome(shipper).ok
-    assert not shipper.is_due(5)
 
 
 def test_a_real_agent_pushes_its_status_while_it_runs_and_when_it_stops(server, root, tmp_path):

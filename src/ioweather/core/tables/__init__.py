@@ -15,6 +15,7 @@ from ioweather.core.tables.schema import INTERFACES as INTERFACES
 from ioweather.core.tables.schema import LAKE_COLUMNS as LAKE_COLUMNS
 from ioweather.core.tables.schema import RULES, TIME_DOUBTFUL, Fault, columns_of, most_per_s
 from ioweather.core.tables.schema import SCHEMA_VERSION as SCHEMA_VERSION
+from ioweather.core.tables.schema import STRATEGIES as STRATEGIES
 from ioweather.core.tables.schema import Checked as Checked
 from ioweather.core.tables.schema import ColumnSpec as ColumnSpec
 from ioweather.core.tables.schema import Complaints as Complaints
@@ -30,7 +31,6 @@ SIZE_BIN_UPPER_BYTES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 
 READ_BINS = tuple(f"read_{size}_count" for size in SIZE_BINS)
 WRITE_BINS = tuple(f"write_{size}_count" for size in SIZE_BINS)
 FILE_MODULES = ("MPI-IO", "POSIX", "STDIO")
-STRATEGIES = ("unique", "partially_shared", "shared")
 VERDICT_KINDS = ("both", "normal", "system", "unexplained", "unknown", "you")
 VERDICT_PARTS = ("usual", "system", "own", "unexplained")
 # The cluster of accounting records that name none, if no option names one either.

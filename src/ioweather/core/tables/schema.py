@@ -31,6 +31,8 @@ LAKE_COLUMNS = ("source", "ingest_id", "day")
 COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
+# How the processes of a job use a file.
+STRATEGIES: Final = ("unique", "partially_shared", "shared")
 _NUMBERS = re.compile(r"([0-9]{1,9}(,[0-9]{1,9})*)?")
 # Packed as pairs of characters, or as version 1 wrote it (bin:count bin:count); see `stats.slowdown`.
 _HISTOGRAM = re.compile("(~([!-\U0010ffff]{2})*|-?[0-9]{1,4}:[0-9]{1,15}( -?[0-9]{1,4}:[0-9]{1,15})*)?")

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -394,96 +394,60 @@ def _host_count(log: DarshanLog) -> int | None:
     return len(set().union(*(records["hostname"].tolist() for records in traces))) if traces else None
 
 
-class _Batch(NamedTuple):
-    """Records of one module in one version, of all logs that have them."""
-
-    module: str
-    records: NDArray[Any]
-    log: Ints
-    members: tuple[tuple[DarshanLog, int], ...]  # each log, and how many of the records it has
-
-
-def _batches(logs: Sequence[DarshanLog]) -> Iterator[_Batch]:
+def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    pieces: list[tuple[str, NDArray[Any]]] = []
+    numbers: list[Ints] = []
+    places: list[tuple[Any, ...]] = []
+    sizes: list[NDArray[Any]] = []
+    known: dict[int, dict[int, tuple[Any, ...]]] = {}
     for module in FILE_MODULES:
-        same: dict[tuple[int, int], list[tuple[int, DarshanLog, NDArray[Any]]]] = {}
+        # One module version has one record layout, in native byte order; the size distinguishes those of 2.x.
+        same: dict[tuple[int, int], list[tuple[int, NDArray[Any]]]] = {}
         for number, log in enumerate(logs):
             part = log.modules.get(module)
             # Darshan 2.x counts streams inside its one record, which is the POSIX row.
-            if part is None or not len(part.records) or (module == "STDIO" and "CP" in log.modules):
-                continue
-            # One module version has one record layout, in native byte order; the size distinguishes those of 2.x.
-            layout = (part.version, part.records.dtype.itemsize)
-            same.setdefault(layout, []).append((number, log, part.records))
+            if part is not None and len(part.records) and not (module == "STDIO" and "CP" in log.modules):
+                same.setdefault((part.version, part.records.dtype.itemsize), []).append((number, part.records))
         for members in same.values():
-            arrays = [records for _, _, records in members]
+            arrays = [records for _, records in members]
             # Joining bytes is some 30 times faster than np.concatenate of structured arrays, which promotes each field.
             joined = np.frombuffer(b"".join(a.tobytes() for a in arrays), arrays[0].dtype) if arrays[1:] else arrays[0]
-            lengths = [len(a) for a in arrays]
-            numbers = np.repeat([number for number, _, _ in members], lengths)
-            yield _Batch(module, joined, numbers, tuple(zip([log for _, log, _ in members], lengths, strict=True)))
-
-
-def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
-    batches = list(_batches(logs))
-    rows = sum(len(batch.records) for batch in batches)
-    if not rows:
+            pieces.append((module, joined))
+            for number, records in members:
+                if number not in known:
+                    known[number] = _places(logs[number], paths)
+                places += [known[number].get(record, _NO_PLACE) for record in records["id"].tolist()]
+                numbers.append(np.full(len(records), number))
+                # Darshan 2.x alone records it, and its POSIX module has all raw records, in order; -1: not looked at.
+                raw = logs[number].modules.get("CP") if module == "POSIX" else None
+                size = column(raw, "CP_SIZE_AT_OPEN") if raw is not None else None
+                sizes.append(np.full(len(records), -1) if size is None else size)
+    if not pieces:
         return FILES.frame({spec.name: [] for spec in FILES.columns}, rows=0)
-    log = np.concatenate([batch.log for batch in batches])
-    start_ns = np.array([each.job.start_ns for each in logs], np.int64)[log]
-    rank = np.concatenate([batch.records["rank"] for batch in batches])
-    pieces = [(batch.module, batch.records) for batch in batches]
+    log_numbers = np.concatenate(numbers)
+    start_ns = np.array([each.job.start_ns for each in logs], np.int64)[log_numbers]
+    rank = np.concatenate([records["rank"] for _, records in pieces])
+    at_open = np.concatenate(sizes)
+    lengths = [len(records) for _, records in pieces]
+    modules = np.repeat([FILE_MODULES.index(module) for module, _ in pieces], lengths)
     columns: dict[str, Any] = {
-        "log_digest": Text(log.astype(np.int32), tuple(each.digest for each in logs)),
+        "log_digest": Text(log_numbers.astype(np.int32), tuple(each.digest for each in logs)),
         "start_ns": start_ns,
-        "record_id": np.concatenate([batch.records["id"] for batch in batches]).view(np.int64),
+        "record_id": np.concatenate([records["id"] for _, records in pieces]).view(np.int64),
         "rank": rank,
-        "module": Text(
-            np.repeat(
-                [FILE_MODULES.index(batch.module) for batch in batches], [len(b.records) for b in batches]
-            ).astype(np.int32),
-            FILE_MODULES,
-        ),
+        "module": Text(modules.astype(np.int32), FILE_MODULES),
         **{name: count_column(name, pieces) for name in COUNTS},
         **{name: time_column(name, pieces) for name in TIMES},
         **{name: span_column(name, pieces, start_ns) for name in SPANS},
+        **dict(zip(_PLACE_COLUMNS, map(list, zip(*places, strict=True)), strict=True)),
+        "size_at_open_bytes": np.ma.MaskedArray(np.maximum(at_open, 0), mask=at_open < 0),
     }
+    columns |= {name: encode_text(columns[name]) for name in ("path", "mount", "library", "osts")}
     own = rank >= 0  # fastest and slowest rank mean nothing in a record of one rank
     for name in ("fastest_rank", "fastest_rank_bytes", "slowest_rank", "slowest_rank_bytes"):
         columns[name] = np.ma.MaskedArray(columns[name], mask=np.ma.getmaskarray(columns[name]) | own)
     for name in ("fastest_rank_seconds", "slowest_rank_seconds"):
         columns[name] = np.where(own, np.nan, columns[name])
     for i in range(1, 5):  # Darshan 3.2.0 leaves anything in the size of a slot that it did not use
-        size, count = columns[f"access{i}_bytes"], columns[f"access{i}_count"]
-        size[np.ma.filled(count == 0, False)] = 0
-    columns |= _place_columns(batches, paths)
-    columns["size_at_open_bytes"] = _sizes_at_open(batches, rows)
-    return FILES.frame(columns, rows=rows)
-
-
-def _place_columns(batches: Sequence[_Batch], paths: PathPolicy) -> dict[str, Any]:
-    known: dict[int, dict[int, tuple[Any, ...]]] = {}
-    rows: list[tuple[Any, ...]] = []
-    for batch in batches:
-        ids, first = batch.records["id"].tolist(), 0
-        for log, length in batch.members:
-            if id(log) not in known:
-                known[id(log)] = _places(log, paths)
-            rows += [known[id(log)].get(record, _NO_PLACE) for record in ids[first : first + length]]
-            first += length
-    columns = dict(zip(_PLACE_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
-    return columns | {name: encode_text(columns[name]) for name in ("path", "mount", "library", "osts")}
-
-
-def _sizes_at_open(batches: Sequence[_Batch], rows: int) -> Ints:
-    """Darshan 2.x alone records it; -1 there means that it was not looked at."""
-    sizes = np.full(rows, -1)
-    first = 0
-    for batch in batches:
-        for log, length in batch.members:
-            # The POSIX module of a 2.x log has all of its raw records, in order.
-            raw = log.modules.get("CP") if batch.module == "POSIX" else None
-            known = column(raw, "CP_SIZE_AT_OPEN") if raw is not None else None
-            if known is not None:
-                sizes[first : first + length] = known
-            first += length
-    return np.ma.MaskedArray(np.maximum(sizes, 0), mask=sizes < 0)
+        columns[f"access{i}_bytes"][np.ma.filled(columns[f"access{i}_count"] == 0, False)] = 0
+    return FILES.frame(columns, rows=len(rank))

@@ -161,17 +161,13 @@ class Poll:
                     ) from None
                 length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
                 continue
-            self._take(found)
+            # In the order of time over all series: what appears is compared with when its neighbours were seen.
+            for time_ns, key, mapped, value in heapq.merge(*map(self._of, found), key=itemgetter(0)):
+                self._amounts.add(key, mapped, time_ns, value)
             frames = list(self._amounts.rows())
             if end > since_ns:  # rows of the time before are in already
                 yield end, frames
             at, length = end, min(2 * length, _MOST_NS)
-
-    def _take(self, found: list[dict[str, Any]]) -> None:
-        """In the order of time over all series: what appears is compared with when its neighbours were seen."""
-        merged = heapq.merge(*(self._of(series) for series in found), key=itemgetter(0))
-        for time_ns, key, mapped, value in merged:
-            self._amounts.add(key, mapped, time_ns, value)
 
     def _of(self, series: dict[str, Any]) -> list[tuple[int, str, Any, float]]:
         try:

@@ -1,4 +1,5 @@
-"""Lists of paths by find, lfs find and GPFS policy: the sources `find`, `lfs_find` and `gpfs`.
+"""Lists of paths by find, lfs find and GPFS policy, and reports of fsstats: the sources `find`, `lfs_find`, `gpfs` and
+`fsstats`.
 
 They are counted like a scan of our own; what a list does not say stays unknown: no sizes, no size histogram.
 
@@ -16,6 +17,15 @@ GPFS (Storage Scale): `mmapplypolicy` writes for a LIST rule
 
 SHOW is free text, so it must say what its numbers are: `size=4096 kb=4 uid=1001 ...`, or a first line
 `# FILE_SIZE KB_ALLOCATED USER_ID ...` that names them in order.
+
+fsstats (Panasas and CMU, 2005 on; used by car11) writes comma-separated text, by itself or in its report:
+
+    histogram,file size
+    count,1200,items
+    bucket min,bucket max,count,percent,cumulative pct,val count,percent,cumulative pct
+    0,2,900,0.750000,0.750000,310.250000,0.000100,0.000100
+
+Its bins are powers of two of KiB and of days; the first reaches from 0 to 2. It names neither the tree nor the time.
 """
 
 from __future__ import annotations
@@ -39,12 +49,21 @@ from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, Und
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import ANY, Range
-from ioweather.core.units import NS, ns_to_datetime
+from ioweather.core.units import KIB, NS, ns_to_datetime
 from ioweather.core.words import pairs_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.scan.scan_rows import ScanFacts, scan_frames, shown_path
 from ioweather.readers.scan.scanner import ScanState, signed
-from ioweather.readers.scan.tally import Cells, LinkRecord, Owner, Tally, extension_of_name, stored_text
+from ioweather.readers.scan.tally import (
+    Cells,
+    LinkRecord,
+    Owner,
+    ScanFacts,
+    Tally,
+    extension_of_name,
+    scan_frames,
+    shown_path,
+    stored_text,
+)
 from ioweather.readers.text_files import plain_bytes, unzipped_blocks
 
 _LONGEST_RECORD: Final = 1 << 20
@@ -511,3 +530,135 @@ def _minute_ns(text: str, zone: ZoneInfo) -> int:
     """UTC of a local minute; the first of two where clocks go back, because ages are counted in days."""
     moment = dt.datetime.strptime(text, "%Y-%m-%d %H:%M")
     return datetime_to_ns(moment.replace(tzinfo=zone).astimezone(dt.UTC))
+
+
+_LONGEST: Final = 16 << 20
+_MOST_KIB: Final = (1 << 62) // KIB
+# Histograms here: those of fsstats that count and that weigh, and what one of their units is here. The histogram of
+# ages by KiB has the KiB as its count.
+_HISTOGRAMS: Final = {
+    "size": ("file size", "file size", KIB),
+    "capacity": ("capacity used", "capacity used", KIB),
+    "directory_size": ("directory size", "directory size", KIB),
+    **{time: (f"{time} (files)", f"{time} (KB)", 1) for time in ("mtime", "ctime", "atime")},
+}
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
+# By histogram: its count, and (low, count, weight) of each bin.
+_Report = dict[str, tuple[int, list[tuple[int, int, float]]]]
+
+
+def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    start_ns, scan_id = scan_identity("fsstats", path, context)
+    raw = bytearray()
+    for block in unzipped_blocks(path, cut=False):
+        raw += block
+        if len(raw) > _LONGEST:
+            raise CorruptInput(f"{path} has more than 16 MiB: no report of fsstats.", hint="Give one report in a file.")
+    text = raw.decode("utf-8", "replace")
+    totals, report = _parse_report(text, path)
+    root = context.system or "/"
+    same: dict[str, Any] = {"scan_id": scan_id, "start_ns": start_ns, "root": root}
+    bins = [{**same, "owner_kind": "all", "owner": "", **row} for row in _bins(report, path)]
+    if bins:
+        yield "scan_bins", TABLES["scan_bins"].frame_of(bins)
+
+    def held(name: str) -> int | None:
+        return round(sum(weight for _, _, weight in report[name][1]) * KIB) if name in report else None
+
+    def printed(name: str) -> int | None:
+        value = totals.get(name, "")
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 18 else None
+
+    counts = [report[name][0] if name in report else None for name in _COUNTED]
+    yield (
+        "scans",
+        TABLES["scans"].frame(
+            rows=1,
+            **same,
+            host=context.host,
+            system=context.system or f"mount:{root}",
+            complete=not any(line.startswith(_INCOMPLETE) for line in text.splitlines()),
+            entry_count=sum(count or 0 for count in counts),
+            file_count=counts[0],
+            file_bytes=held("file size"),
+            capacity_bytes=held("capacity used"),
+            directory_count=counts[1],
+            directory_bytes=held("directory size"),
+            symlink_count=counts[2],
+            other_count=printed("skipped special files"),
+            skipped_snapshot_count=printed("skipped snapshot dirs"),
+        ),
+    )
+
+
+FSSTATS = FileReader(
+    "fsstats",
+    "fsstats reports (-o FILE, or its whole output)",
+    ("scans", "scan_bins"),
+    lambda head, path: 0.95 if b"Generated by fsstats" in plain_bytes(head)[:4096] else 0.0,
+    _read_fsstats,
+)
+
+_COUNTED: Final = ("file size", "directory size", "symlink target length")
+_INCOMPLETE: Final = ("RESULTS MAY BE INCOMPLETE", "interrupted")
+
+
+def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
+    """Lines before the first histogram by their name, and the histograms."""
+
+    def number(text: str) -> float:
+        value = float(text) if _NUMBER.fullmatch(text) else -1.0
+        if not 0 <= value <= _MOST_KIB:
+            raise CorruptInput(f"{path}: {text[:40]!r} is no count of fsstats.", hint="The report was changed.")
+        return value
+
+    totals: dict[str, str] = {}
+    report: _Report = {}
+    name, in_rows = "", False
+    for line in text.splitlines():
+        if line.startswith("----- END CSV"):
+            break
+        cells = line.strip().split(",")
+        if cells[0] == "histogram" and len(cells) > 1:
+            name, in_rows = ",".join(cells[1:]), False
+            if name in report:
+                raise CorruptInput(f"{path} has two histograms {name!r}.", hint="Give one report in a file.")
+            report[name] = 0, []
+        elif cells[0] == "bucket min":
+            in_rows = name != ""
+        elif name and cells[0] == "count" and len(cells) > 1:
+            report[name] = int(number(cells[1])), report[name][1]
+        elif in_rows and len(cells) == 8:
+            # Times in the future are below the first bin, which fsstats calls -1.
+            low = -1 if cells[0] == "-1" else int(number(cells[0]))
+            report[name][1].append((low, int(number(cells[2])), number(cells[5])))
+        elif not name and len(cells) == 2:
+            totals[cells[0]] = cells[1]
+        elif not line.strip():
+            in_rows = False
+    if "file size" not in report:
+        raise TruncatedInput(f"{path} ends before the sizes of files.", hint="Run fsstats again, or copy it again.")
+    for counting, _, _ in _HISTOGRAMS.values():
+        count, bins = report.get(counting, (0, []))
+        if short := sum(number for _, number, _ in bins) - count:
+            raise CorruptInput(
+                f"{path}: the bins of {counting!r} hold {short:+,} of its count.", hint="The report was cut or changed."
+            )
+    return totals, report
+
+
+def _bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
+    for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
+        _, weighed = report.get(weighing, (0, []))
+        weights = {low: float(weight if counting == weighing else count) for low, count, weight in weighed}
+        for low, count, _ in report.get(counting, (0, []))[1]:
+            if low == 1 or (low > 0 and low & (low - 1)):
+                raise CorruptInput(f"{path}: a bin begins at {low}, no power of two.", hint="The report was changed.")
+            yield {
+                "histogram": histogram,
+                "bin": f"fsstats {low}",
+                "low": None if low < 0 else low * unit,
+                "high": 0 if low < 0 else (2 * low or 2) * unit,
+                "count": count,
+                "bytes": round(weights.get(low, 0.0) * KIB),
+            }

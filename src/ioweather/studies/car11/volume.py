@@ -3,7 +3,9 @@ per day with the project behind a change of the mix (car11.volume)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime as dt
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -12,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core import choices
-from ioweather.core.arrays import Floats, Indices, Ints
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -51,6 +52,14 @@ _SIGNIFICANT = 0.05
 _MIN_DAY = 0.5
 _AFTER_DAYS = 14  # car11: "for the following two weeks"
 _PROJECTS = 10
+# Autocorrelations that are simulated, and the number of series for each.
+_TRIED: Final = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95])
+_SERIES: Final = 150
+# [ours] Quantile of the residual correlation that is matched. A low one overestimates the correlation; an underestimate
+# would find changes in series without any.
+_MATCHED_QUANTILE: Final = 0.16
+_LEAD_IN: Final = 100
+_SEED: Final = 20110225
 _CAVEATS = (
     "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
     "itself to complete unaligned writes (read-modify-write): the read share is an upper bound of what jobs asked for.",
@@ -146,100 +155,6 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     yield Chart.of("cdf", drawn, "x=value y=share", title, references=tuple(lines)), steps.coverage("intervals")
 
 
-@dataclass(frozen=True, eq=False)
-class ProjectDays:
-    """`amount[i, j]`: what project i did on day first_day + j."""
-
-    projects: tuple[str, ...]
-    first_day: int
-    amount: Floats
-
-
-def days_of_jobs(jobs: Frame, facility: Facility, span: tuple[int, int]) -> ProjectDays:
-    """Node-hours by project and day of a span of local days, a job's time split at midnight."""
-    accounts, uids = jobs.text("account").tolist(), jobs.array("uid").tolist()
-    names = [facility.project_of(account=account, uid=uid) for account, uid in zip(accounts, uids, strict=True)]
-    nodes = jobs.ints("node_count", missing=1)
-    return _spread(names, jobs.array("start_ns"), jobs.array("end_ns"), nodes / HOUR_NS, facility, span)
-
-
-def days_of_runs(
-    runs: Frame, applications: Frame, jobs: Frame | None, facility: Facility, span: tuple[int, int]
-) -> tuple[ProjectDays, ProjectDays]:
-    """Bytes read, and bytes written, by project and day: a run's bytes spread evenly over its time."""
-    account_of: dict[Any, str | None] = {}
-    if jobs is not None:
-        account_of = dict(zip(jobs.array("raw_job_id").tolist(), jobs.text("account").tolist(), strict=True))
-    described = {
-        row["log_digest"]: facility.project_of(account=account_of.get(row["job_id"]), uid=row["uid"], exe=row["exe"])
-        for row in applications.select(("log_digest", "uid", "exe", "job_id")).records()
-    }
-    names = [described.get(digest, "unknown") for digest in runs.text("log_digest").tolist()]
-    start = runs.array("start_ns")
-    end = np.maximum(runs.array("end_ns"), start + 1)
-    read, write = (
-        _spread(names, start, end, runs.array(metric) / (end - start), facility, span)
-        for metric in ("read_bytes", "write_bytes")
-    )
-    return read, write
-
-
-def _spread(
-    names: list[str],
-    start_ns: NDArray[Any],
-    end_ns: NDArray[Any],
-    per_ns: Floats,
-    facility: Facility,
-    span: tuple[int, int],
-) -> ProjectDays:
-    """A constant rate per ns in [start, end), cut at local midnights. Rows without both times are left out."""
-    first, last = span
-    projects = tuple(sorted(set(names)))
-    amount = np.zeros((len(projects), max(0, last - first)))
-    zone, _ = facility_zone(facility)
-    known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
-    code = {name: i for i, name in enumerate(projects)}
-    row = np.array([code[name] for name in names], np.int64)[known]
-    starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))
-    starts, ends = starts + offsets_ns(starts, zone), ends + offsets_ns(ends, zone)
-    for day in range(first, last):
-        overlap = np.minimum(ends, (day + 1) * DAY_NS) - np.maximum(starts, day * DAY_NS)
-        inside = overlap > 0
-        np.add.at(amount[:, day - first], row[inside], overlap[inside] * per_ns[known][inside])
-    return ProjectDays(projects, first, amount)
-
-
-@dataclass(frozen=True, eq=False)
-class Days:
-    """Local days: number since 1970, bytes read and written, share of the day recorded."""
-
-    day: Ints
-    read: Floats
-    write: Floats
-    recorded: Floats
-    zone: str
-
-    @property
-    def share(self) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.read / (self.read + self.write))
-
-    @property
-    def usable(self) -> Indices:
-        """Days that count in the mix."""
-        return np.flatnonzero((self.recorded >= _MIN_DAY) & (self.read + self.write > 0))
-
-
-# Autocorrelations that are simulated, and the number of series for each.
-_TRIED: Final = np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95])
-_SERIES: Final = 150
-# [ours] Quantile of the residual correlation that is matched. A low one overestimates the correlation; an underestimate
-# would find changes in series without any.
-_MATCHED_QUANTILE: Final = 0.16
-_BEFORE: Final = 100
-_SEED: Final = 20110225
-
-
 @dataclass(frozen=True)
 class Change:
     """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
@@ -256,11 +171,7 @@ class Change:
 
 
 def single_change(
-    values: NDArray[Any],
-    weights: NDArray[Any] | None = None,
-    *,
-    min_side: int = 3,
-    replicates: int = 999,
+    values: NDArray[Any], weights: NDArray[Any] | None = None, *, min_side: int = 3, replicates: int = 999
 ) -> Change | None:
     """Return the best single change in the level of a weighted series, with at least `min_side` values on each side;
     None if too short or flat.
@@ -271,81 +182,58 @@ def single_change(
     """
     level = np.asarray(values, np.float64)
     weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
-    if len(level) < 2 * min_side or weight.sum() <= 0:
+    n = len(level)
+    if n < 2 * min_side or weight.sum() <= 0:
         return None
-    gains, total = _gains(level[None], weight[None], min_side)
-    if not total[0] > 0:
+    rng, mass = np.random.default_rng(_SEED), np.cumsum(weight)
+
+    def best_of(rows: Floats) -> tuple[Ints, Floats]:
+        """Place of each row's best change, and the share of the weighted sum of squares that it explains."""
+        amount, left = np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
+        mean = amount[:, -1:] / mass[-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Between-sides sum of squares: (W_l * W / W_r) * (mean_l - mean)^2, so that an empty side gives 0.
+            shift = amount[:, left] - mean * mass[left]
+            gain = np.nan_to_num(shift**2 * mass[-1] / (mass[left] * (mass[-1] - mass[left])), nan=0.0, posinf=0.0)
+            return gain.argmax(axis=1) + min_side, gain.max(axis=1) / (weight * (rows - mean) ** 2).sum(axis=1)
+
+    def without_best(rows: Floats) -> Floats:
+        """Rows minus their levels before and after the best change of each."""
+        before, out = np.arange(n) < best_of(rows)[0][:, None], rows.copy()
+        for side in (before, ~before):
+            sides = (side * weight).sum(axis=1)
+            out -= side * ((side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0))[:, None]
+        return out
+
+    def lag_one_of(rows: Floats) -> Floats:
+        squares = (rows**2).sum(axis=1)
+        return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
+
+    def drawn(innovations: Floats, lag_one: float) -> Floats:
+        """Autoregressive series of these innovations, without the first that only lead in."""
+        out = innovations.copy()
+        for step in range(1, out.shape[1]):
+            out[:, step] += lag_one * out[:, step - 1]
+        return out[:, _LEAD_IN:]
+
+    places, explained = best_of(level[None])
+    if not explained[0] > 0:
         return None
-    index = int(np.argmax(gains[0])) + min_side
-    explained = float(gains[0].max() / total[0])
-    rng = np.random.default_rng(_SEED)
-    rest = _without_best(level[None], weight, min_side)[0]
-    lag_one = _calibrated_lag_one(rest, weight, min_side, rng)
-    null_gains, totals = _gains(_drawn(rng, rest, lag_one, replicates), np.tile(weight, (replicates, 1)), min_side)
+    index, rest = int(places[0]), without_best(level[None])
+    # Removing the best change biases the autocorrelation down: it is calibrated by simulation.
+    seen = []
+    for tried in _TRIED:
+        again = without_best(drawn(rng.standard_normal((_SERIES, n + _LEAD_IN)), tried))
+        seen.append(np.quantile(lag_one_of(again), _MATCHED_QUANTILE))
+    own = float(lag_one_of(rest)[0])
+    lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
+    steps = rest[0, 1:] - own * rest[0, :-1]
+    null = best_of(drawn(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one))[1]
     # The observed order counts as one of the series, so p is never 0.
-    reached = int(np.sum(null_gains.max(axis=1) / totals >= explained * (1 - 1e-12)))
-    levels = [_level(level[part], weight[part]) for part in (slice(None, index), slice(index, None))]
-    return Change(index, levels[0], levels[1], explained, (1 + reached) / (1 + replicates), lag_one, replicates)
-
-
-def _without_best(values: Floats, weight: Floats, min_side: int) -> Floats:
-    """Return rows minus their levels before and after the best change of each."""
-    gains, _ = _gains(values, np.tile(weight, (len(values), 1)), min_side)
-    before = np.arange(values.shape[1]) < (gains.argmax(axis=1) + min_side)[:, None]
-    out = values.copy()
-    for side in (before, ~before):
-        mass = (side * weight).sum(axis=1)
-        level = (side * weight * values).sum(axis=1) / np.where(mass > 0, mass, 1.0)
-        out -= side * level[:, None]
-    return out
-
-
-def _lag_one(rows: Floats) -> Floats:
-    squares = (rows**2).sum(axis=1)
-    return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
-
-
-def _calibrated_lag_one(rest: Floats, weight: Floats, min_side: int, rng: np.random.Generator) -> float:
-    """Return the lag-one autocorrelation, calibrated by simulation: removing the best change biases it down."""
-    seen = [
-        np.quantile(
-            _lag_one(_without_best(_drawn(rng, None, tried, _SERIES, len(rest)), weight, min_side)), _MATCHED_QUANTILE
-        )
-        for tried in _TRIED
-    ]
-    return float(np.interp(_lag_one(rest[None])[0], np.maximum.accumulate(seen), _TRIED, left=0.0))
-
-
-def _drawn(rng: np.random.Generator, rest: Floats | None, lag_one: float, rows: int, n: int = 0) -> Floats:
-    """Draw autoregressive series, with normal innovations or those of the residuals `rest`."""
-    if rest is None:
-        innovations = rng.standard_normal((rows, n + _BEFORE))
-    else:
-        own = rest[1:] - float(_lag_one(rest[None])[0]) * rest[:-1]
-        innovations = rng.choice(own - own.mean(), (rows, len(rest) + _BEFORE))
-    out = innovations.copy()
-    for step in range(1, out.shape[1]):
-        out[:, step] += lag_one * out[:, step - 1]
-    return out[:, _BEFORE:]
-
-
-def _level(values: Floats, weights: Floats) -> float:
-    total = weights.sum()
-    return float(values @ weights / total) if total > 0 else float("nan")
-
-
-def _gains(values: Floats, weights: Floats, min_side: int) -> tuple[Floats, Floats]:
-    """Fall of the weighted sum of squares for a change before each admissible place; and the sum without one."""
-    w, wx = np.cumsum(weights, axis=1), np.cumsum(weights * values, axis=1)
-    all_w, all_wx = w[:, -1:], wx[:, -1:]
-    left = slice(min_side - 1, values.shape[1] - min_side)
-    mean = all_wx / all_w
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Between-sides sum of squares: (W_l * W / W_r) * (mean_l - mean)^2, written so that an empty side gives 0.
-        shift = wx[:, left] - mean * w[:, left]
-        gain = shift**2 * all_w / (w[:, left] * (all_w - w[:, left]))
-    total = np.sum(weights * (values - mean) ** 2, axis=1)
-    return np.nan_to_num(gain, nan=0.0, posinf=0.0), total
+    p_value = (1 + int(np.sum(null >= explained[0] * (1 - 1e-12)))) / (1 + replicates)
+    sides = (slice(None, index), slice(index, None))
+    before, after = (float(level[s] @ weight[s] / weight[s].sum()) if weight[s].any() else math.nan for s in sides)
+    return Change(index, before, after, float(explained[0]), p_value, lag_one, replicates)
 
 
 def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -355,24 +243,23 @@ def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[
         yield _volume(steps, data, facility)
 
 
-def _days(steps: Steps, facility: Facility) -> Days:
-    zone, name = facility_zone(facility)
-    day = local_clock(steps.times_ns, zone).day
-    first, count = int(day[0]), int(day[-1] - day[0]) + 1
-    read, write, recorded = (
-        np.asarray(np.bincount(day - first, weights=np.where(steps.usable, amount, 0.0), minlength=count), np.float64)
-        for amount in (*(steps.values[metric] for metric in choices.TRAFFIC), np.ones(steps.count))
-    )
-    return Days(np.arange(first, first + count), read, write, recorded * steps.step_ns / DAY_NS, name)
-
-
 @exhibit("car11.volume")
 def _volume(steps: Steps, data: StudyData, facility: Facility) -> Iterator[Piece]:
-    days = _days(steps, facility)
-    n, names = len(days.day), [day_name(int(day)) for day in days.day]
-    intervals = Intervals(days.recorded > 0, DAY_NS, unit=1, unit_name="day")
-    per_day = np.stack([days.read, days.write, days.recorded], axis=1)
-    totals = [float(days.read.sum()), float(days.write.sum())]
+    zone, zone_name = facility_zone(facility)
+    day = local_clock(steps.times_ns, zone).day
+    first, n = int(day[0]), int(day[-1] - day[0]) + 1
+    names = [day_name(first + number) for number in range(n)]
+    reads, writes, recorded = (
+        np.asarray(np.bincount(day - first, weights=np.where(steps.usable, amount, 0.0), minlength=n), np.float64)
+        for amount in (*(steps.values[metric] for metric in choices.TRAFFIC), np.ones(steps.count))
+    )
+    recorded = recorded * steps.step_ns / DAY_NS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.asarray(reads / (reads + writes))
+    use = np.flatnonzero((recorded >= _MIN_DAY) & (reads + writes > 0))  # days that count in the mix
+    intervals = Intervals(recorded > 0, DAY_NS, unit=1, unit_name="day")
+    per_day = np.stack([reads, writes, recorded], axis=1)
+    totals = [float(reads.sum()), float(writes.sum())]
     read = intervals.estimate("per_day_read", "bytes", per_day, lambda s: s[:, 0] / s[:, 2], n=n)
     write = intervals.estimate("per_day_write", "bytes", per_day, lambda s: s[:, 1] / s[:, 2], n=n)
     yield plain("total_read", totals[0], "bytes", n=n), plain("total_write", totals[1], "bytes", n=n), read, write
@@ -386,106 +273,133 @@ def _volume(steps: Steps, data: StudyData, facility: Facility) -> Iterator[Piece
         "day: day [date]; read: read [bytes]; write: written [bytes]; share: read share [ratio]; "
         "recorded: recorded [ratio]"
     )
-    numbers = (days.read, days.write, days.share, np.minimum(days.recorded, 1.0))
-    yield table("days", columns, names, *numbers, title="Volume by day")
-    use = days.usable
-    change = single_change(days.share[use], (days.read + days.write)[use], min_side=_MIN_SIDE_DAYS)
+    yield table("days", columns, names, reads, writes, share, np.minimum(recorded, 1.0), title="Volume by day")
+    change = single_change(share[use], (reads + writes)[use], min_side=_MIN_SIDE_DAYS)
     references: tuple[Reference, ...] = ()
     if change is None:
         text = f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for."
         yield Finding(text, name="change_needs_days")
     else:
-        first_day = int(days.day[use[change.index]])
-        yield _change_estimates(days, change)
+        split = int(use[change.index])
+        series = f"{change.replicates} series whose days are as alike (correlation {change.lag_one:.2f})"
+        method = f"least squares; p by {series}"
+        yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
+        yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
+        # Read share on both sides of the day, given the day.
+        for name, chosen in (
+            ("read_ratio_before_change", use[: change.index]),
+            ("read_ratio_after_change", use[change.index :][:_AFTER_DAYS]),
+            ("read_ratio_after_change[to the end]", use[change.index :]),
+        ):
+            side = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
+            sums = np.stack([reads[chosen], writes[chosen]], axis=1)
+            yield side.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
         if change.p_value < _SIGNIFICANT:
             sides = f"from {change.before:.1%} before to {change.after:.1%} after (p = {change.p_value:.3f})"
-            yield Finding(f"The read share changed on {day_name(first_day)}, {sides}.", name="change_of_mix")
-            references = (Reference("x", first_day * DAY_NS / 1e6, "change of the mix"),)
-            yield _projects(data, facility, first_day, days)
+            yield Finding(f"The read share changed on {names[split]}, {sides}.", name="change_of_mix")
+            references = (Reference("x", (first + split) * DAY_NS / 1e6, "change of the mix"),)
+            yield _projects(data, facility, first, first + n, split, totals[0] / sum(totals))
         else:
-            best = f"the best candidate is {day_name(first_day)} (p = {change.p_value:.2f})"
+            best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
             yield Finding(f"No change of the mix stands out: {best}.", "undecided", name="change_of_mix")
     # From the first to the last day that counts; those between that do not are gaps: their volume is of hours.
     drawn = use if len(use) else np.arange(n)
     part, counts = slice(int(drawn[0]), int(drawn[-1]) + 1), np.isin(np.arange(n), drawn)
-    shown = [np.where(counts, values, np.nan)[part] for values in (days.read, days.write, days.share)]
-    label, ways = f"day: day in {days.zone} [date]", ["read"] * len(names[part]) + ["write"] * len(names[part])
+    shown = [np.where(counts, values, np.nan)[part] for values in (reads, writes, share)]
+    label, ways = f"day: day in {zone_name} [date]", ["read"] * len(names[part]) + ["write"] * len(names[part])
     columns = f"{label}; series [text]; value: volume of the day [bytes]"
     volume = table("volume", columns, names[part] * 2, ways, np.concatenate(shown[:2]))
     mix = table("mix", f"{label}; value: read share of the day [ratio]", names[part], shown[2])
     yield Chart.of("timeline", volume, "x=day y=value series", "Volume per day", references=references)
     yield Chart.of("timeline", mix, "x=day y=value", "Read share", references=references), _CAVEATS
-    yield f"Days are those of {days.zone}.", steps.coverage("intervals")
+    yield f"Days are those of {zone_name}.", steps.coverage("intervals")
     yield Coverage(n, len(use), "days", {}, "at least half recorded")
 
 
-def _change_estimates(days: Days, change: Change) -> Iterator[Estimate]:
-    """Read share on both sides of the day, given the day."""
-    use = days.usable
-    method = (
-        f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.lag_one:.2f})"
-    )
-    yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
-    yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
-    sides: Mapping[str, Indices] = {
-        "read_ratio_before_change": use[: change.index],
-        "read_ratio_after_change": use[change.index :][:_AFTER_DAYS],
-        "read_ratio_after_change[to the end]": use[change.index :],
-    }
-    for name, chosen in sides.items():
-        intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
-        sums = np.stack([days.read[chosen], days.write[chosen]], axis=1)
-        yield intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
+def project_days(
+    names: list[str],
+    start_ns: NDArray[Any],
+    end_ns: NDArray[Any],
+    per_ns: Floats,
+    zone: dt.tzinfo,
+    span: tuple[int, int],
+) -> tuple[list[str], Floats]:
+    """Projects, and what each did on each day of a span of local days: a constant rate per ns in [start, end), cut at
+    local midnights. Rows without both times are left out."""
+    known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
+    projects, row = np.unique(names, return_inverse=True)
+    starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))
+    starts, ends = starts + offsets_ns(starts, zone), ends + offsets_ns(ends, zone)
+    amount = np.zeros((len(projects), max(0, span[1] - span[0])))
+    for place, day in enumerate(range(*span)):
+        overlap = np.minimum(ends, (day + 1) * DAY_NS) - np.maximum(starts, day * DAY_NS)
+        amount[:, place] = np.bincount(row[known], np.maximum(overlap, 0) * per_ns[known], len(projects))
+    return projects.tolist(), amount
 
 
-def _projects(data: StudyData, facility: Facility, first_day: int, days: Days) -> Iterator[Piece]:
-    """Yield the projects whose own activity changed on that day, by bytes of logs and by node-hours."""
-    span = (int(days.day[0]), int(days.day[-1]) + 1)
-    split = first_day - span[0]
+def _projects(data: StudyData, facility: Facility, first: int, last: int, split: int, share: float) -> Iterator[Piece]:
+    """Yield the projects whose own activity changed on day `split`, by bytes of logs and by node-hours; `share` is the
+    read share of all days."""
+    zone, jobs = facility_zone(facility)[0], data.frames.get("jobs")
+    runs, applications = data.frames.get("runs"), data.frames.get("applications")
 
-    def sides(activity: ProjectDays) -> tuple[Floats, Floats]:
-        return activity.amount[:, :split].mean(axis=1), activity.amount[:, split:].mean(axis=1)
+    def behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
+        low, high = sorted((before, after))
+        verb = "tapered off" if after < before else "started"
+        text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
+        if low > high / 2:
+            text = f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended."
+        return Finding(text, name="project_behind_change")
 
-    runs, applications, jobs = (data.frames.get(name) for name in ("runs", "applications", "jobs"))
     if runs is not None and applications is not None and runs.rows:
-        read, write = days_of_runs(runs, applications, jobs, facility, span)
-        (read_before, read_after), (write_before, write_after) = sides(read), sides(write)
+        account_of: dict[Any, str | None] = {}
+        if jobs is not None:
+            account_of = dict(zip(jobs.array("raw_job_id").tolist(), jobs.text("account").tolist(), strict=True))
+        described = {
+            row["log_digest"]: facility.project_of(
+                account=account_of.get(row["job_id"]), uid=row["uid"], exe=row["exe"]
+            )
+            for row in applications.select(("log_digest", "uid", "exe", "job_id")).records()
+        }
+        names = [described.get(digest, "unknown") for digest in runs.text("log_digest").tolist()]
+        start = runs.array("start_ns")
+        end = np.maximum(runs.array("end_ns"), start + 1)
+        sides = []  # read before and after, written before and after
+        for metric in ("read_bytes", "write_bytes"):
+            rate = runs.array(metric) / (end - start)
+            projects, amount = project_days(names, start, end, rate, zone, (first, last))
+            sides += [amount[:, :split].mean(axis=1), amount[:, split:].mean(axis=1)]
         # How far a project moves the read share s: d(R / T) = (dR (1 - s) - dW s) / T.
-        share = float(days.read.sum() / (days.read + days.write).sum())
-        pull = (read_after - read_before) * (1 - share) - (write_after - write_before) * share
+        pull = (sides[1] - sides[0]) * (1 - share) - (sides[3] - sides[2]) * share
         order = np.argsort(-np.abs(pull), kind="stable")[:_PROJECTS]
         columns = (
             "project: project [text]; read_before: read per day before [bytes]; read_after: after [bytes]; "
             "write_before: written per day before [bytes]; write_after: after [bytes]"
         )
-        numbers = (each[order] for each in (read_before, read_after, write_before, write_after))
         title = "Projects by how much they moved the mix (instrumented runs)"
-        yield table("projects_volume", columns, [read.projects[i] for i in order], *numbers, title=title)
+        shown_projects, numbers = [projects[i] for i in order], (each[order] for each in sides)
+        yield table("projects_volume", columns, shown_projects, *numbers, title=title)
         top = int(order[0])
-        before, after = read_before[top] + write_before[top], read_after[top] + write_after[top]
+        before, after = sides[0][top] + sides[2][top], sides[1][top] + sides[3][top]
         shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
-        yield _behind(read.projects[top], before, after, shown, "moved the mix most")
+        yield behind(projects[top], before, after, shown, "moved the mix most")
     if jobs is not None and jobs.rows:
-        activity = days_of_jobs(jobs, facility, span)
-        hours_before, hours_after = sides(activity)
+        owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
+        names = [facility.project_of(account=account, uid=uid) for account, uid in owners]
+        hours = jobs.ints("node_count", missing=1) / HOUR_NS
+        times = jobs.array("start_ns"), jobs.array("end_ns")
+        projects, amount = project_days(names, *times, hours, zone, (first, last))
+        hours_before, hours_after = amount[:, :split].mean(axis=1), amount[:, split:].mean(axis=1)
         order = np.argsort(-np.abs(hours_after - hours_before), kind="stable")[:_PROJECTS]
         columns = "project: project [text]; before: node-hours per day before [count]; after: after [count]"
-        names, title = [activity.projects[i] for i in order], "Projects by change of node-hours per day (scheduler log)"
-        yield table("projects_node_hours", columns, names, hours_before[order], hours_after[order], title=title)
+        shown_projects, title = [projects[i] for i in order], "Projects by change of node-hours per day (scheduler log)"
+        yield table(
+            "projects_node_hours", columns, shown_projects, hours_before[order], hours_after[order], title=title
+        )
         top = int(order[0])
         before, after = float(hours_before[top]), float(hours_after[top])
         shown = f"{before:,.0f} node-hours per day before, {after:,.0f} after"
-        yield _behind(activity.projects[top], before, after, shown, "changed its node-hours most")
-
-
-def _behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
-    low, high = sorted((before, after))
-    if low > high / 2:
-        text = f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended."
-    else:
-        verb = "tapered off" if after < before else "started"
-        text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
-    return Finding(text, name="project_behind_change")
+        yield behind(projects[top], before, after, shown, "changed its node-hours most")
 
 
 STUDY = Study(

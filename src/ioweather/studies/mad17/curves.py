@@ -13,16 +13,18 @@ and the joint density (fig. 7, 8).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from itertools import product
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.spatial import cKDTree
 
-from ioweather.core.arrays import Floats, Indices, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
@@ -43,6 +45,15 @@ _DRAWS: Final = 10
 _SIZES: Final = 8
 _REPLICATES: Final = 200
 _SEED: Final = 20170807
+TREES: Final = 200
+# Leaves of one job draw the noise; the paper does not name its setting. [ours]
+LEAST_LEAF: Final = 5
+FOLDS: Final = 10
+MIN_POINTS: Final = 20
+_CONFORMAL_SEED: Final = 20190508
+GRID: Final = 256
+# How many bandwidths the grid reaches beyond the outermost points.
+_MARGIN: Final = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +98,15 @@ def excess(runs: float, measures: int) -> float:
 
 def runs_to(error: float, limit_squared: float, slope: float, measures: int) -> float:
     """The least number of runs whose error is at most `error`; infinite where endless runs do not get there."""
-    spare = np.log1p(error) ** 2 - limit_squared
+    spare, high = np.log1p(error) ** 2 - limit_squared, measures + 3
     if spare <= 0:
         return np.inf
-    low, high = measures + 3, measures + 3
     while slope * excess(high, measures) > spare:
-        low, high = high, 2 * high
+        high *= 2
         if high > 1 << 40:
             return np.inf
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if slope * excess(middle, measures) <= spare else (middle + 1, high)
-    return float(low)
+    low = max(measures + 3, high // 2)
+    return float(low + bisect_left(range(low, high), True, key=lambda runs: slope * excess(runs, measures) <= spare))
 
 
 def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
@@ -111,53 +119,37 @@ def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
     if n < LEAST_RUNS:
         return None
     spread = x.std(axis=0)
-    x = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    design = np.column_stack([np.ones(n), (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)])
     fold = np.arange(n) * _FOLDS // n
     most = n - int(np.bincount(fold).max())
     sizes = np.unique(np.geomspace(min(p + 8, most), most, _SIZES).astype(np.int64))
-    misses = _misses(x, y, fold, sizes)
-    errors = np.quantile(misses.reshape(len(sizes), -1), SHARE, axis=1)
-    over = np.array([excess(size, p) for size in sizes.tolist()])
-    limit, slope = _fit(over, errors**2)
-    rng = np.random.default_rng(_SEED)
-    block = default_block(n)
-    starts = rng.integers(0, n, (_REPLICATES, -(-n // block)))
-    drawn = ((starts[..., None] + np.arange(block)) % n).reshape(_REPLICATES, -1)[:, :n]
-    resampled = np.array(
-        [_fit(over, np.quantile(misses[:, rows].reshape(len(sizes), -1), SHARE, axis=1) ** 2) for rows in drawn]
-    )
-    return LearningCurve(n, p, sizes, errors, limit, slope, resampled, np.sqrt((misses[-1] ** 2).mean(axis=1)))
-
-
-def _misses(x: Floats, y: Floats, fold: Ints, sizes: Ints) -> Floats:
-    """Return |log(predicted / actual)| of each run by models of each size, fitted to other times: (size, run, draw)."""
-    rng = np.random.default_rng(_SEED)
-    out = np.empty((len(sizes), len(y), _DRAWS))
-    design = np.column_stack([np.ones(len(y)), x])
+    # |log(predicted / actual)| of each run by models of each size, fitted to other times: (size, run, draw).
+    rng, misses = np.random.default_rng(_SEED), np.empty((len(sizes), n, _DRAWS))
     for number in range(_FOLDS):
         test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         for draw in range(_DRAWS):
             order = rng.permutation(train)
             for place, size in enumerate(sizes.tolist()):
-                chosen = order[:size]
-                factors = np.linalg.lstsq(design[chosen], y[chosen], rcond=None)[0]
-                out[place, test, draw] = np.abs(design[test] @ factors - y[test])
-    return out
+                factors = np.linalg.lstsq(design[order[:size]], y[order[:size]], rcond=None)[0]
+                misses[place, test, draw] = np.abs(design[test] @ factors - y[test])
+    over = np.array([excess(size, p) for size in sizes.tolist()])
 
+    def errors_of(rows: Ints) -> Floats:
+        return np.asarray(np.quantile(misses[:, rows].reshape(len(sizes), -1), SHARE, axis=1))
 
-def _fit(over: Floats, squares: Floats) -> tuple[float, float]:
-    """Least squares of squared errors; neither part is below 0."""
-    centred = over - over.mean()
-    slope = max(0.0, float(centred @ squares) / float(centred @ centred)) if centred.any() else 0.0
-    limit = float(squares.mean() - slope * over.mean())
-    if limit < 0:
-        return 0.0, max(0.0, float(over @ squares) / float(over @ over))
-    return limit, slope
+    def fit(squares: Floats) -> tuple[float, float]:
+        """Least squares of squared errors; neither part is below 0."""
+        centred = over - over.mean()
+        slope = max(0.0, float(centred @ squares) / float(centred @ centred)) if centred.any() else 0.0
+        limit = float(squares.mean() - slope * over.mean())
+        return (limit, slope) if limit >= 0 else (0.0, max(0.0, float(over @ squares) / float(over @ over)))
 
-
-TREES: Final = 200
-# Leaves of one job draw the noise; the paper does not name its setting. [ours]
-LEAST_LEAF: Final = 5
+    errors, block = errors_of(np.arange(n)), default_block(n)
+    starts = np.random.default_rng(_SEED).integers(0, n, (_REPLICATES, -(-n // block)))
+    drawn = ((starts[..., None] + np.arange(block)) % n).reshape(_REPLICATES, -1)[:, :n]
+    resampled = np.array([fit(errors_of(rows) ** 2) for rows in drawn])
+    residuals = np.sqrt((misses[-1] ** 2).mean(axis=1))
+    return LearningCurve(n, p, sizes, errors, *fit(errors**2), resampled, residuals)
 
 
 def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
@@ -171,83 +163,33 @@ def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
     return np.asarray(forest.predict(at[:, None])), float(forest.oob_score_)
 
 
-FOLDS: Final = 10
-MIN_POINTS: Final = 20
-_CONFORMAL_SEED: Final = 20190508
+def conformal_band(x: Floats, y: Floats, at: Floats) -> tuple[Floats, Floats]:
+    """Low and high of the CV+ band of y at `at` over FOLDS folds, by quantiles of the nearest neighbours."""
 
+    def quantiles(known: Bools, wanted: Floats, levels: tuple[float, ...]) -> Floats:
+        """Of y among the nearest known points of each place: (levels, places). Enough of them for the outer quantiles
+        to mean something, few enough to stay near."""
+        own = x[known]
+        nearest = min(len(own), max(10, round(2 * math.sqrt(len(own)))))
+        _, found = cKDTree(own[:, None]).query(wanted[:, None], k=nearest)
+        return np.asarray(np.quantile(y[known][found], levels, axis=1), np.float64)
 
-@dataclass(frozen=True)
-class Band:
-    """Median and central interval of y at each place asked for."""
-
-    median: Floats
-    low: Floats
-    high: Floats
-    level: float
-    method: str
-
-
-def neighbour_count(n: int) -> int:
-    """Enough for the outer quantiles to mean something, few enough to stay near."""
-    return int(min(n, max(10, round(2 * math.sqrt(n)))))
-
-
-class NeighbourQuantiles:
-    """Quantiles of y among the nearest of the known points; features are brought to one scale first."""
-
-    def __init__(self, x: NDArray[Any], y: NDArray[Any], neighbours: int = 0) -> None:
-        self._y = np.asarray(y, np.float64)
-        known = _columns(x)
-        self._centre, spread = np.median(known, axis=0), known.std(axis=0)
-        self._spread = np.where(spread > 0, spread, 1.0)
-        self._points = (known - self._centre) / self._spread
-        self.neighbours = neighbours or neighbour_count(len(self._y))
-
-    def nearest(self, x: NDArray[Any]) -> Indices:
-        wanted = (_columns(x) - self._centre) / self._spread
-        _, found = cKDTree(self._points).query(wanted, k=min(self.neighbours, len(self._y)))
-        return np.asarray(found, np.intp).reshape(len(wanted), -1)
-
-    def __call__(self, x: NDArray[Any], levels: tuple[float, ...]) -> Floats:
-        """(len(levels), len(x))."""
-        return np.asarray(np.quantile(self._y[self.nearest(x)], levels, axis=1), np.float64)
-
-
-def _columns(x: NDArray[Any]) -> Floats:
-    values = np.asarray(x, np.float64)
-    return values[:, None] if values.ndim == 1 else values
-
-
-def conformal_folds(x: NDArray[Any], y: NDArray[Any], at: NDArray[Any]) -> Band | None:
-    """Return the CV+ band of y at `at` over FOLDS folds; None with fewer than MIN_POINTS points."""
-    n = len(y)
-    if n < MIN_POINTS:
-        return None
-    levels = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    known, values = _columns(x), np.asarray(y, np.float64)
-    fold = np.random.default_rng(_CONFORMAL_SEED).permutation(n) % min(FOLDS, n)
+    n, levels = len(y), ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    fold = np.random.default_rng(_CONFORMAL_SEED).permutation(n) % FOLDS
     lows, highs = [], []
-    for number in range(int(fold.max()) + 1):
+    for number in range(FOLDS):
         out = fold == number
-        model = NeighbourQuantiles(known[~out], values[~out])
-        low, high = model(known[out], levels)
-        miss = np.maximum(low - values[out], values[out] - high)
-        low_at, high_at = model(at, levels)
+        low, high = quantiles(~out, x[out], levels)
+        miss = np.maximum(low - y[out], y[out] - high)
+        low_at, high_at = quantiles(~out, at, levels)
         lows.append(low_at[None, :] - miss[:, None])
         highs.append(high_at[None, :] + miss[:, None])
-    low_all, high_all = np.concatenate(lows), np.concatenate(highs)
     rank = math.ceil(LEVEL * (n + 1))
     # The rank-th smallest upper end, and the rank-th largest lower end.
-    high_end = np.sort(high_all, axis=0)[min(rank, n) - 1]
-    low_end = np.sort(low_all, axis=0)[max(n - rank, 0)]
-    median = NeighbourQuantiles(known, values)(at, (0.5,))[0]
-    method = f"{FOLDS}-fold conformalised quantile regression on {neighbour_count(n)} nearest neighbours"
-    return Band(median, np.minimum(low_end, median), np.maximum(high_end, median), LEVEL, method)
-
-
-GRID: Final = 256
-# How many bandwidths the grid reaches beyond the outermost points.
-_MARGIN: Final = 4.0
+    high_end = np.sort(np.concatenate(highs), axis=0)[min(rank, n) - 1]
+    low_end = np.sort(np.concatenate(lows), axis=0)[max(n - rank, 0)]
+    median = quantiles(np.ones(n, np.bool_), at, (0.5,))[0]
+    return np.minimum(low_end, median), np.maximum(high_end, median)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +199,6 @@ class Density:
     x: Floats
     y: Floats
     values: Floats
-    covariance: Floats
 
     def conditional_quantiles(self, levels: tuple[float, ...]) -> Floats:
         """Quantiles of y at each x: (len(levels), len(x)); NaN where the density of x is nothing."""
@@ -266,8 +207,7 @@ class Density:
         cumulated = np.concatenate([np.zeros((len(self.x), 1)), np.cumsum(self.values, axis=1)], axis=1)
         found = np.full((len(levels), len(self.x)), np.nan)
         # Rounding of the transform is 1e-16 of the greatest value: columns below a million times that are empty.
-        floor = self.values.sum(axis=1).max() * 1e-10
-        for i in np.flatnonzero(cumulated[:, -1] > floor):
+        for i in np.flatnonzero(cumulated[:, -1] > self.values.sum(axis=1).max() * 1e-10):
             found[:, i] = np.interp(np.asarray(levels) * cumulated[i, -1], cumulated[i], edges)
         return found
 
@@ -282,37 +222,25 @@ def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
     scale = points.std(axis=0, ddof=1)
     unit = points / scale
     kernel = np.cov(unit.T) * len(unit) ** (-2 / 6)  # Scott: n^(-1/(d+4)) times the root of the covariance, d = 2
-    reach = _MARGIN * np.sqrt(np.diag(kernel))
-    low, high = unit.min(axis=0) - reach, unit.max(axis=0) + reach
+    reach = np.sqrt(np.diag(kernel))
+    low, high = unit.min(axis=0) - _MARGIN * reach, unit.max(axis=0) + _MARGIN * reach
     step = (high - low) / (GRID - 1)
-    mass = _shared_bins(unit, low, step, GRID)
-    smooth = _convolved(mass, kernel, step)
-    values = np.clip(smooth, 0.0, None) / (len(points) * step.prod() * scale.prod())
-    axes = [(low[k] + step[k] * np.arange(GRID)) * scale[k] for k in (0, 1)]
-    return Density(axes[0], axes[1], values, kernel * np.outer(scale, scale))
-
-
-def _shared_bins(unit: Floats, low: Floats, step: Floats, grid: int) -> Floats:
+    # Each point is shared between the four corners of its cell.
     place = (unit - low) / step
-    corner = np.clip(np.floor(place).astype(np.int64), 0, grid - 2)
-    part = place - corner
-    mass = np.zeros(grid * grid)
-    for dx in (0, 1):
-        for dy in (0, 1):
-            weight = np.abs(1 - dx - part[:, 0]) * np.abs(1 - dy - part[:, 1])
-            mass += np.bincount((corner[:, 0] + dx) * grid + corner[:, 1] + dy, weight, minlength=grid * grid)
-    return mass.reshape(grid, grid)
-
-
-def _convolved(mass: Floats, kernel: Floats, step: Floats) -> Floats:
-    """The kernel's transform is known: exp(-w' H w / 2). Zeros behind keep one edge from the other."""
-    grid = len(mass)
-    reach = np.ceil(8 * np.sqrt(np.diag(kernel)) / step).astype(int)
-    shape = tuple(next_fast_len(int(grid + r), real=True) for r in reach)
+    corner = np.clip(np.floor(place).astype(np.int64), 0, GRID - 2)
+    part, mass = place - corner, np.zeros(GRID * GRID)
+    for dx, dy in product((0, 1), (0, 1)):
+        weight = np.abs(1 - dx - part[:, 0]) * np.abs(1 - dy - part[:, 1])
+        mass += np.bincount((corner[:, 0] + dx) * GRID + corner[:, 1] + dy, weight, minlength=GRID * GRID)
+    # The kernel's transform is known: exp(-w' H w / 2). Zeros behind keep one edge from the other.
+    shape = tuple(next_fast_len(int(GRID + r), real=True) for r in np.ceil(8 * reach / step))
     wx = 2 * np.pi * np.fft.fftfreq(shape[0], step[0])[:, None]
     wy = 2 * np.pi * np.fft.rfftfreq(shape[1], step[1])[None, :]
     quadratic = kernel[0, 0] * wx**2 + 2 * kernel[0, 1] * wx * wy + kernel[1, 1] * wy**2
-    return np.asarray(irfft2(rfft2(mass, shape) * np.exp(-quadratic / 2), shape)[:grid, :grid])
+    smooth = irfft2(rfft2(mass.reshape(GRID, GRID), shape) * np.exp(-quadratic / 2), shape)[:GRID, :GRID]
+    values = np.clip(smooth, 0.0, None) / (len(points) * step.prod() * scale.prod())
+    axes = [(low[k] + step[k] * np.arange(GRID)) * scale[k] for k in (0, 1)]
+    return Density(axes[0], axes[1], values)
 
 
 ERROR: Final = Param(
@@ -361,9 +289,9 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         x, y = _pairs(data, way)
         least, most = np.quantile(x, (0.01, 0.99))
         at = np.linspace(float(least), float(most), _POINTS)
-        band = cast(Band, conformal_folds(x, y, at))
+        low_end, high_end = conformal_band(x, y, at)
         middle, explained = forest_curve(x, y, at)
-        drawn = _overlay(x, y, at, {"forest": middle, "5% of new runs": band.low, "95% of new runs": band.high})
+        drawn = _overlay(x, y, at, {"forest": middle, "5% of new runs": low_end, "95% of new runs": high_end})
         title = f"D_D of each run against PsiD, {way}s: forest, and 90% of new runs"
         yield Chart.of("scatter", drawn, "x=volume y=time series", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0

@@ -1,13 +1,18 @@
 """Does a run's I/O time follow the system's activity (mad17)? Groups of similar runs, and one run on the system's time
-line; coefficients and curves are in modules of their own."""
+line; association of I/O time with the system's activity (tables III and IV), with intervals and nulls, and how coarser
+sampling weakens it (mad17 VI-B).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.special import chdtri
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
@@ -24,15 +29,486 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import format_bytes, format_seconds
+from ioweather.core.units import HOUR_NS, format_bytes, format_seconds
 from ioweather.core.words import names_of, pairs_of
+from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
-from ioweather.facts.system_activity import io_steps
-from ioweather.stats.estimates import known, mean_estimate, number, plain
-from ioweather.stats.summary_tables import shaded, thin, timeline_table
+from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
+from ioweather.stats.dependence import (
+    MIN_PAIRS,
+    Association,
+    ShiftNull,
+    above_resolution,
+    associate,
+    best_moved_p,
+    best_shift_p,
+    coefficients,
+    complete_pairs,
+    shift_null,
+    spearman,
+    spearman_change,
+    spearman_interval,
+    time_shifts,
+)
+from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
+from ioweather.stats.grid import SystemGrid
+from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
 from ioweather.studies.mad17.curves import ERROR, curve_exhibits
-from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, NEEDS, PARAMS, TIME, AssociationData, association_data
-from ioweather.studies.mad17.tables import table_exhibits
+from ioweather.studies.mad17.run_groups import (
+    HALF_WIDTH_SD,
+    IN_TIME_ORDER,
+    MEASURES,
+    NEEDS,
+    PARAMS,
+    SHARED_STEPS,
+    TIME,
+    AssociationData,
+    association_data,
+)
+
+_SHIFTS: Final = 99
+_LEAST_MOVED: Final = 19  # moves, for a 90% range
+COARSEST: Final = 20
+# Of each rank correlation by interval; there are more than a hundred of them.
+_REPLICATES: Final = 100
+SURE: Final = 0.05
+# What a coefficient is called; mad17 calls .55 strong, .2 to .35 mild. [ours]
+STRONG: Final = 0.4
+MILD: Final = 0.15
+NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribution, in sd
+ALMOST_1: Final = 0.999999  # Fisher's z of a coefficient of 1 is infinite
+_WAYS: Final = ("read", "write")
+BIASED: Final = (
+    "Distance correlation and mutual information are never below 0 and lie above it by chance: read them with their p, "
+    "the share of pairings shifted in time that reach them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairing:
+    """One group, one direction: coefficients of the system's volume with the run's time, and those of its rate;
+    `nulls` with moved times."""
+
+    group: str
+    way: str
+    volumes: Floats
+    times: Floats
+    found: dict[str, Association]
+    rate: dict[str, float]
+    nulls: dict[str, ShiftNull]
+
+
+def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    """Make Tables III and IV and the exhibit on monitored mounts."""
+    by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
+    yield _during_io_table(data, by_volume)
+    yield _metadata_table(data)
+    yield _monitored_table(data, by_volume)
+
+
+def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
+    rows = data.members(group)
+    volumes, times = data.of(f"{prefix}_{way}_bytes")[rows], above_resolution(data.of(f"{time}_seconds")[rows])
+    found = associate(volumes, times)
+    rates = np.divide(volumes, times, out=np.full(len(rows), np.nan), where=times > 0)
+    observed = {name: one.value for name, one in found.items()}
+    moved = _moved_in_time(data, rows, f"{way}_bytes", monitored=prefix == "psii")
+    nulls = shift_null(times, observed, moved)
+    return Pairing(data.name(group), way, volumes, times, found, coefficients(rates, times), nulls)
+
+
+def _moved_in_time(
+    data: AssociationData,
+    rows: Ints,
+    metric: str,
+    *,
+    monitored: bool = False,
+    grid: SystemGrid | None = None,
+    shifts: Ints | None = None,
+) -> Iterator[Floats]:
+    """Yield PsiD of the same runs, all shifted in time by the same number of steps, around the end of the period.
+
+    A shift preserves the number of steps and the autocorrelation, and destroys the interaction of runs and system.
+    """
+    spans = data.spans.of_runs(rows)
+    spans = spans.only_monitored() if monitored else spans
+    grid = grid or data.grid
+    stretches = io_steps(grid, spans)
+    first, last = io_ends(spans)
+    count, step = grid.count, grid.step_ns
+    usable = stretches.steps > 0
+    for shift in (_shifts(grid) if shifts is None else shifts).tolist():
+        # A run goes around the end as a whole; one that would be cut there reaches outside and is left out.
+        move = np.where(grid.closed(first) + shift >= count, shift - count, shift)
+        here = Stretches(
+            stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
+        )
+        yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
+
+
+def _shifts(grid: SystemGrid) -> Ints:
+    least = int(max(1, HOUR_NS // grid.step_ns))
+    return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
+
+
+def _moved_ranks(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
+    """Return the rank correlations of the same runs moved in time, in fine and in coarse steps: (moves, 2).
+
+    D_D and PsiD share their steps, and coarser steps remove what that gives, contention or not. Moves are whole coarse
+    steps, so that D_D stays as it is.
+    """
+    rows, grid = data.members(fine.group), data.grid.coarsened(coarse.factor)
+    shifts, metric = _shifts(grid), f"{way}_bytes"
+    before = _moved_in_time(data, rows, metric, shifts=shifts * (coarse.factor // fine.factor))
+    after = _moved_in_time(data, rows, metric, grid=grid, shifts=shifts)
+    sides = zip(before, after, strict=True)
+    pairs = [(complete_pairs(a, fine.d_d), complete_pairs(b, coarse.d_d)) for a, b in sides]
+    ranks = [[spearman(*pair) if len(pair[0]) >= MIN_PAIRS else np.nan for pair in both] for both in pairs]
+    return np.array(ranks, np.float64).reshape(-1, 2)
+
+
+def _strongest_change(observed: Floats, moved: Floats, halves: Floats) -> tuple[float, float, int]:
+    """Return how much more the strongest association falls than that of moved runs, half its interval, and its place.
+
+    The strongest of several falls by its choice alone, so it is chosen in every move as it was chosen here. `observed`
+    (pairs, 2) and `moved` (pairs, moves, 2) are in fine and in coarse steps.
+    """
+    usual = np.nanmedian(moved[..., 0], axis=1)
+    chosen = int(np.argmax(observed[:, 0] - usual))
+    beyond = np.where(np.isfinite(moved).all(axis=-1), moved[..., 0] - usual[:, None], -np.inf)
+    places = beyond.argmax(axis=0)
+    picked = moved[places, np.arange(moved.shape[1])]
+    change = (picked[:, 1] - picked[:, 0])[np.isfinite(beyond.max(axis=0))]
+    least, middle, most = np.quantile(change, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
+    value = float(observed[chosen, 1] - observed[chosen, 0]) - middle
+    return value, max(float(halves[chosen]), (most - least) / 2), chosen
+
+
+@exhibit("mad17.table3")
+def _during_io_table(data: AssociationData, pairs: list[Pairing]) -> Iterator[Piece]:
+    yield SHARED_STEPS, data.span_caveat(data.members(data.asked)), _coefficients(data, pairs, "D_D", "PsiD")
+
+
+@exhibit("mad17.table4")
+def _metadata_table(data: AssociationData) -> Iterator[Piece]:
+    pairs = []
+    for group in data.shown:
+        rows = data.members(group)
+        times, length = above_resolution(data.of("d_u_m_seconds")[rows]), data.of("run_seconds")[rows]
+        for way in _WAYS:
+            counts = data.of(f"psi_{way}_ops_count")[rows]
+            rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
+            found = associate(counts, times)
+            pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
+    yield "A longer run sees more of everything, so the rate PsiO/D_J stands beside."
+    if not any(name in data.grid.values for name in ("read_ops", "write_ops")):
+        yield "The servers' samples hold no operation counts (read_ops, write_ops)."
+    yield _coefficients(data, pairs, "D_U_M", "PsiO")
+
+
+@exhibit("mad17.monitored")
+def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterator[Piece]:
+    """Of a group whose files are all on monitored mounts, PsiI and D_I are PsiD and D_D."""
+    if not data.mounts_known:
+        text = f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
+        yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
+        return
+    changes: list[Finding] = []
+    for group in data.shown:
+        rows, name = data.members(group), data.name(group)
+        files, all_files = data.of("monitored_file_count")[rows].sum(), data.of("file_count")[rows].sum()
+        moved, all_moved = (
+            float(sum(own[rows].sum() for own in own_bytes(data.spans, monitored=only))) for only in (True, False)
+        )
+        if len(rows) and all_files:
+            shares = {"files": float(files / all_files), "bytes": moved / all_moved}
+            for what, share in shares.items():
+                method = f"share of {what}"
+                yield plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=method)
+            of_files, of_bytes = (f"{share:.0%} of the {what}" for what, share in shares.items())
+            yield Finding(f"{name}: {of_files} and {of_bytes} lie on monitored mounts.", name="monitored_share")
+        # The effect of restricting to monitored mounts; the same runs are resampled for both.
+        columns = ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")
+        _, change = _change([data.of(column)[rows] for column in columns], 20)
+        if change is not None:
+            value, low, high = change
+            words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
+            by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
+            text = f"{name}: restricting to monitored mounts {words} {by}."
+            changes.append(Finding(text, name="monitored_change"))
+    alike = [data.all_monitored(group) for group in data.shown for _ in _WAYS]
+    orders = [(group, way) for group in data.shown for way in _WAYS]
+    pairs = [
+        known if same else _during_io(data, group, way, "psii", "d_i")
+        for (group, way), known, same in zip(orders, by_volume, alike, strict=True)
+    ]
+    yield changes, SHARED_STEPS, _coefficients(data, pairs, "D_I", "PsiI")
+
+
+def _change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
+    """Return n and the change of Spearman's coefficient from the first two columns to the last two."""
+    there = np.isfinite(np.stack(columns)).all(axis=0)
+    n = int(there.sum())
+    if n < least:
+        return n, None
+    a, b, c, d = (column[there] for column in columns)
+    return n, spearman_change((a, b, c, d))
+
+
+def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol: str) -> Iterator[Piece]:
+    rows: list[tuple[Cell, ...]] = []
+    cells: list[tuple[Cell, ...]] = []
+    for pair in pairs:
+        for name, found in pair.found.items():
+            null, value = pair.nulls.get(name), number(found.value)
+            moved = (null.median, null.p) if null else (None, None)
+            rate = number(pair.rate.get(name, float("nan")))
+            interval = (value, found.low, found.high)
+            rows.append((pair.group, pair.way, MEASURES[name], *interval, found.p, rate, *moved, found.n))
+            cells.append((f"{pair.group} {pair.way}", MEASURES[name], value))
+            level = LEVEL if found.low is not None else None
+            named = f"{name}_{pair.way}[{pair.group}]"
+            yield Estimate(named, value, "", found.low, found.high, level, found.n, found.method)
+    for way in _WAYS:
+        beyond = _beyond_moved(pairs, way)
+        yield _all_groups(beyond, way), _heterogeneity(beyond, way)
+    yield ResultTable.of(
+        "coefficients",
+        "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
+        "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]",
+        rows,
+    )
+    if pairs:
+        matrix = ResultTable.of("matrix", "pair [text]; measure [text]; value", cells)
+        yield Chart.of("matrix", matrix, "x=measure y=pair value", f"Coefficients of {symbol} with {time}")
+    else:
+        yield Finding("No group has runs enough.", "undecided", name="no_groups")
+    yield in_words(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
+
+
+def _beyond_moved(pairs: list[Pairing], way: str) -> list[tuple[float, int]]:
+    """Return Spearman's coefficient of each group on Fisher's scale, less that of runs shifted in time, and n - 3.
+
+    Shifted runs share their steps with D_D in the same way. Without them the coefficient of the rate is used, which a
+    longer run does not raise.
+    """
+    found = []
+    for pair in pairs:
+        null, n = pair.nulls.get("spearman"), pair.found["spearman"].n
+        rho = pair.found["spearman"].value if null else pair.rate.get("spearman", np.nan)
+        if pair.way == way and n > MIN_PAIRS and np.isfinite(rho):
+            beyond = np.arctanh(np.clip(rho, -ALMOST_1, ALMOST_1)) - np.arctanh(null.median if null else 0.0)
+            found.append((float(beyond), n - 3))
+    return found
+
+
+def _all_groups(known: list[tuple[float, int]], way: str) -> Estimate:
+    """Return the coefficient pooled over groups by Fisher's z, weighted by n - 3."""
+    name, n = f"spearman_{way}_all_groups", sum(weight + 3 for _, weight in known)
+    if not known:
+        return plain(name, None, "", n=0, method="no group has runs enough")
+    weight = sum(weight for _, weight in known)
+    z = sum(z * weight for z, weight in known) / weight
+    reach = NORMAL_90 * float(np.sqrt(1.06 / weight))
+    low, high = float(np.tanh(z - reach)), float(np.tanh(z + reach))
+    method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
+    return Estimate(name, float(np.tanh(z)), "", low, high, LEVEL, n, method)
+
+
+def _heterogeneity(known: list[tuple[float, int]], way: str) -> Estimate:
+    """Return how much more groups differ than chance makes them: Cochran's Q per degree of freedom, 1 by chance."""
+    name, freedom = f"spearman_{way}_heterogeneity", len(known) - 1
+    if freedom < 1:
+        return plain(name, None, "factor", n=len(known), method="one group has nothing to differ from")
+    z, weight = np.array([z for z, _ in known]), np.array([weight for _, weight in known]) / 1.06
+    q = float((weight * (z - (weight * z).sum() / weight.sum()) ** 2).sum())
+    low, high = (q / float(chdtri(freedom, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return Estimate(name, q / freedom, "factor", low, high, LEVEL, len(known), "Cochran's Q per degree of freedom")
+
+
+def strength(value: float) -> str:
+    """Return the word for a coefficient: strong, mild or no."""
+    return "strong" if abs(value) >= STRONG else "mild" if abs(value) >= MILD else "no"
+
+
+def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
+    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most. Its p is that of
+    the best of both: chosen in every shift as it was chosen here."""
+    for group in dict.fromkeys(pair.group for pair in pairs):
+        mine = [pair for pair in pairs if pair.group == group]
+        own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
+        if not own:
+            text = f"{group}: nothing can be said ({mine[0].found['spearman'].method})."
+            yield Finding(text, "undecided", name="association")
+            continue
+        pair = max(own, key=_beyond_null)
+        found, null = pair.found["spearman"], pair.nulls.get("spearman")
+        words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
+        between = f", {found.low:.2f} to {found.high:.2f}" if found.low is not None and found.high is not None else ""
+        words += f"; Spearman {found.value:.2f}{between}, n {found.n})"
+        chance = best_shift_p([each.volumes for each in own], pair.times)
+        nulled = [each for each in own if "spearman" in each.nulls]
+        values, nulls = [each.found["spearman"].value for each in nulled], [each.nulls["spearman"] for each in nulled]
+        moved = best_moved_p(values, nulls) if null is not None else 0.0
+        if not chance <= SURE:
+            yield Finding(f"{words}: no more than chance.", "undecided", name="association")
+        elif null is not None and moved > SURE:
+            too = f"but runs moved in time have {null.median:.2f} too ({p_text(moved)}): the shared steps may give it"
+            yield Finding(f"{words}, {too}.", "undecided", name="association")
+        else:
+            beyond = f", and than runs moved in time have ({null.median:.2f}, {p_text(moved)})" if null else ""
+            yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
+
+
+def _beyond_null(pair: Pairing) -> float:
+    null = pair.nulls.get("spearman")
+    return pair.found["spearman"].value - null.median if null else abs(pair.found["spearman"].value)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One group at one granularity: steps used, and columns of time and volume."""
+
+    group: int
+    factor: int
+    step_seconds: float
+    steps: Floats
+    d_d: Floats
+    psid: dict[str, Floats]
+    metadata: Floats
+    psi_read_ops: Floats
+
+
+def run_granularity(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    """Steps used and coefficients with k samples in one, k = 1 to 20."""
+    found = association_data(data, facility, params)
+    if found is not None:
+        levels = [level for group in found.shown for level in _levels(found, group)]
+        yield _steps_used(found, levels)
+        yield _weakening(found, levels)
+
+
+def _levels(data: AssociationData, group: int) -> Iterator[Level]:
+    rows = data.members(group)
+    spans = data.spans.of_runs(rows)
+    start, end = (data.runs.ints(name)[rows] for name in ("start_ns", "end_ns"))
+    metadata = above_resolution(data.of("d_u_m_seconds")[rows])
+    for factor in range(1, COARSEST + 1):
+        grid = data.grid.coarsened(factor)
+        if grid.count < 2:
+            return
+        system = job_system(grid, start, end, spans)
+        times, opens = (np.asarray(system.array(name)) for name in ("d_d_seconds", "psi_read_ops_count"))
+        volumes = {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in _WAYS}
+        steps = system.floats("d_d_steps")
+        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens)
+
+
+def _range(levels: list[Level]) -> Iterator[Estimate]:
+    for name, unit, values in (
+        ("interval", "seconds", [level.step_seconds for level in levels]),
+        ("coarsening", "count", [level.factor for level in levels]),
+    ):
+        if values:
+            yield plain(f"{name}_low", min(values), unit)
+            yield plain(f"{name}_high", max(values), unit)
+
+
+@exhibit("mad17.fig9")
+def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
+    rows: list[tuple[float, str, float, int]] = []
+    for level in levels:
+        n = int(np.isfinite(level.steps).sum())
+        if n:
+            rows.append((level.step_seconds, data.name(level.group), float(np.nanmean(level.steps)), n))
+    columns = "interval: sampling interval [seconds]; group [text]; steps: steps with I/O, mean [count]; n [count]"
+    made = ResultTable.of("steps", columns, rows)
+    yield made
+    if rows:
+        yield Chart.of("timeline", made, "x=interval y=steps series=group", "Sampling intervals with I/O")
+    for name in map(data.name, data.shown):
+        own = [(steps, format_seconds(seconds)) for seconds, group, steps, _ in rows if group == name]
+        if len(own) > 1:
+            (fine, finest), (coarse, coarsest) = own[0], own[-1]
+            text = f"{name}: {fine:.3g} intervals of {finest} hold its I/O, {coarse:.3g} of {coarsest}."
+            yield Finding(text, name="steps_used")
+    yield _range(levels), data.caveats, data.coverage
+
+
+@exhibit("mad17.fig10")
+def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
+    every: list[tuple[Cell, ...]] = []
+    ranks: list[tuple[Cell, ...]] = []
+    metadata: list[tuple[Cell, ...]] = []
+    for level in levels:
+        asked = level.group == data.asked
+        for way in _WAYS:
+            found = coefficients(level.psid[way], level.d_d) if asked else {}
+            every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
+            pairs = complete_pairs(level.psid[way], level.d_d)
+            rank = spearman_interval(*pairs, _REPLICATES)
+            if rank is not None:
+                ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *rank, len(pairs[0])))
+        found = coefficients(level.psi_read_ops, level.metadata) if asked else {}
+        metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
+    interval, encoding = "interval: sampling interval [seconds]", "x=interval y=value series=measure"
+    drawn = ResultTable.of("all", f"{interval}; way [text]; measure [text]; value: coefficient", every)
+    yield Chart.of("timeline", drawn, encoding, f"D_D with PsiD: {data.name(data.asked)}", facet="way")
+    if ranks:
+        columns = f"{interval}; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
+        drawn, title = ResultTable.of("ranks", columns, ranks), "Spearman of D_D with PsiD, and its 90% interval"
+        yield Chart.of("band", drawn, "x=interval y=value low high", title, facet="series")
+    if any(row[2] is not None for row in metadata):
+        drawn = ResultTable.of("metadata", f"{interval}; measure [text]; value: coefficient", metadata)
+        yield Chart.of("timeline", drawn, encoding, "D_U_M with PsiO_R")
+    yield _range(levels)
+    # Finest against coarsest, with the same resampled runs.
+    known: list[tuple[list[float], Floats, float, int]] = []
+    for group in data.shown:
+        own = [level for level in levels if level.group == group]
+        for way in _WAYS if len(own) > 1 else ():
+            fine, coarse = own[0], own[-1]
+            n, change = _change([fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d], MIN_PAIRS)
+            if change is None:
+                continue
+            value, low, high = change
+            name, method = f"spearman_change_{way}[{data.name(group)}]", "same runs resampled for both granularities"
+            yield Estimate(name, value, "", low, high, LEVEL, n, method)
+            steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
+            by = f"changes by {value:+.2f} ({low:+.2f} to {high:+.2f})"
+            moved = _moved_ranks(data, fine, coarse, way)
+            gone = (moved[:, 1] - moved[:, 0])[np.isfinite(moved).all(axis=1)]
+            if len(gone) >= _LEAST_MOVED:
+                least, usual, most = np.quantile(gone, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
+                sides = [spearman(*complete_pairs(level.psid[way], level.d_d)) for level in (fine, coarse)]
+                known.append((sides, moved, (high - low) / 2, n))
+                by += f"; that of runs moved in time by {usual:+.2f} ({least:+.2f} to {most:+.2f})"
+            text = f"{data.name(group)}: {steps} the rank correlation with {way}s {by}."
+            yield Finding(text, name="change_with_interval")
+    if known:
+        fewest = min(len(moved) for _, moved, _, _ in known)
+        moves = np.stack([moved[:fewest] for _, moved, _, _ in known])
+        observed, halves = np.array([sides for sides, *_ in known]), np.array([half for *_, half, _ in known])
+        value, half, chosen = _strongest_change(observed, moves, halves)
+        method = "of the strongest association, less that of the strongest of runs moved in time"
+        n = known[chosen][3]
+        yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
+    yield (
+        "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
+        "D_D comes in ever fewer values, which alone lowers what a coefficient can show."
+    )
+    yield IN_TIME_ORDER, data.caveats, data.coverage
+
+
+GRANULARITY = Study(
+    name="association_granularity",
+    exhibits=("mad17.fig9", "mad17.fig10"),
+    needs=NEEDS,
+    run=run_granularity,
+    params=PARAMS,
+    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
+)
+
 
 _MOST_GROUPS: Final = 12
 _SHADES: Final = 20

@@ -387,25 +387,37 @@ def mark_references(
             below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
         if reference.label:
             (top if is_x else side).append((sum(span) / 2, reference.label))
-    labels, rows, left_out = _top_labels(top, width)
-    above += labels
+    # Labels above the plot, in up to three rows; a repeated label is dropped where it would collide.
+    ends: list[float] = []
+    placed: set[str] = set()
+    for centre, text in sorted(top):
+        # The tooltip of the reference has the whole text.
+        shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
+        size = text_px(shown)
+        left = min(max(centre - size / 2, 0.0), max(width - size, 0.0))
+        rows = range(1 if text in placed else _MOST_ROWS)
+        row = next((i for i in rows if i >= len(ends) or ends[i] + 8 <= left), None)
+        if row is not None:
+            ends[row : row + 1] = [left + size]
+            placed.add(text)
+            above.append(_text(left + size / 2, -6 - row * ROW_PX, shown))
+    left_out = [text for text in dict.fromkeys(text for _, text in sorted(top)) if text not in placed]
+    notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
     for number, (at, text) in enumerate(sorted(side)):  # neighbours at opposite ends of their lines
         centre = width - text_px(text) / 2 - 3 if number % 2 == 0 else text_px(text) / 2 + 3
         layer = _text(centre, at - 4 if at >= ROW_PX else at + ROW_PX - 3, text)
         # The text twice: a stroke in the colour of the background makes it legible over data.
         halo = {"color": BACKGROUND, "stroke": BACKGROUND, "strokeWidth": 4, "strokeJoin": "round", "opacity": 0.85}
         above += [layer | {"mark": layer["mark"] | halo}, layer]
-    notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
-    return below, above, notes, rows
+    return below, above, notes, len(ends)
 
 
 def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, float] | None:
     """First and last pixel of a reference along its axis, from the left or from the top."""
-    divisor = 1_000_000 if axis.unit == "time_ns" else 1
-    ends = (reference.value, reference.value if reference.end is None else reference.end)
-    places = [chart_data.number(value) / divisor for value in ends]
-    both = np.array([chart_data.local_ms(place) if axis.unit == "time_ns" else place for place in places])
-    start, end = sorted(axis.fractions(both).tolist())
+    is_time = axis.unit == "time_ns"
+    places = [chart_data.number(each) for each in (reference.value, reference.end) if each is not None]
+    both = np.array([chart_data.local_ms(place / 1_000_000) if is_time else place for place in places])
+    start, *_, end = sorted(axis.fractions(both).tolist() * 2)
     if math.isnan(start + end) or end < 0 or start > 1:
         return None
     low, high = (min(max(f, 0.0), 1.0) * length for f in (start, end))
@@ -414,25 +426,6 @@ def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, floa
     if reference.end is not None and high - low < 1.5:  # a window of minutes in a picture of months still shows
         low, high = low - 0.75, high + 0.75
     return round(low, 1), round(high, 1)
-
-
-def _top_labels(labels: list[tuple[float, str]], width: int) -> tuple[list[Spec], int, list[str]]:
-    """Labels above the plot, in up to three rows; a repeated label is dropped where it would collide."""
-    ends: list[float] = []
-    placed: set[str] = set()
-    layers: list[Spec] = []
-    for centre, text in sorted(labels):
-        # The tooltip of the reference has the whole text.
-        shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
-        size = text_px(shown)
-        left = min(max(centre - size / 2, 0.0), max(width - size, 0.0))
-        allowed = 1 if text in placed else _MOST_ROWS
-        row = next((i for i in range(allowed) if i >= len(ends) or ends[i] + 8 <= left), None)
-        if row is not None:
-            ends[row : row + 1] = [left + size]
-            placed.add(text)
-            layers.append(_text(left + size / 2, -6 - row * ROW_PX, shown))
-    return layers, len(ends), [text for text in dict.fromkeys(text for _, text in sorted(labels)) if text not in placed]
 
 
 def _text(x: float, y: float, text: str) -> Spec:

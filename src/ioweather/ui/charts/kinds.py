@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -35,10 +35,6 @@ from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
 
 _CROWDED_PX = 9  # closer than this, points on a line become a rope
 _STEPS_BELOW = 60  # with more points the step of a distribution is no wider than the line
-
-
-def _curve_axes(chart: Chart, width: int) -> Axes:
-    return Axes(position_axis(chart, "x"), value_axis(chart, "y", ("y", "low", "high")))
 
 
 def _cdf_axes(chart: Chart, width: int) -> Axes:
@@ -143,6 +139,10 @@ def _on_axis(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
     return np.where(values > 0, values, np.where(np.isnan(values), np.nan, axis.low if floor else np.nan))
 
 
+def _curve_axes(chart: Chart, _: int) -> Axes:
+    return Axes(position_axis(chart, "x"), value_axis(chart, "y", ("y", "low", "high")))
+
+
 TIMELINE = PanelKind(("x", "y"), _curve_axes, _draw_lines, optional=("series", "low", "high"))
 BAND = PanelKind(("x", "y", "low", "high"), _curve_axes, _draw_lines, optional=("series",), shown=("y", "low", "high"))
 CDF = PanelKind(("x", "y"), _cdf_axes, _draw_cdf, optional=("series",))
@@ -154,14 +154,6 @@ _THINNEST_PX = 1.3
 _QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 _FEW_BINS = 16
 _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
-
-
-def _bar_axes(chart: Chart, width: int) -> Axes:
-    return _place_axes(chart, value_axis(chart, "y", ("y", "low", "high"), zero=True), width)
-
-
-def _box_axes(chart: Chart, width: int) -> Axes:
-    return _place_axes(chart, value_axis(chart, "y", _QUANTILES), width)
 
 
 def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
@@ -365,8 +357,21 @@ def _draw_histogram(view: View) -> Drawing:
     return Drawing([{"transform": transforms, "mark": mark, "encoding": encoding | colour}], rows, notes)
 
 
-BARS = PanelKind(("x", "y"), _bar_axes, _draw_bars, optional=("series", "low", "high"), size=_place_size)
-BOX = PanelKind(("x", *_QUANTILES), _box_axes, _draw_boxes, optional=("series",), size=_place_size, shown=("q50",))
+BARS = PanelKind(
+    ("x", "y"),
+    lambda chart, width: _place_axes(chart, value_axis(chart, "y", ("y", "low", "high"), zero=True), width),
+    _draw_bars,
+    optional=("series", "low", "high"),
+    size=_place_size,
+)
+BOX = PanelKind(
+    ("x", *_QUANTILES),
+    lambda chart, width: _place_axes(chart, value_axis(chart, "y", _QUANTILES), width),
+    _draw_boxes,
+    optional=("series",),
+    size=_place_size,
+    shown=("q50",),
+)
 HISTOGRAM = PanelKind(("low", "high", "y"), _histogram_axes, _draw_histogram, optional=("series",))
 
 
@@ -462,15 +467,6 @@ def _colour_channel(view: View, axis: Axis) -> Spec:
     return {"field": "v", "type": "quantitative", "scale": scale, "legend": legend}
 
 
-def _heatmap_axes(chart: Chart, width: int) -> Axes:
-    return Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart))
-
-
-def _heatmap_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
-    _, height = standard_size(axes, series, width, panels)
-    return width, min(height, max(len(axes.y.names) * 26, 60)) if axes.y.names else height
-
-
 def _draw_heatmap(view: View) -> Drawing:
     """A value as a colour over two axes: rank by time, hour by day. A cell without a value stays blank."""
     chart, axes = view.chart, view.axes
@@ -505,15 +501,6 @@ def _draw_heatmap(view: View) -> Drawing:
     encoding |= {"color": _colour_channel(view, axes.colour), "tooltip": tips}
     cells: Spec = {"transform": transforms, "mark": {"type": "rect", "clip": True}, "encoding": encoding}
     return Drawing([cells], rows, notes)
-
-
-def _matrix_axes(chart: Chart, width: int) -> Axes:
-    return Axes(axis_of.names_axis(chart, "x"), axis_of.names_axis(chart, "y"), _colour_axis(chart))
-
-
-def _matrix_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
-    columns, rows = max(len(axes.x.names), 1), max(len(axes.y.names), 1)
-    return min(width, columns * _CELL_PX), max(min(rows * _ROW_PX, 560), 40)
 
 
 def _draw_matrix(view: View) -> Drawing:
@@ -561,18 +548,35 @@ def _draw_matrix(view: View) -> Drawing:
     return Drawing(layers, rows, notes)
 
 
-HEATMAP = PanelKind(("x", "y", "value"), _heatmap_axes, _draw_heatmap, size=_heatmap_size, shown=("value",))
-MATRIX = PanelKind(("x", "y", "value"), _matrix_axes, _draw_matrix, size=_matrix_size, shown=("value",))
+def _grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+    """A heat map fills its width, and is no higher than its names need."""
+    _, height = standard_size(axes, series, width, panels)
+    return width, min(height, max(len(axes.y.names) * 26, 60)) if axes.y.names else height
+
+
+HEATMAP = PanelKind(
+    ("x", "y", "value"),
+    lambda chart, _: Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart)),
+    _draw_heatmap,
+    size=_grid_size,
+    shown=("value",),
+)
+MATRIX = PanelKind(
+    ("x", "y", "value"),
+    lambda chart, _: Axes(axis_of.names_axis(chart, "x"), axis_of.names_axis(chart, "y"), _colour_axis(chart)),
+    _draw_matrix,
+    size=lambda axes, _, width, __: (
+        min(width, max(len(axes.x.names), 1) * _CELL_PX),
+        max(min(max(len(axes.y.names), 1) * _ROW_PX, 560), 40),
+    ),
+    shown=("value",),
+)
 
 
 _MOST_LABELS = 20
 _OVERHANG_PX = 24  # next to the plot there is nothing to cover
 _MOST_POINTS = 3000  # a printed point takes 130 bytes
 _OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center"))
-
-
-def _scatter_axes(chart: Chart, width: int) -> Axes:
-    return Axes(position_axis(chart, "x"), position_axis(chart, "y"))
 
 
 def _draw_scatter(view: View) -> Drawing:
@@ -649,7 +653,12 @@ def _names(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
     return layers
 
 
-SCATTER = PanelKind(("x", "y"), _scatter_axes, _draw_scatter, optional=("series", "size", "label"))
+SCATTER = PanelKind(
+    ("x", "y"),
+    lambda chart, _: Axes(position_axis(chart, "x"), position_axis(chart, "y")),
+    _draw_scatter,
+    optional=("series", "size", "label"),
+)
 
 
 _METRIC_PX = 58
@@ -771,4 +780,15 @@ def _metric_row(part: Chart, across: Spec, axis: Axis, width: int, points: int) 
     return {"width": width, "height": _METRIC_PX, "data": {"values": rows}, "layer": layers}
 
 
-UMAMI = UmamiKind()
+KINDS: Final[Mapping[str, PanelKind | UmamiKind]] = {
+    "band": BAND,
+    "bars": BARS,
+    "box": BOX,
+    "cdf": CDF,
+    "heatmap": HEATMAP,
+    "histogram": HISTOGRAM,
+    "matrix": MATRIX,
+    "scatter": SCATTER,
+    "timeline": TIMELINE,
+    "umami": UmamiKind(),
+}

@@ -44,8 +44,6 @@ from ioweather.ui.charts.chart_data import describe, legible
 from ioweather.ui.charts.render import draw, spec
 from ioweather.ui.charts.theme import Spec
 
-PageTheme: TypeAlias = Literal["auto", "light", "dark"]
-
 _VARIABLES: Final = {
     "paper": colours.BACKGROUND,
     "ink": colours.INK,
@@ -117,19 +115,20 @@ def templates(folder: Path) -> Environment:
 _RESULTS: Final[Any] = templates(Path(__file__).with_name("templates")).get_template("results.html").module
 
 
-def html_page(
-    title: str, body_sections: Iterable[str], theme: PageTheme = "auto", *, footer: str = "", style: str = ""
-) -> str:
+def html_page(title: str, body_sections: Iterable[str], *, footer: str = "", style: str = "") -> str:
     """A whole page from sections of safe markup; `style` is added to that of all pages."""
-    scheme = "light dark" if theme == "auto" else theme
     parts = (Markup(part) for part in body_sections)
-    styles = Markup(style_html(theme)), Markup(style)
-    return legible(_RESULTS.page(title, scheme, _POLICY, *styles, parts, Markup(footer)))
+    return legible(_RESULTS.page(title, _POLICY, Markup(style_html()), Markup(style), parts, Markup(footer)))
 
 
-def style_html(theme: PageTheme = "auto") -> str:
-    """The style sheet of a page or of a fragment."""
-    return f"<style>\n{_STYLE}{_colour_rules(theme)}</style>"
+def style_html() -> str:
+    """The style sheet of a page or of a fragment: variables and, for the dark, the partner of every colour in a
+    drawing. Paper is always light."""
+    dark = {name: colours.DARK[colour] for name, colour in _VARIABLES.items()}
+    night = _root(dark) + "".join(
+        f'.iow .chart [{kind}="{a}"]{{{kind}:{b}}}' for a, b in colours.DARK.items() for kind in ("fill", "stroke")
+    )
+    return f"<style>\n{_STYLE}{_root(_VARIABLES)}\n@media screen and (prefers-color-scheme:dark){{{night}}}</style>"
 
 
 def json_block(name: str, value: object) -> Markup:
@@ -140,32 +139,25 @@ def json_block(name: str, value: object) -> Markup:
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, Markup(text))
 
 
-def _colour_rules(theme: PageTheme) -> str:
-    """Variables of the page and, for the dark, the partner of every colour in a drawing. Paper is always light."""
-    light = _root(_VARIABLES) if theme != "dark" else ""
-    night = _root({name: colours.DARK[colour] for name, colour in _VARIABLES.items()}) + "".join(
-        f'.iow .chart [{kind}="{a}"]{{{kind}:{b}}}' for a, b in colours.DARK.items() for kind in ("fill", "stroke")
-    )
-    if theme == "light":
-        return light
-    if theme == "dark":
-        return night
-    return f"{light}\n@media screen and (prefers-color-scheme:dark){{{night}}}"
-
-
 def _root(values: dict[str, str]) -> str:
     return ".iow{" + "".join(f"--{name}:{value};" for name, value in values.items()) + "}"
 
 
-def exhibit_html(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
+def exhibit_html(exhibit: Exhibit) -> str:
     """One exhibit as a page of its own."""
-    body, footer = exhibit_section(exhibit, 1), provenance_html(exhibit.provenance)
-    return html_page(f"{exhibit.id}: {exhibit.title}", [body], theme, footer=footer)
+    footer = provenance_html(exhibit.provenance)
+    return html_page(f"{exhibit.id}: {exhibit.title}", [exhibit_section(exhibit, 1)], footer=footer)
 
 
-def answer_html(answer: Answer, theme: PageTheme = "auto") -> str:
+def answer_html(answer: Answer) -> str:
     """One answer as a page of its own."""
-    return html_page(answer.headline, [answer_section(answer)], theme, footer=provenance_html(answer.provenance))
+    return html_page(answer.headline, [answer_section(answer)], footer=provenance_html(answer.provenance))
+
+
+def fragment_html(result: Exhibit | Answer) -> str:
+    """A result for a place inside another page, such as a notebook: no script, and styles that stay inside."""
+    body = exhibit_section(result, 3) if isinstance(result, Exhibit) else answer_section(result, 3)
+    return legible(f'<div class="iow">{style_html()}{body}{provenance_html(result.provenance)}</div>')
 
 
 def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, headed: bool = True) -> Markup:
@@ -203,20 +195,6 @@ def block_html(block: Block, level: int, drawn: Drawn, name: str) -> Markup:
             return _markup(_RESULTS.findings((block,)))
         case Next():
             return Markup("") if drawn.live else _markup(_RESULTS.next(block))
-
-
-def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
-    """One exhibit for a place inside another page, such as a notebook: no script, and styles that stay inside."""
-    return _fragment(exhibit_section(exhibit, 3), exhibit.provenance, theme)
-
-
-def answer_fragment(answer: Answer, theme: PageTheme = "auto") -> str:
-    """One answer for a place inside another page."""
-    return _fragment(answer_section(answer, 3), answer.provenance, theme)
-
-
-def _fragment(body: str, provenance: Provenance, theme: PageTheme) -> str:
-    return legible(f'<div class="iow">{style_html(theme)}{body}{provenance_html(provenance)}</div>')
 
 
 def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, later: bool = False) -> Markup:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -28,18 +28,6 @@ _SIDED: Final = 480  # on a narrower picture it is below the plot
 HOVER: Final = "hover"  # layers of this name are left out of printed pictures
 OFF_LOG_AXIS: Final = "{} zero or below, not on the logarithmic axis"
 NO_VALUE: Final = "{} without a value"
-
-
-class Kind(Protocol):
-    """A chart kind: its channels, and how a chart `width` pixels wide is drawn."""
-
-    @property
-    def required(self) -> tuple[str, ...]: ...
-
-    @property
-    def optional(self) -> tuple[str, ...]: ...
-
-    def build(self, chart: Chart, width: int) -> Spec: ...
 
 
 @dataclass(frozen=True)

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from importlib.metadata import version
-from pathlib import Path
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import vl_convert
 
-from ioweather.core.errors import UnsafePlace, UsageError
+from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
-from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ui.charts.chart_data import describe, legible
-from ioweather.ui.charts.kinds import BAND, BARS, BOX, CDF, HEATMAP, HISTOGRAM, MATRIX, SCATTER, TIMELINE, UMAMI
-from ioweather.ui.charts.panels import HOVER, Kind, PanelKind
+from ioweather.ui.charts.kinds import KINDS
+from ioweather.ui.charts.panels import HOVER, PanelKind
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "band": BAND,
-    "bars": BARS,
-    "box": BOX,
-    "cdf": CDF,
-    "heatmap": HEATMAP,
-    "histogram": HISTOGRAM,
-    "matrix": MATRIX,
-    "scatter": SCATTER,
-    "timeline": TIMELINE,
-    "umami": UMAMI,
-}
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 Column: TypeAlias = Literal["single", "double"]
@@ -79,11 +62,6 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
             body["title"] = body["title"] | {"frame": "group"}
     stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
     return _finished(stacked, text, theme)
-
-
-def static(chart: Chart, format: Format = "svg", theme: Theme = "light", scale: float = 1.0) -> bytes:  # noqa: A002
-    """A chart as a picture. `scale` enlarges PNG; SVG and PDF have no pixels."""
-    return draw(spec(chart, theme), format, scale)
 
 
 def exhibit_figure(
@@ -182,24 +160,7 @@ def _printed(value: Any) -> Any:
     return value
 
 
-_SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
-
-
-def cache_directory() -> Path:
-    """`$XDG_CACHE_HOME/ioweather`, or its place in the home directory."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "ioweather"
-
-
+@cache
 def vega_bundle() -> str:
-    """The JavaScript text, cached because building takes two seconds.
-
-    Browsers run it, so the cache must be a directory of this user alone; otherwise nothing is cached.
-    """
-    name = f"vega-{version('vl-convert-python')}.js"
-    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
-        return cache.read(name).decode()
-    text: str = vl_convert.javascript_bundle(_SNIPPET)
-    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
-        cache.replace(name, text.encode())
-    return text
+    """The JavaScript text for browsers; building it takes two seconds."""
+    return str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"))

@@ -36,7 +36,7 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.workers import cluster_settings, usable_cores
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.readers.scan.scan_rows import bins_frame, scans_frame
+from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.ask import period_between, zone_of
 from ioweather.ui.cli.options import (
     F,

@@ -102,7 +102,7 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
-            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot))
+            found = analyse.with_empty_ones(snapshot, analyse.availability(snapshot, plugins=True))
     except LakeError as error:
         if lake_dir is not None:
             raise

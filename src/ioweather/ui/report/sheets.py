@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import JobOutcome
@@ -16,11 +16,13 @@ from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
-from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import Period
 from ioweather.topics.ask import ask
+
+if TYPE_CHECKING:
+    from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 
 _EVERY_RUN: Final = 10**9
 _MOST_PROGRAMS: Final = 5
@@ -108,12 +110,12 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     whole = min(low for low, _ in periods), max(high for _, high in periods)
     happened = put("events", {}, whole)
     listed = put("runs", {"most": _EVERY_RUN, "every_run": True}, whole)
-    runs = listed.result.runs if listed is not None and isinstance(listed.result, RunsOutcome) else ()
+    runs = cast("RunsOutcome", listed.result).runs if listed is not None else ()
     events = happened.result.events if happened is not None and isinstance(happened.result, EventsOutcome) else ()
     found = []
     for low, high in periods:
         storage, counted = put("storage", {}, (low, high)), put("runs", {"most": 1}, (low, high))
-        totals = counted.result if counted is not None and isinstance(counted.result, RunsOutcome) else None
+        totals = cast("RunsOutcome", counted.result) if counted is not None else None
         slow: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for exhibit in storage.exhibits if storage is not None else ():
             if exhibit.id == "storage.slowdown":

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Request
 from pydantic import BaseModel, Field
@@ -31,7 +31,9 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.ask import ask
 from ioweather.topics.source import SharedResults
-from ioweather.ui.web.visible import View
+
+if TYPE_CHECKING:
+    from ioweather.ui.web.visible import View
 
 _MOST_JOBS = 200
 JOB_COLUMNS = names_of("""

@@ -31,7 +31,7 @@ from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, rec
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
-from ioweather.ui.web.facilities import MAIN
+from ioweather.ui.web.facilities import MAIN, Refreshed
 from ioweather.ui.web.visible import Sender, may_answer
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ async def _ready(request: Request) -> tuple[Path, LakeWriter]:
 
     def check() -> None:
         open_lake(root)
-        check_room(writer.queue_state())
+        check_room(writer.queue.get() or Waiting())
 
     await anyio.to_thread.run_sync(check)
     return root, writer
@@ -275,7 +275,7 @@ class LakeWriter:
         self._child: subprocess.Popen[bytes] | None = None
         self._came = threading.Event()
         self._ending = threading.Event()
-        self._queue_cache = (float("-inf"), Waiting())
+        self.queue = Refreshed(lambda: waiting(root), _COUNT_EVERY_SECONDS)  # its files and bytes, a second old
 
     @property
     def pid(self) -> int | None:
@@ -284,18 +284,6 @@ class LakeWriter:
     def wake(self) -> None:
         """A file was put into the queue."""
         self._came.set()
-
-    def queue_state(self) -> Waiting:
-        """Return the queue's files and bytes from a cache. It expires after 1 s, or 10 times the counting time if
-        longer."""
-        expires_at, state = self._queue_cache
-        if (started := time.monotonic()) > expires_at:
-            # Extended first: other threads get the old value while this one counts.
-            self._queue_cache = (started + _COUNT_EVERY_SECONDS, state)
-            state = waiting(self._root)
-            now = time.monotonic()
-            self._queue_cache = (now + max(_COUNT_EVERY_SECONDS, 10.0 * (now - started)), state)
-        return state
 
     @contextmanager
     def running(self) -> Iterator[None]:

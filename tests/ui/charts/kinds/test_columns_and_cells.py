@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.results import Chart, Reference, ResultColumn, ResultTable
 from ioweather.core.units import DAY_NS, NS
-from ioweather.ui.charts import draw, spec
+from ioweather.ui.charts.render import draw, spec
 
 Rows = tuple[tuple[Any, ...], ...]
 

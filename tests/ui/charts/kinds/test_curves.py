@@ -8,7 +8,7 @@ import pytest
 
 from ioweather.core.results import Chart, Reference, ResultColumn, ResultTable
 from ioweather.core.units import NS
-from ioweather.ui.charts import spec
+from ioweather.ui.charts.render import spec
 
 
 def timeline(values: list[float | None], **more: Any) -> Chart:

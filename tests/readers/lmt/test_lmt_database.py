@@ -11,9 +11,9 @@ import pytest
 from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, lmt_tables, write_sqlite
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput
+from ioweather.core.errors import CorruptInput, EmptyInput, UsageError
 from ioweather.core.tables import Quality
-from ioweather.readers.lmt_database import LMT, open_sqlite, read_database
+from ioweather.readers.lmt_database import LMT, MysqlServer, open_sqlite, read_database
 
 LATE, RESET, PARTIAL = int(Quality.LATE), int(Quality.RESET), int(Quality.PARTIAL)
 ZONE = ZoneInfo("America/Los_Angeles")
@@ -148,3 +148,19 @@ def test_too_few_stamps_and_bad_ones(tmp_path: Path):
         read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))
     with pytest.raises(CorruptInput, match="no time"):
         read(write_sqlite(tmp_path / "c.sqlite3", lmt_tables([(1, "yesterday"), (2, "today")], {})))
+
+
+def test_an_address():
+    server = MysqlServer.from_url("mysql://lmt%40site:p%3Aw@db.example:3307/filesystem_fs1?option_file=/etc/lmt.cnf")
+    assert server == MysqlServer("filesystem_fs1", "db.example", 3307, "lmt@site", "p:w", option_file="/etc/lmt.cnf")
+    assert MysqlServer.from_url("mysql://db/filesystem_fs1") == MysqlServer("filesystem_fs1", "db")
+
+
+def test_a_password_is_never_shown():
+    assert "secret" not in repr(MysqlServer("x", password="secret"))
+
+
+@pytest.mark.parametrize("url", ["postgres://x/y", "mysql://host", "mysql://host/db?colour=red", "nonsense"])
+def test_what_is_no_address(url: str):
+    with pytest.raises(UsageError, match="mysql://"):
+        MysqlServer.from_url(url)

@@ -1,4 +1,4 @@
-"""Darshan 2.x logs, raw and in the terms of 3.x."""
+"""Darshan 1.x logs: no magic number, no job id, fewer counters, the end of the name behind them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,63 @@ import struct
 import pytest
 
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
-from ioweather.readers.darshan.darshan_reader import column, read_log
+from ioweather.readers.darshan.darshan_reader import DARSHAN, column, read_log, rows_of_logs
+
+# Counters of a record, and the places of some of them, per version.
+SIZES = {"1.21": (133, 12), "1.22": (138, 14), "1.23": (140, 14), "1.24": (140, 14)}
+POSIX_OPENS, BYTES_READ = 13, {"1.21": 44, "1.22": 47, "1.23": 47, "1.24": 47}
+F_OPEN, F_POSIX_READ = 0, 6
+
+
+def log_of(version, order=">", rank=-1, device=13):
+    ints, floats = SIZES[version]
+    counters, times = [0] * ints, [0.0] * floats
+    counters[0], counters[POSIX_OPENS], counters[BYTES_READ[version]] = 8, 4, 500
+    times[F_OPEN], times[F_POSIX_READ] = 0.25, 0.5
+    if version >= "1.23":
+        counters[-2] = device
+    text = b"./app -n 1\n10\tnfs\t/home\n13\tgpfs\t/gpfs"
+    head = version.encode().ljust(8, b"\0") + struct.pack(f"{order}qiii", 500, 1_200_000_000, 1_200_000_009, 4)
+    record = struct.pack(f"{order}Qi4x{ints}q{floats}d", 9, rank, *counters, *times) + b"ir/file.dat".ljust(16, b"\0")
+    return gzip.compress((head + text).ljust(1024, b"\0") + record)
+
+
+@pytest.mark.parametrize("version", list(SIZES))
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_every_version(version, order, tmp_path):
+    path = tmp_path / "ann_app_id178062_12-31-64877_1.darshan.gz"
+    path.write_bytes(log_of(version, order))
+    assert DARSHAN.detect(path.read_bytes(), path) == 0.9
+    log = read_log(path)
+    assert (log.version, log.byte_order) == (version, "little" if order == "<" else "big")
+    assert (log.job.uid, log.job.nprocs, log.job.job_id, log.job.exe) == (500, 4, 178062, "./app -n 1")
+    assert (log.job.start_ns, log.job.run_seconds) == (1_200_000_000 * 10**9, 10)
+    assert log.job.mounts == (("/home", "nfs"), ("/gpfs", "gpfs"))
+    assert log.names == {9: "/gpfs/…ir/file.dat" if version >= "1.23" else "…ir/file.dat"}
+    posix, mpi = log.modules["POSIX"], log.modules["MPI-IO"]
+    assert [module.records["rank"][0] for module in (posix, mpi)] == [-1, -1]
+    assert (posix.records["POSIX_OPENS"][0], posix.records["POSIX_BYTES_READ"][0]) == (4, 500)
+    assert (posix.records["POSIX_F_READ_TIME"][0], mpi.records["MPIIO_INDEP_OPENS"][0]) == (0.5, 8)
+    assert column(posix, "POSIX_SLOWEST_RANK") is None
+    assert (column(posix, "POSIX_F_MAX_READ_TIME") is None) == (version == "1.21")
+    applications, files = rows_of_logs([log])
+    assert (applications.records()[0]["job_id"], files.rows) == (178062, 2)
+    assert files.records()[0]["size_at_open_bytes"] in (None, 0)
+
+
+def test_what_is_refused():
+    raw = gzip.decompress(log_of("1.24"))
+    with pytest.raises(CorruptInput, match="multiple"):
+        read_log(gzip.compress(raw[:-8]))
+    for length in range(0, len(data := log_of("1.22")), 7):
+        with pytest.raises(SourceError):
+            read_log(data[:length])
+
 
 # Positions of some counters in the record, from the format of Darshan 2.
-INDEP_OPENS, COLL_READS, POSIX_READS, POSIX_OPENS, FREADS, FOPENS = 0, 4, 11, 13, 17, 19
-BYTES_READ, BYTES_WRITTEN, SIZE_READ_0_100, DEVICE, SLOWEST_RANK = 47, 48, 62, 138, 142
-F_OPEN, F_CLOSE, F_POSIX_READ, F_MPI_READ, F_SLOWEST = 0, 3, 6, 10, 15
+INDEP_OPENS, COLL_READS, POSIX_READS, POSIX_OPENS_2, FREADS, FOPENS = 0, 4, 11, 13, 17, 19
+BYTES_READ_2, BYTES_WRITTEN, SIZE_READ_0_100, DEVICE, SLOWEST_RANK = 47, 48, 62, 138, 142
+F_OPEN_2, F_CLOSE, F_POSIX_READ_2, F_MPI_READ, F_SLOWEST = 0, 3, 6, 10, 15
 
 
 def record(order, record_id, rank, suffix, counters=(), floats=()):
@@ -41,9 +92,16 @@ def job_region(version, order, start=1_300_000_000, end=1_300_000_009):
 @pytest.mark.parametrize("version", ["2.00", "2.01", "2.02", "2.03", "2.04", "2.05", "2.06"])
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
-def test_every_version(version, order, pack):
-    counters = {POSIX_OPENS: 2, POSIX_READS: 5, BYTES_READ: 500, SIZE_READ_0_100: 5, DEVICE: -12, SLOWEST_RANK: 3}
-    raw = job_region(version, order) + record(order, 9, -1, b"dir/file.000001", counters, {F_POSIX_READ: 0.5})
+def test_every_version_of_2(version, order, pack):
+    counters = {
+        POSIX_OPENS_2: 2,
+        POSIX_READS: 5,
+        BYTES_READ_2: 500,
+        SIZE_READ_0_100: 5,
+        DEVICE: -12,
+        SLOWEST_RANK: 3,
+    }
+    raw = job_region(version, order) + record(order, 9, -1, b"dir/file.000001", counters, {F_POSIX_READ_2: 0.5})
     log = read_log(pack(raw))
     assert (log.version, log.byte_order) == (version, "little" if order == "<" else "big")
     assert (log.job.uid, log.job.nprocs, log.job.job_id) == (500, 4, 77)
@@ -64,9 +122,16 @@ def test_every_version(version, order, pack):
 
 def test_the_interfaces_are_told_apart():
     rows = [
-        record("<", 1, 0, b"posix", {POSIX_OPENS: 1, BYTES_READ: 10}),
-        record("<", 2, 0, b"mpi", {INDEP_OPENS: 4, COLL_READS: 3, POSIX_OPENS: 4, BYTES_READ: 20}, {F_MPI_READ: 2.5}),
-        record("<", 3, 0, b"stdio", {FOPENS: 1, FREADS: 7, BYTES_READ: 30}),
+        record("<", 1, 0, b"posix", {POSIX_OPENS_2: 1, BYTES_READ_2: 10}),
+        record(
+            "<",
+            2,
+            0,
+            b"mpi",
+            {INDEP_OPENS: 4, COLL_READS: 3, POSIX_OPENS_2: 4, BYTES_READ_2: 20},
+            {F_MPI_READ: 2.5},
+        ),
+        record("<", 3, 0, b"stdio", {FOPENS: 1, FREADS: 7, BYTES_READ_2: 30}),
     ]
     log = read_log(gzip.compress(job_region("2.05", "<") + b"".join(rows)))
     assert list(log.modules) == ["CP", "POSIX", "MPI-IO", "STDIO"]
@@ -96,12 +161,12 @@ def test_the_interfaces_are_told_apart():
     ],
 )
 def test_clocks(version, opened, closed, expected):
-    row = record("<", 2, 0, b"f", {POSIX_OPENS: 1}, {F_OPEN: opened, F_CLOSE: closed})
+    row = record("<", 2, 0, b"f", {POSIX_OPENS_2: 1}, {F_OPEN_2: opened, F_CLOSE: closed})
     posix = read_log(gzip.compress(job_region(version, "<") + row)).modules["POSIX"].records[0]
     assert (posix["POSIX_F_OPEN_START_TIMESTAMP"], posix["POSIX_F_CLOSE_END_TIMESTAMP"]) == expected
 
 
-def test_what_is_refused():
+def test_what_is_refused_of_2():
     good = job_region("2.06", "<") + record("<", 2, 0, b"f")
     with pytest.raises(UnsupportedVersion, match=r"version 1\.4;"):
         read_log(gzip.compress(b"1.4\0\0\0\0\0" + good[8:]))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import duckdb
-import h5py
-import numpy as np
 import pytest
-from fuzz_seeds import T0, seeds_of
-from fuzzing import put
+from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
+from fuzzing import absurd, distinct, put, run_source, share_of
 
 from ioweather.core.contracts import ReadContext
-from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+from ioweather.ingestion.reading import FileOutcome, Reading, read_batch, read_file
+from ioweather.readers.reader_catalogue import SOURCES
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, host="h", system="fs", keep_raw=True)
 LONG = b"9" * 5000
@@ -89,42 +88,7 @@ def test_texts(source: str, number: int, before: bytes, after: bytes, reason: st
     assert outcome.reason == reason, outcome.message
 
 
-def _replaced(name: str, value: object) -> Callable[[h5py.File], None]:
-    def change(file: h5py.File) -> None:
-        attributes = dict(file[name].attrs)
-        del file[name]
-        file[name] = value
-        file[name].attrs.update(attributes)
-
-    return change
-
-
-def _attribute(name: str, key: str, value: object) -> Callable[[h5py.File], None]:
-    return lambda file: file[name].attrs.__setitem__(key, value)
-
-
 READ, WRITTEN = "OSTReadGroup/OSTBulkReadDataSet", "OSTWriteGroup/OSTBulkWriteDataSet"
-ARCHIVES: list[tuple[str, Callable[[h5py.File], None], str | None]] = [
-    ("h5lmt", _replaced(READ, h5py.Empty("f8")), "corrupt_input"),
-    ("h5lmt", _replaced(READ, 5.0), "corrupt_input"),
-    ("h5lmt", _replaced(READ, np.zeros(40)), "corrupt_input"),
-    ("h5lmt", _replaced(READ, np.zeros((0, 40))), "corrupt_input"),
-    ("h5lmt", _replaced(READ, np.array([[b"text"] * 40] * 2)), "corrupt_input"),
-    ("h5lmt", _replaced(WRITTEN, np.zeros((3, 40))), "corrupt_input"),
-    ("tts", _attribute("datatargets", "source", np.array([], "S4")), None),
-    ("tts", _replaced("datatargets/readrates", h5py.Empty("f8")), "corrupt_input"),
-    ("tts", _replaced("datatargets/timestamps", np.array([b"then"] * 40)), "corrupt_input"),
-]
-
-
-@pytest.mark.parametrize(("source", "change", "reason"), ARCHIVES)
-def test_archives(source: str, change: Callable[[h5py.File], None], reason: str | None, tmp_path: Path) -> None:
-    seed = seeds_of(source)[0]
-    path = put(tmp_path, seed, seed.data)
-    with h5py.File(path, "a") as file:
-        change(file)
-    outcome = outcome_of(path, source)
-    assert outcome.reason == reason, outcome.message
 
 
 def test_a_job_that_did_more_than_64_bits_hold(tmp_path: Path) -> None:
@@ -154,12 +118,46 @@ def test_databases(change: str, tmp_path: Path) -> None:
     assert outcome_of(path, "lmt").reason == "corrupt_input"
 
 
-@pytest.mark.parametrize(
-    "value", ["INTERVAL 3 MONTH", "'00:00:01'::TIME", "[1, 2]", "{'a': 1}", "MAP {'a': 1}", "'\\xFF'::BLOB"]
-)
-def test_types_of_parquet_that_are_no_number(value: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    columns = f"{T0} AS time, 'OST0' AS ost, {value} AS read_kb, 0.5 AS busy"
-    duckdb.sql(f"COPY (SELECT {columns}) TO '{path}' (FORMAT parquet)")
-    outcome = outcome_of(path, None, seeds_of("mapped_parquet")[0].select)
-    assert outcome.reason == "corrupt_input", outcome.message
+CONTEXT_FUZZ_SOURCES = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, interval_ns=10**9, host="h", system="fs")
+
+
+def test_every_source_is_attacked() -> None:
+    """By damaged seeds, or by `check_source` in the test of its own."""
+    assert set(SEEDS) - {*SOURCES} == {"darshan_text", "mapped_csv", "mapped_parquet"}
+    tests = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name in SOURCES if name not in SEEDS and f"check_source({name.upper()}," not in tests] == []
+
+
+@pytest.mark.parametrize("source", SEEDS)
+def test_seeds_are_good(source: str, tmp_path: Path) -> None:
+    for seed in seeds_of(source):
+        path = put(tmp_path, seed, seed.data)
+        (outcome,), frames = read_batch([(path, 1)], Reading(CONTEXT_FUZZ_SOURCES, select=seed.select))
+        assert (outcome.status, outcome.message) == ("ok", None)
+        assert outcome.source == reader_of(source)
+        assert [absurd(table, frame) for (_, table), pieces in frames.items() for frame in pieces if frame.rows] == [
+            None for (_, _), pieces in frames.items() for frame in pieces if frame.rows
+        ]
+
+
+SEED = os.environ.get("IOWEATHER_FUZZ_SEED") or dt.datetime.now(dt.UTC).date().isoformat()
+COUNT = int(os.environ.get("IOWEATHER_FUZZ_COUNT") or 80_000)  # 60,000 of files made here
+
+
+def check(source: str, count: int, sample_data: Path | None) -> None:
+    done = run_source(source, SEED, count, sample_data)
+    assert not done.failures, "".join(distinct(done.failures))
+    assert done.counted == count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SEEDS)
+def test_no_mutation_fails(source: str) -> None:
+    check(source, share_of(source, COUNT * 3 // 4), None)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("source", SEEDS)
+def test_no_mutation_of_real_files_fails(source: str, shared_data: Path) -> None:
+    check(source, share_of(source, COUNT // 4), shared_data)
