@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 
@@ -31,8 +31,10 @@ from ioweather.lake.appends import delete_rows, retry_refused, rewrite_day, writ
 from ioweather.lake.database import connection, literal, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
 from ioweather.lake.inventory import IS_MINUTE, find_totals, seal_file, seal_of, write_seal
-from ioweather.lake.lake import Lake
 from ioweather.lake.layout import damaged_files, digest_in_name, require_undamaged
+
+if TYPE_CHECKING:
+    from ioweather.lake.lake import Lake
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
 _LEAST_VACUUM_HOURS = 24
