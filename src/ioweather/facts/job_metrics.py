@@ -2,8 +2,8 @@
 
 `job_io` is the table of that name (METHODS section 1); `times` is D and its parts (car11 II-D, mad17 Eq. 1 and 6);
 `io_spans` is when each run did I/O, from the first to the last read, and write, of each of its files (mad17 III).
-All start from `file_records`: the records of many logs by log, file and rank. Bytes and times count once, at the highest
-layer present: if a file has MPI-IO records, its POSIX records are below them and are not counted again.
+All start from `file_records`: the records of many logs by log, file and rank. Bytes and times count once, at the layer
+that the program called: if a file has MPI-IO records, its POSIX records are below them and are not counted again.
 """
 
 from __future__ import annotations
