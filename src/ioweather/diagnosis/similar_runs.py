@@ -37,8 +37,7 @@ from ioweather.diagnosis.comparison_pool import (
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.accounting import match_jobs
-from ioweather.facts.file_records import FileRecords, file_records, rows_of
-from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
+from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
 from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
 from ioweather.facts.run_targets import (
     BUSY,
@@ -249,12 +248,11 @@ def conditions(
     except DataUnavailable:
         if filesystem is not None:
             raise
-        return Explained(runs.take(rows), None, 0, make_pool(runs, None, group), "", 0.0, similar.slowdown)
+        return Explained(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
     start, end = (int(runs.array(name)[0]) for name in ("start_ns", "end_ns"))
     return Explained(
         runs=runs.take(rows),
         system=found.state.take(rows),
-        this=0,
         pool=make_pool(runs, found.state, group),
         filesystem=servers.filesystem,
         step_seconds=servers.step_ns / 1e9,

@@ -34,7 +34,7 @@ from ioweather.core.results import (
 from ioweather.core.tables import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 from ioweather.core.units import format_bytes, format_value
 from ioweather.core.words import names_of
-from ioweather.facts.file_records import quotient
+from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import (
     MIN_SIZES,
     NEEDS,
@@ -268,7 +268,8 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         yield Chart.of("box", drawn, "x=project q05=min q25 q50 q75 q95=max", title)
         yield _posix_advantage(jobs)
         best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
-        text = f"{best[0]} has the highest median, {format_value(best[5], PER_NODE)}; {worst[0]} the lowest, {format_value(worst[5], PER_NODE)}."
+        highest, lowest = (format_value(row[5], PER_NODE) for row in (best, worst))
+        text = f"{best[0]} has the highest median, {highest}; {worst[0]} the lowest, {lowest}."
         yield Finding(text, name="median_range")
     else:
         yield NO_NODES
