@@ -11,7 +11,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.kun19.probing import STUDY
-from ioweather.topics.ask import resolve_params
+from ioweather.topics.source import resolve_params
 from judging import stands
 
 T = 1_790_000_000 * NS

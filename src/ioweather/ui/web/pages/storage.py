@@ -23,8 +23,7 @@ from ioweather.facts.run_targets import target_number
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
-from ioweather.ui.web import shell
-from ioweather.ui.web.facilities import MAIN
+from ioweather.ui.web import MAIN, shell
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
 from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for, status_of
 
