@@ -111,7 +111,7 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
                 state = conditions(similar, snapshot)
                 said = judge(state.pool, 0)
                 slowed = slowed_run(snapshot, similar, state.filesystem)
-                answers[job] = with_culprits(explain(view, view.main_run, state), slowed)
+                answers[job] = with_culprits(explain(view, state), slowed)
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))
     wall, busy = (each / len(found) for each in (time.perf_counter() - began, time.process_time() - cpu))
     spent = f"{wall:.2f} s, processor {busy:.2f} s"

@@ -92,7 +92,7 @@ def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str
     """As `who JOB` finds them; the peer's answer too."""
     similar = similar_runs(view, snapshot)
     found = conditions(similar, snapshot)
-    result = explain(view, view.main_run, found).result
+    result = explain(view, found).result
     assert isinstance(result, WhyOutcome)
     run = or_by_verdict(slowed_run(snapshot, similar, found.filesystem), result)
     loud = max(run.suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.probe import Probe, ProbeSettings
-from ioweather.agent.sampler import Sampler
+from ioweather.agent.probe import Probe, ProbeSettings, Sampler
 from ioweather.core.errors import SourceError, UnsafePlace
 from live_reporter import Heard
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town

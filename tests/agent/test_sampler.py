@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from ioweather.agent import sampler
-from ioweather.agent.sampler import Sampler, SamplerSettings
+from ioweather.agent import probe
+from ioweather.agent.probe import Sampler, SamplerSettings
 from ioweather.agent.sensor import Timing
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
@@ -64,8 +64,8 @@ def test_it_rests(tmp_path, monkeypatch):
         busy += 1000
         return Timing(0, 1000, True, errno.EIO), -1
 
-    monkeypatch.setattr(sampler.time, "monotonic_ns", clock)
-    monkeypatch.setattr(sampler, "timed_open", fail_after_a_while)
+    monkeypatch.setattr(probe.time, "monotonic_ns", clock)
+    monkeypatch.setattr(probe, "timed_open", fail_after_a_while)
     while not heard.is_done:
         source.cycle(0, heard)
         now += 100

@@ -14,7 +14,6 @@ from ioweather.diagnosis.blame import (
     Suspect,
     Suspects,
     accused,
-    attributable_share,
     blame,
     one_of_two,
 )
@@ -71,13 +70,6 @@ def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
     assert 0.9 > chances["servers"] > chances["log"] > 0.3
     heavy, light = (blame(run(suspect(1, data, evidence="log")))[0].probability for data in (60.0, 6.0))
     assert heavy > NAMED_FROM > light
-
-
-def test_the_share_of_slow_runs_that_work_explains() -> None:
-    shares = [attributable_share(work) for work in (0.0, 0.1, 0.3, 1.0)]
-    assert shares[0] == 0.0
-    assert shares == sorted(shares)
-    assert 0.9 < shares[-1] < 1.0
 
 
 def test_one_of_two_did_it() -> None:

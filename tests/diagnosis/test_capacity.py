@@ -13,7 +13,6 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.job_loads import Capacity
 from ioweather.diagnosis.job_records import read_capacity
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.lake.maintenance import compact
 from planted_association import START_NS
 
 DAYS, TARGETS, A_DAY = 5, 3, 1440
@@ -54,15 +53,6 @@ def test_highest_rates_of_three_days_of_a_month(lake: Lake) -> None:
     for moment in (FIRST_NS, FIRST_NS + DAY_NS, FIRST_NS + 400 * DAY_NS):  # the same all month, or of the nearest one
         again = found(lake, moment)[1].per_second["read_bytes"]
         np.testing.assert_array_equal(again, fresh[1].per_second["read_bytes"])
-
-
-@pytest.mark.parametrize("damage", [b"", b"PK", b"not arrays"])
-def test_a_damaged_record_is_worked_out_again(lake: Lake, damage: bytes) -> None:
-    compact(lake, everything=True)
-    before = found(lake)[1].per_second["read_bytes"].tolist()
-    for file in (lake.root / "records").iterdir():
-        file.write_bytes(damage)
-    assert found(lake)[1].per_second["read_bytes"].tolist() == before
 
 
 def test_a_late_file_counts(lake: Lake) -> None:

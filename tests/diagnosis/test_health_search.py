@@ -13,9 +13,8 @@ from ioweather.core.frames import Text
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat
-from ioweather.core.units import MIB, MINUTE_NS, NS
+from ioweather.core.units import MIB, MINUTE_NS
 from ioweather.diagnosis.health import HealthOutcome
-from ioweather.diagnosis.health_incidents import Incident, UsingRuns
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.planning.transfers import StripeOutcome
@@ -151,16 +150,6 @@ def test_stripe_says_what_the_quiet_system_does_though_a_target_was_sick(tmp_pat
     for width in result.widths:
         expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))
         assert width.quantiles[1].seconds == pytest.approx(expected, rel=0.1)
-
-
-@pytest.mark.parametrize(("slowdown", "served"), [(0.0, True), (0.5, False), (np.nan, False)])
-def test_a_run_as_usual_on_a_silent_target_says_that_only_its_collector_failed(slowdown: float, served: bool) -> None:
-    times = np.array([20, 20, 0]) * NS, np.array([30, 30, 90]) * NS
-    own = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # the second uses another target, the third began before
-    runs = UsingRuns(("a", "b"), *times, np.ones(3), np.array([slowdown, 0.0, 0.0]), own, own)
-    assert runs.any_unharmed(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {}) == served
-    assert runs.any_unharmed(Incident("server", "absent", 10 * NS, 60 * NS, 0.95), {"a": "server"}) == served
-    assert not UsingRuns().any_unharmed(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {})
 
 
 @pytest.mark.parametrize(("names", "word"), [("OST{:04x}", "OST"), ("brick{}", "brick"), ("10.0.0.{}", "target")])

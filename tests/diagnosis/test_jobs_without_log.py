@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,15 +155,6 @@ def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:
     assert {(run.job_id, run.cluster) for run in listed.runs} == {(3, "two"), (4, "two")}
 
 
-def test_own_jobs_only_without_a_log_too(lake: Lake) -> None:
-    from ioweather.core.facility import Owner
-
-    lake.append("jobs", job_rows([50], [60.0], user="bob"), source="sacct")
-    seen = ioweather.runs(lake=lake.seen_by(Owner("bob"))).result
-    assert isinstance(seen, RunsOutcome)
-    assert [run.job_id for run in seen.runs] == [50]
-
-
 def _planted(seed: int, *, effect: float) -> tuple[Frame, dict[str, np.ndarray], np.ndarray]:
     """300 jobs of five names; a tenth meet storage three times as slow, which multiplies their time by `effect`."""
     rng = np.random.default_rng(seed)
@@ -182,7 +172,8 @@ def _planted(seed: int, *, effect: float) -> tuple[Frame, dict[str, np.ndarray],
 
 def test_slow_jobs_at_slow_times_are_found_and_others_are_not() -> None:
     frame, measures, bad = _planted(1, effect=1.6)
-    verdicts = [judge_run_time(frame, measures, row) for row in range(frame.rows)]
+    asked = np.flatnonzero(bad | (np.arange(frame.rows) % 6 == 0))
+    bad, verdicts = bad[asked], [judge_run_time(frame, measures, row) for row in asked.tolist()]
     said = np.array([verdict.kind == "system" for verdict in verdicts])
     assert said[bad].mean() >= 0.8
     assert said[~bad].mean() <= 0.02
@@ -194,7 +185,8 @@ def test_slow_jobs_at_slow_times_are_found_and_others_are_not() -> None:
 
 def test_storage_that_slows_nobody_is_no_cause() -> None:
     frame, measures, bad = _planted(2, effect=1.0)
-    verdicts = [judge_run_time(frame, measures, row) for row in range(frame.rows)]
+    asked = np.flatnonzero(bad | (np.arange(frame.rows) % 6 == 0))
+    verdicts = [judge_run_time(frame, measures, row) for row in asked.tolist()]
     sure = [verdict.probability or 0.0 for verdict in verdicts if verdict.kind == "system"]
     assert len(sure) <= 0.02 * len(verdicts)
     assert bad.any()
@@ -223,9 +215,3 @@ def test_programs_that_are_often_slow_do_not_make_storage_a_cause() -> None:
     assert crude > 0.6
     assert standardized is not None
     assert standardized < 0.2
-
-
-def test_json_of_a_job_without_a_log(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["jobs", "--json", "--most", "1", "--lake", str(lake.root)]) == 0
-    result = json.loads(capsys.readouterr().out)["result"]
-    assert (result["count"], result["with_log"]) == (12, 0)

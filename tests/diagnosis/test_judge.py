@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_jobs import planted
 
 from ioweather.core.outcomes import Reason
 from ioweather.core.units import DAY_NS
-from ioweather.diagnosis.comparison_pool import MEASURES, find_patterns
 from ioweather.diagnosis.verdict import judge
 from planted_pools import planted_pool
 
@@ -69,10 +67,6 @@ def test_without_samples_of_the_system_it_is_still_compared():
     assert found.system is None
 
 
-def test_a_usual_time_needs_no_fine_samples():
-    assert judge(planted_pool(inside=0.1), 0).kind == "normal"
-
-
 def test_samples_that_reach_beyond_the_run_do_not_rule_the_system_out():
     """A little load on average may have been much of it just then."""
     fine, coarse = (judge(planted_pool(seconds=150.0, load=0.1, inside=inside), 0) for inside in (1.0, 0.3))
@@ -92,12 +86,6 @@ def test_usual_is_what_happens_to_a_typical_run():
     found = judge(replace(pool, io_seconds=seconds, loads=loads), 0)
     assert found.kind == "normal"
     assert found.usual.value == pytest.approx(np.median(seconds), rel=0.06)
-
-
-def test_at_the_border_it_is_unknown():
-    limit = judge(planted_pool(n=12), 0)
-    found = judge(planted_pool(n=12, seconds=limit.usual.value + limit.harm_seconds), 0)
-    assert (found.kind, found.reason) == ("unknown", Reason.LOW_PROBABILITY)
 
 
 def test_normal_is_said_where_an_error_of_the_usual_time_does_not_matter():
@@ -176,12 +164,6 @@ def test_how_slow_it_was_for_others_explains_what_load_does_not():
     assert judge(replace(pool, io_seconds=seconds), 0).kind == "unexplained"
 
 
-def test_a_measure_that_nobody_took_changes_nothing():
-    pool = planted_pool(seconds=190.0, load=0.6)
-    nothing = replace(pool, slowness={"probe_data": np.full(pool.rows, math.nan)})
-    assert judge(nothing, 0).probabilities == pytest.approx(judge(pool, 0).probabilities, abs=0.02)
-
-
 def test_a_busier_system_is_never_faster():
     """A measure that by chance goes with fast runs has no effect, and no run is late because of it."""
     pool = planted_pool(seconds=150.0)
@@ -200,12 +182,6 @@ def test_broken_neighbours_do_no_harm():
     broken = replace(pool, io_seconds=seconds, loads={"bytes": replace(pool.loads["bytes"], amount=amount)})
     found = judge(broken, 0)
     assert (found.kind, found.n) == ("unexplained", 38)
-
-
-def test_patterns_of_no_runs():
-    frame = planted([{"read": 1 << 20}])["job_io"]
-    assert find_patterns(frame).shape == (1, len(MEASURES))
-    assert find_patterns(frame.take(np.zeros(1, bool))).shape == (0, len(MEASURES))
 
 
 def test_a_slow_target_in_an_otherwise_quiet_system_is_the_system():

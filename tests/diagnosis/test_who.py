@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.facility import Facility, FileSystem, Owner
-from ioweather.core.frames import Frame, Text
+from ioweather.core.facility import Owner
 from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.blame import shortest_half
-from ioweather.diagnosis.blame_query import met_jobs, touching
-from ioweather.diagnosis.job_records import _on_filesystem
 from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.ask import ask
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, SLOWED, make_culprit_lake
@@ -145,26 +140,3 @@ def test_what_is_usual_where_many_were_slowed() -> None:
     assert shortest_half(slowed)[0] == pytest.approx(2.0, abs=0.06)
     assert np.median(slowed) > 2.06
     assert shortest_half(np.array([1.0, 1.1, 1.2, 9.0])) == (pytest.approx(1.1), pytest.approx(0.1))
-
-
-def test_runs_that_reach_into_a_window() -> None:
-    start, end = np.array([0, 5, 10, 14, 21, 40]), np.array([4, 11, 12, 30, 29, 50])
-    runs = Frame({"start_ns": start, "end_ns": end})
-    assert touching(runs, [(10, 20), (30, 35)]).tolist() == [False, True, True, True, False, False]
-    assert touching(runs, [(0, 1)]).tolist() == [True, False, False, False, False, False]
-
-
-def test_files_of_a_log_that_have_no_name_count() -> None:
-    """Darshan 3.5 may name the files of one process alone."""
-    facility = Facility(filesystems=(FileSystem("scratch", mounts=("/scratch",)),))
-    files = Frame({"mount": Text(np.array([0, -1, 1], np.int32), ("/scratch", "/home")), "record_id": np.arange(3)})
-    found = _on_filesystem(files, cast(Snapshot, SimpleNamespace(facility=facility)), "scratch")
-    assert found.ints("record_id").tolist() == [0, 1]
-
-
-def test_who_ends_sooner_is_met_less() -> None:
-    """Run 0 goes on from 0 to 10, run 1 of another job from 5 to 15: half of each is shared."""
-    job = np.array([0, 1], np.int64)
-    assert met_jobs(np.array([[0.0, 10.0], [5.0, 15.0]]), job, 2, 1).tolist() == [0.5, 1.0]
-    assert met_jobs(np.array([[0.0, 6.0], [5.0, 15.0]]), job, 2, 1).tolist() == pytest.approx([1 / 6, 1.0])
-    assert met_jobs(np.array([[np.nan, np.nan], [5.0, 15.0]]), job, 2, 1).tolist() == [0.0, 1.0]

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from asking import why
-from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.diagnosis.similar_runs import Servers, merged_windows, week_before
+from ioweather.diagnosis.similar_runs import Servers, week_before
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run as command
 from planted_association import START_NS, system_load
@@ -91,22 +90,6 @@ def test_another_file_system_is_not_guessed(lake):
 def test_as_of_the_day_only_runs_that_had_ended_count(lake):
     whole, early = asked(lake, "normal"), asked(lake, "normal", as_of=START_NS)
     assert whole.result.n > early.result.n == 0
-
-
-def test_the_public_name(lake):
-    import ioweather
-
-    assert ioweather.why(str(ASKED["system"]), lake=lake).headline.startswith("The system")
-
-
-def test_no_such_job(lake):
-    with pytest.raises(DataUnavailable):
-        why("123456", lake)
-
-
-def test_windows_that_nearly_meet_are_one():
-    start, end = np.array([0, 10_000_000, 100]), np.array([50, 10_000_050, 160])
-    assert merged_windows(start, end, 10) == [(-40, 210), (9_999_960, 10_000_100)]
 
 
 def test_the_command(lake, tmp_path, capsys):

@@ -59,41 +59,11 @@ def test_without_accounting_nothing_matches() -> None:
     assert states(logs(), jobs({})) == []
 
 
-def test_grace_of_a_minute_at_both_ends() -> None:
-    accounting = jobs({})
-    assert states(logs((1, 7, -60), (1, 7, -61), (1, 7, 160), (1, 7, 160.5)), accounting) == [
-        "matched", "outside_window", "matched", "outside_window",
-    ]  # fmt: skip
-
-
-def test_running_jobs_have_no_end_and_pending_ones_no_start() -> None:
-    assert states(logs((1, 7, 10_000)), jobs({"end": None})) == ["matched"]
-    assert states(logs((1, 7, 10)), jobs({"start": None, "end": None})) == ["outside_window"]
-
-
-def test_unknown_user_matches() -> None:
-    assert states(logs((1, 7, 10)), jobs({"uid": None})) == ["matched"]
-
-
 def test_requeues_are_told_apart_by_time() -> None:
     accounting = jobs({"end": 100, "node_count": 2}, {"restart": 1, "start": 110, "end": 300, "node_count": 3})
     matches = match_jobs(logs((1, 7, 95), (1, 7, 112), (1, 7, 105)), accounting)
     assert matches.text("state").tolist() == ["matched", "matched", "ambiguous"]
     assert matches.array("node_count").tolist() == [2, 3, None]
-
-
-def test_several_logs_are_launches_of_one_job() -> None:
-    matches = match_jobs(logs((1, 7, 5), (1, 7, 50)), jobs({}))
-    assert matches.array("job_row").tolist() == [0, 0]
-
-
-def test_jobs_without_a_raw_id_match_nothing() -> None:
-    assert states(logs((-1, 7, 5), (0, 7, 5)), jobs({"raw_job_id": None})) == ["no_accounting", "no_accounting"]
-
-
-def test_steps_are_no_jobs() -> None:
-    matches = match_jobs(logs((1, 7, 5)), jobs({"step": "0", "node_count": 1}, {}, {"step": "batch", "node_count": 1}))
-    assert matches.array("job_row").tolist() == [1]
 
 
 @st.composite

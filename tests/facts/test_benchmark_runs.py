@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from planted_jobs import NS, T, planted
 
-from ioweather.facts.bandwidth import LogIndex, Measured, normal, same_command
+from ioweather.facts.bandwidth import LogIndex, Measured
 
 
 def measured(**changes: Any) -> Measured:
@@ -40,16 +40,3 @@ def test_without_times_the_command_must_single_one_out() -> None:
     assert find([{}, {"exe": "else"}], **undated) == (0, "matched")
     assert find([{}, {}], **undated) == (None, "ambiguous")
     assert find([{"exe": None}], **undated) == (None, "no_log")
-
-
-def test_hidden_command_lines_match_by_time_and_tasks() -> None:
-    assert find([{"exe": None}]) == (0, "matched")
-    assert find([{}], parameters={"tasks": 8}) == (0, "matched")
-    assert find([{}], parameters={}) == (0, "matched")
-
-
-def test_commands() -> None:
-    assert normal("  /a/b/ior   -w\n-o /x/y ") == "ior -w -o /x/y"
-    assert normal("") == ""
-    assert same_command("ior -w -o /very/lo", "ior -w -o /very/long/path")
-    assert not same_command("ior -w", "ior -r -o x")

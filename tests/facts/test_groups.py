@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
 from planted_jobs import planted
 
-from ioweather.facts.runs import best_grouping, find_similar_runs, group_runs, program_names
+from ioweather.facts.runs import best_grouping, find_similar_runs, group_runs
 
 
 def runs_of(jobs):
@@ -32,14 +30,6 @@ def test_exact_groups_share_user_processes_files_and_bytes():
     assert len(set(groups.names)) == 4
 
 
-def test_names_do_not_depend_on_other_groups():
-    few, many = group_runs(runs_of(esb(2)), "exact"), group_runs(runs_of(esb(5, uid=1) + esb(2)), "exact")
-    assert few.names[0] == many.names[1]
-    assert many.number(few.names[0]) == 1
-    assert many.number("esb-4096-") is None
-    assert many.number("nothing") is None
-
-
 def test_similar_groups_allow_a_quarter_more_bytes():
     sizes = [100, 104, 110, 124, 126, 150, 400]
     jobs = [{"exe": "/bin/app a", "read": size << 20} for size in sizes]
@@ -50,24 +40,3 @@ def test_similar_groups_allow_a_quarter_more_bytes():
     assert groups.members(0).tolist() == [0, 1, 2, 3]
     assert find_similar_runs(runs, 3).tolist() == [0, 1, 2, 3, 4, 5]
     assert find_similar_runs(runs, 6).tolist() == [6]
-
-
-@pytest.mark.parametrize(
-    ("command", "program"),
-    [
-        ("/soft/bin/ior -a POSIX", "ior"),
-        ("python3 -u /home/me/train.py --x 1", "train.py"),
-        ("python", "python"),
-        (None, "unknown"),
-        ("", "unknown"),
-    ],
-)
-def test_programs(command, program):
-    assert program_names(runs_of([{"exe": command}])) == [program]
-
-
-def test_no_runs():
-    groups = group_runs(runs_of(esb(1)).take(np.zeros(1, bool)), "exact")
-    assert groups.names == ()
-    assert groups.large == []
-    assert group_runs(runs_of(esb(1)).take(np.zeros(1, bool)), "similar").names == ()

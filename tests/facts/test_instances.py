@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables import APPLICATIONS, FILES, JOB_IO, JOBS
-from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances
+from ioweather.core.tables import APPLICATIONS, FILES, JOB_IO
+from ioweather.facts.accounting import job_numbers, merge_instances
 from ioweather.facts.job_metrics import job_io
 
 NS = 1_000_000_000
@@ -70,35 +70,11 @@ def test_instances_of_one_job_add_up() -> None:
     assert row["first_open_ns"] is None
 
 
-def test_no_logs() -> None:
-    assert merged(applications([]), files([])) == []
-
-
 def test_a_long_pause_is_another_job() -> None:
     apps = applications(
         [{"start": 0, "end": 10}, {"start": 10 + DAY, "end": 11 + DAY}, {"start": 12 + 2 * DAY, "end": 13 + 2 * DAY}]
     )
     assert job_numbers(apps).tolist() == [0, 0, 1]
-
-
-def test_a_long_instance_bridges_the_pause() -> None:
-    apps = applications(
-        [{"start": 0, "end": 3 * DAY}, {"start": 5, "end": 6}, {"start": 3 * DAY + 9, "end": 3 * DAY + 10}]
-    )
-    assert job_numbers(apps).tolist() == [0, 0, 0]
-
-
-def test_accounting_decides_where_it_is_there() -> None:
-    apps = applications([{"start": 0}, {"start": 30 * DAY, "end": 30 * DAY + 5}, {"start": 1, "uid": 9}])
-    accounting = JOBS.frame(
-        cluster=["c"], raw_job_id=[1], step=[""], restart=[0], job_id=["1"], uid=[7], state=["RUNNING"],
-        submit_ns=[T], start_ns=[T], end_ns=[None], node_count=[2], account=["m1"],
-    )  # fmt: skip
-    matches = match_jobs(apps, accounting)
-    rows = merged(apps, files([{"log_digest": "log0"}]), matches)
-    assert [(row["instance_count"], row["state"], row["node_count"]) for row in rows] == [
-        (2, "matched", 2), (1, "uid_differs", None),
-    ]  # fmt: skip
 
 
 @settings(max_examples=20, deadline=None)

@@ -31,8 +31,3 @@ def test_spans_of_any_length_and_place():
     found = spread_over_steps(first, last, amount, start_ns=0, step_ns=7, count=140)
     assert found == pytest.approx(one_by_one(first, last, amount, 0, 7, 140), rel=1e-6)
     assert (found >= 0).all()
-
-
-def test_no_spans_are_nothing():
-    none = np.zeros(0, np.int64)
-    assert spread_over_steps(none, none, none, start_ns=0, step_ns=5, count=3).tolist() == [0.0, 0.0, 0.0]

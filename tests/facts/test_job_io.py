@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -404,105 +403,6 @@ def test_no_logs_and_no_files() -> None:
     assert row["metadata_ratio"] is None
 
 
-def test_slowest_rank_is_chosen_over_all_its_files() -> None:
-    row = one(
-        [
-            record(rank=0, record_id=1, meta_seconds=1.0, read_seconds=2.0),
-            record(rank=1, record_id=2, meta_seconds=2.0, write_seconds=0.5),
-            record(rank=1, record_id=3, meta_seconds=0.0, read_seconds=1.5),
-        ]
-    )
-    assert (row["d_u_m_seconds"], row["d_u_rw_seconds"]) == (2.0, 2.0)
-    assert row["io_seconds"] == 4.0
-    assert row["d_s_seconds"] is None
-
-
-def test_three_definitions_of_shared_time_differ_with_two_files() -> None:
-    row = one(
-        [
-            record(rank=-1, record_id=1, open=1, reads=(1, 3), read_count=1, slowest_rank_seconds=1.5),
-            record(rank=-1, record_id=2, open=11, writes=(11, 14), write_count=1, slowest_rank_seconds=2.5),
-            record(rank=-1, record_id=3, open=0.5),  # without I/O: no part of D_S
-        ]
-    )
-    assert row["d_s_span_seconds"] == pytest.approx(13)
-    assert row["d_s_per_file_seconds"] == pytest.approx(5)
-    assert row["d_s_slowest_seconds"] == pytest.approx(4)
-    assert (row["d_s_definition"], row["d_s_seconds"]) == ("slowest", pytest.approx(4))
-
-
-def test_shared_time_falls_back_to_spans_for_the_whole_job() -> None:
-    row = one(
-        [
-            record(rank=-1, record_id=1, open=1, reads=(1, 3), read_count=1, slowest_rank_seconds=1.5),
-            record(rank=-1, record_id=2, open=11, writes=(11, 14), write_count=1, slowest_rank_seconds=0.0),
-        ]
-    )
-    assert (row["d_s_definition"], row["d_s_seconds"]) == ("per_file", pytest.approx(5))
-    assert row["d_s_slowest_seconds"] is None
-
-
-def test_posix_below_mpiio_counts_once_and_other_posix_files_count() -> None:
-    row = one(
-        [
-            record(module="MPI-IO", rank=-1, record_id=1, write_count=4, write_bytes=400, write_seconds=8.0,
-                   slowest_rank_seconds=2.0),
-            record(module="POSIX", rank=0, record_id=1, write_count=1, write_bytes=400, write_seconds=0.125),
-            record(module="POSIX", rank=1, record_id=2, read_count=1, read_bytes=50, read_seconds=1.0),
-            record(module="STDIO", rank=0, record_id=3, write_count=1, write_bytes=7, write_seconds=0.5),
-        ]
-    )  # fmt: skip
-    assert (row["read_bytes"], row["write_bytes"]) == (50, 407)
-    assert row["io_seconds"] == pytest.approx(3.0)
-    assert row["posix_io_seconds"] == pytest.approx(1.0)
-    assert (row["mpiio_write_bytes"], row["posix_read_bytes"], row["stdio_write_bytes"]) == (400, 50, 7)
-    assert row["interfaces"] == "MPI-IO,POSIX,STDIO"
-    assert (row["write_count"], row["fs_write_count"]) == (5, 1)
-    assert row["file_count"] == 3
-
-
-def test_standard_streams_are_no_files() -> None:
-    row = one([record(module="STDIO", standard_stream=True, write_count=3, write_bytes=80, write_seconds=9.0)])
-    assert (row["file_count"], row["write_bytes"], row["io_seconds"]) == (0, 0, None)
-
-
 def test_bytes_are_exact_beyond_float_precision() -> None:
     big = (1 << 60) + 1
     assert one([record(read_bytes=big, read_count=1), record(rank=1, read_bytes=3)])["read_bytes"] == big + 3
-
-
-def test_one_process_doing_all_io_of_a_shared_file_is_seen() -> None:
-    row = one([record(rank=-1, write_bytes=100, write_count=9, slowest_rank=0, slowest_rank_bytes=100,
-                      slowest_rank_seconds=1.0)])  # fmt: skip
-    assert (row["io_rank_count"], row["rank0_bytes"]) == (1, 100)
-
-
-def test_reduction_switched_off_still_is_a_shared_file() -> None:
-    row = one([record(rank=rank, write_bytes=1, write_count=1) for rank in range(4)])
-    assert (row["shared_file_count"], row["partially_shared_file_count"]) == (1, 0)
-    row = one([record(rank=rank, write_bytes=1, write_count=1) for rank in range(3)])
-    assert (row["shared_file_count"], row["partially_shared_file_count"]) == (0, 1)
-
-
-def test_creation_by_size_at_open_and_by_proxy() -> None:
-    written = {"write_count": 1, "write_bytes": 10, "writes": (1, 2), "write_extent_bytes": 10}
-    row = one(
-        [record(record_id=1, size_at_open_bytes=0, **written), record(record_id=2, size_at_open_bytes=5, **written)]
-    )
-    assert (row["create_count"], row["create_rule"]) == (1, "size_at_open")
-    assert (row["size_known_file_count"], row["new_or_empty_file_count"]) == (2, 1)
-    appended = written | {"write_extent_bytes": 99}
-    row = one(
-        [
-            record(record_id=1, **written),
-            record(record_id=2, **appended),
-            record(record_id=3, reads=(0.5, 1), **written),
-        ]
-    )
-    assert (row["create_count"], row["create_rule"]) == (1, "written_whole")
-    assert row["new_or_empty_file_count"] is None
-
-
-def test_files_of_unknown_logs_are_left_out() -> None:
-    apps, files = frames([application("a")], [record("a", read_bytes=1), record("zzz", read_bytes=5)])
-    assert job_io(apps, files).records()[0]["read_bytes"] == 1

@@ -17,7 +17,6 @@ from ioweather.facts.run_targets import (
     place_by_traffic,
     probe_means,
     probe_slowdowns,
-    probe_that_stands_out,
     queue_that_stands_out,
     sick_during,
     target_number,
@@ -63,10 +62,6 @@ def test_bytes_lie_evenly_on_the_stripes_and_count_once():
     assert found.tolist() == [[30, 30, 42], [0, 0, 0], [0, 30, 0]]
 
 
-def test_no_files():
-    assert own_target_bytes(file_records(applications(2), files([])), COMPONENTS).tolist() == [[0, 0, 0]] * 2
-
-
 def text(values):
     known = sorted({value for value in values if value is not None})
     return Text(np.array([-1 if v is None else known.index(v) for v in values], np.int32), tuple(known))
@@ -94,24 +89,6 @@ def test_probes_against_what_they_usually_take():
     assert np.isnan(found["probe_targets"][[0, 1, 4]]).all()
     assert found["probe_metadata"][:4] == pytest.approx([1, 1, 1, 3])
     assert all(math.isnan(values[4]) for values in found.values())
-
-
-def test_no_probes():
-    found = probe_slowdowns(means([]), 2, np.zeros((2, 0)), ())
-    assert all(np.isnan(values).all() for values in found.values())
-
-
-def test_of_probed_places_on_unknown_targets_the_slowest_counts():
-    places = ["/gv/a", "/gv/b"] * 3
-    rows = [(run, place, "read", None, 1.0) for run in range(2) for place in range(2)]
-    rows += [(2, 0, "read", None, 1.1), (2, 1, "read", None, 8.0)]
-    found = probe_slowdowns(means(rows, places), 3, np.zeros((3, 0)), ())
-    assert np.exp(found["probe_targets"]) == pytest.approx([1, 1, 8])
-    assert probe_that_stands_out(means(rows, places)) is None  # not during run 0
-    first = [(2 - run, *rest) for run, *rest in rows]
-    seen = probe_that_stands_out(means(first, places))
-    assert (seen.name, round(seen.value, 3), round(seen.next_value, 3)) == ("/gv/b", 8.0, 1.1)
-    assert probe_that_stands_out(means(first)) is None  # one place alone has no peer
 
 
 def traffic(rows):

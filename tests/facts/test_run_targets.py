@@ -50,12 +50,6 @@ def test_others_on_the_busiest_target_of_each_run():
     assert (peak[:3] >= amount[:3] - 1).all()
 
 
-def test_amounts_that_nobody_sampled_are_not_known():
-    found = target_amounts(cells(write_bytes=[1, 1, 1, 1, 1, 1]), STRETCHES, STAMPS)
-    assert np.isnan(on_targets(found, used_targets(OWN), ("read_ops",), STRETCHES.steps)[0]).all()
-    assert np.isnan(service_slowdown(found, used_targets(OWN))).all()
-
-
 def test_requests_that_take_longer():
     """Each takes 10 ms, on target 1 in the second step 100 ms; runs that did not use it do not see it."""
     counts = [100.0] * 6
@@ -107,9 +101,3 @@ def test_what_others_found_at_a_target_fades():
     assert 0.8 < found[1] <= 1.0
     assert found[2] == 0.0
     assert np.isnan(found[3])
-
-
-def test_no_targets_at_all():
-    nothing = shared_contrast(np.zeros((2, 0)), (np.array([0, 0]), np.array([1, 1])), np.zeros((2, 0), bool), 1.0)
-    assert np.isnan(nothing).all()
-    assert target_contrast(file_records(runs(2), files([(0, 1, 1, None)])), COMPONENTS).shape == (2, 3)

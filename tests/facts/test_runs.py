@@ -34,19 +34,6 @@ def test_nodes_by_the_best_that_is_known() -> None:
     assert nodes(data([job | {"hosts": None}]), processes_per_node=None) == (None, None)
 
 
-def test_a_job_whose_accounting_has_no_nodes_falls_back() -> None:
-    source = data([{"job_id": 5, "nprocs": 8}], jobs=accounting([{"raw_job_id": 5, "node_count": None}]))
-    assert instances_of(source, facility(), PARAMS).frame.records()[0]["node_count"] == 2
-
-
-def test_frames_in_different_order_are_joined_by_log() -> None:
-    frames = planted([{"read": i, "uid": i} for i in range(4)])
-    shuffled = {"job_io": frames["job_io"].take([3, 1, 0, 2]), "applications": frames["applications"].take([2, 0, 3])}
-    runs = instances_of(StudyData(frames=shuffled), facility(), PARAMS)
-    assert {(row["read_bytes"], row["uid"]) for row in runs.frame.records()} == {(0, 0), (2, 2), (3, 3)}
-    assert runs.coverage[0].expected == 3
-
-
 def test_projects_follow_the_facility_file_then_the_account_then_the_user() -> None:
     jobs = [{"exe": "/bin/earth -v"}, {"job_id": 9}, {"uid": 8, "job_id": 77}]
     source = data(jobs, jobs=accounting([{"raw_job_id": 9, "account": "m1"}]))

@@ -85,16 +85,6 @@ def test_times_and_sizes_where_servers_count_them():
     assert moved == pytest.approx(len(chart.table.rows) / 2 * (1 << 20) / 60)
 
 
-def test_jobs_of_several_users_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    lake = open_lake(tmp_path / "lake", create=True)
-    lake.append("job_operations", frame(row(100, 160, 5, uid=1), row(200, 260, 5, uid=2)), source="lustre")
-    assert run(["job", "7", "--lake", str(lake.root)]) == 2
-    assert "2 user ids (1, 2)" in " ".join(capsys.readouterr().err.split())
-    assert run(["job", "7", "--uid", "2", "--json", "--lake", str(lake.root)]) == 0
-    result = json.loads(capsys.readouterr().out)["result"]
-    assert (result["write_bytes"], result["project"]) == (5 << 20, "uid 2")
-
-
 def test_job_without_a_log_shows_what_the_servers_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     def looked(seconds: int, writes: int) -> str:
         return (

@@ -59,11 +59,6 @@ def test_each_signature(changes: dict[str, Any], expected: set[str]) -> None:
     assert marks(**(BASE | changes)) == expected
 
 
-def test_instances_show_in_jobs() -> None:
-    jobs = frame([BASE]).with_columns(instance_count=np.array([22]))
-    assert bool(signatures(jobs).array("many_instances")[0])
-
-
 def test_near_identical_jobs() -> None:
     base = {"exe": "/a/app -1", "nprocs": 8, "files": 100, "read": 1000 * MIB}
     jobs = [

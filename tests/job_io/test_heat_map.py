@@ -11,8 +11,6 @@ from ioweather.job_io.heat_map import (
     HeatMap,
     Operations,
     Resolution,
-    busiest,
-    heat_chart,
     job_heat_maps,
     spread_operations,
 )
@@ -55,34 +53,10 @@ def test_bins_that_fit_stay_as_they_are(bins):
     assert heat.total_bytes == 21 * 11
 
 
-def test_ranks_and_bins_are_added_up_where_there_are_too_many(bins):
-    heat = bins([[rank] * 10 for rank in range(10)], wanted=Resolution(4, 4))
-    assert heat is not None
-    assert (heat.rank_step, heat.column_seconds) == (3, 1.5)
-    assert heat.read_bytes.shape == (4, 4)
-    assert heat.read_bytes[0].tolist() == [9, 9, 9, 3]  # ranks 0, 1, 2; three bins, then one
-    assert heat.read_bytes[3].tolist() == [27, 27, 27, 9]  # rank 9 alone
-
-
 def test_records_of_different_length_and_missing_ranks(bins):
     heat = bins({0: [1, 2, 3], 3: [7, 8]}, nprocs=4, wanted=Resolution(8, 8))
     assert heat is not None
     assert heat.read_bytes.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0], [7, 8, 0]]
-
-
-@pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_width_that_cannot_be_gives_no_map(bins, width):
-    assert bins([[1, 2]], width=width) is None
-
-
-def test_one_bin_shows_no_time(bins):
-    assert bins([[1], [2]]) is None
-
-
-def test_negative_bytes_are_left_out(bins):
-    negative = bins([[-5, 3]])
-    assert negative is not None
-    assert negative.read_bytes.tolist() == [[0, 3]]
 
 
 def test_an_operation_is_spread_over_the_time_it_took():
@@ -93,21 +67,6 @@ def test_an_operation_is_spread_over_the_time_it_took():
     assert heat.read_bytes[0].tolist() == [0, 0, 0, 7, 0, 0, 0, 0, 0, 0]
     assert heat.write_bytes[2, 9] == pytest.approx(50)
     assert heat.origin == "trace"
-
-
-def test_a_trace_longer_than_the_run_makes_the_axis_longer():
-    heat = segments([(0, True, 10, 0.0, 20.0)], run=10.0)
-    assert heat is not None
-    assert heat.column_seconds == 2.0
-
-
-def test_damaged_operations_are_left_out():
-    nan = float("nan")
-    rows = [(0, True, 1, nan, 1.0), (0, True, 1, 2.0, 1.0), (9, True, 1, 0.0, 1.0), (-1, True, 1, 0.0, 1.0)]
-    assert segments(rows) is None
-    heat = segments([*rows, (0, True, 5, 0.0, 1.0)])
-    assert heat is not None
-    assert heat.total_bytes == pytest.approx(5)
 
 
 OPERATIONS = st.lists(
@@ -143,47 +102,5 @@ def test_no_byte_is_lost_and_each_lies_where_a_slow_count_puts_it(operations, ro
     assert heat.total_bytes == pytest.approx(sum(length for _, _, length, _, _ in listed), rel=1e-6, abs=1e-3)
 
 
-def test_many_operations_go_in_pieces(monkeypatch):
-    rows = [(i % 4, i % 3 == 0, 100 + i, i * 0.01, i * 0.01 + 0.7) for i in range(900)]
-    whole = segments(rows)
-    monkeypatch.setattr("ioweather.job_io.heat_map._CHUNK", 64)
-    pieces = segments(rows)
-    assert whole is not None
-    assert pieces is not None
-    assert np.allclose(whole.read_bytes, pieces.read_bytes)
-    assert np.allclose(whole.write_bytes, pieces.write_bytes)
-
-
 def of(module, moved):
     return HeatMap(module, "heat map", 2, 1, 1.0, np.full((2, 2), moved / 4), np.zeros((2, 2)))
-
-
-def test_the_map_shown_is_of_the_highest_layer_with_nearly_all_bytes():
-    posix, mpiio, stdio = of("POSIX", 1000.0), of("MPI-IO", 950.0), of("STDIO", 10.0)
-    assert busiest((stdio, posix, mpiio)) is mpiio
-    assert busiest((stdio, posix, of("MPI-IO", 100.0))) is posix
-    assert busiest((of("OTHER", 5.0),)) is not None
-    assert busiest(()) is None
-    assert busiest((of("POSIX", 0.0),)) is None
-
-
-def test_charts_split_reads_from_writes_where_there_are_both(bins):
-    heat = bins([[1, 2], [3, 4]])
-    assert heat is not None
-    whole = heat_chart(heat, "t", split=False)
-    assert whole.facet is None
-    assert whole.table.column("moved") == (11.0, 22.0, 33.0, 44.0)
-    split = heat_chart(heat, "t", split=True)
-    assert split.facet == "operation"
-    assert set(split.table.column("operation")) == {"read", "written"}
-    only = HeatMap("POSIX", "heat map", 2, 1, 1.0, heat.read_bytes, np.zeros((2, 2)))
-    assert heat_chart(only, "t", split=True).facet is None
-
-
-def test_a_single_process_has_a_row_for_reads_and_one_for_writes(bins):
-    heat = bins([[1, 2]])
-    assert heat is not None
-    chart = heat_chart(heat, "t", split=True)
-    assert chart.facet is None
-    assert chart.table.column("rank") == ("read", "read", "written", "written")
-    assert chart.table.column("seconds") == (0.0, 0.5, 0.0, 0.5)

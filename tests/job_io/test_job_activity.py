@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import numpy as np
@@ -76,21 +77,11 @@ def test_processes_at_the_same_time_have_rows_of_their_own(logs, columns):
     assert found.total_bytes == pytest.approx(sum(1007 * (number + 1) for number in range(LOGS)))
 
 
-def test_launches_one_after_the_other_share_rows(tmp_path):
-    logs = [write_one(tmp_path / f"{n}.darshan", n, nprocs=3, later=40) for n in range(2)]
-    (found,) = job_heat_maps(logs, Resolution(rows=3, columns=78))
-    assert found.write_bytes.shape == (3, 78)
-    # A column is a second. Rank 2 writes in seconds 15 to 20 of each launch.
-    assert found.write_bytes[2, 15:20].sum() == pytest.approx(1002)
-    assert found.write_bytes[2, 55:60].sum() == pytest.approx(2002)
-    assert found.write_bytes[2].sum() == pytest.approx(3004)
-
-
 def test_a_trace_stands_in_for_a_heat_map(logs):
     segments = np.array([(0, True, 0, 500, 1.0, 3.0)], [("record", "i8"), ("write", "?"), ("offset", "i8"),
                         ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")])  # fmt: skip
     trace = Module("DXT_POSIX", 1, False, np.zeros(1, DXT_DTYPE), segments=segments)
-    traced = logs[1]._replace(modules={"DXT_POSIX": trace})
+    traced = dataclasses.replace(logs[1], modules={"DXT_POSIX": trace})
     (found,) = job_heat_maps([logs[0], traced], Resolution(rows=2, columns=48))
     assert found.origin == "trace"
     assert found.write_bytes[1, 11:13].sum() == pytest.approx(500)
@@ -115,13 +106,6 @@ def test_a_job_of_the_lake_has_the_map_of_its_logs(tmp_path, logs):
     assert view.heat_map_logs == 3
     assert view.heat_maps[0].nprocs == 3
     assert "3 of its 5 logs" in str(describe_job("4711", lake).findings)
-
-
-def test_very_many_logs_are_not_opened_for_a_picture(tmp_path, logs, monkeypatch):
-    monkeypatch.setattr(view, "MOST_LOGS", LOGS - 1)
-    lake = open_lake(tmp_path / "lake", create=True)
-    ingest(lake, [tmp_path])
-    assert drawn(lake).heat_maps == ()
 
 
 def test_only_a_question_that_draws_opens_logs_and_never_for_a_server(tmp_path, logs, monkeypatch):

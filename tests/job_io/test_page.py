@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ioweather.core.results import Exhibit, ResultTable, to_jsonable
 from ioweather.job_io.heat_map import PAGE
-from ioweather.job_io.job_page import MOST_FILES, page_exhibits
+from ioweather.job_io.job_page import page_exhibits
 from ioweather.job_io.view import view_of_log
-from planted_logs import MIB, write_climate, write_empty, write_many
+from planted_logs import MIB, write_climate
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +32,6 @@ def rows(exhibit: Exhibit, name: str) -> list[dict[str, object]]:
     return [dict(zip((column.name for column in found.columns), row, strict=True)) for row in found.rows]
 
 
-def test_the_order_of_the_page(page):
-    assert list(page) == [
-        "job.about", "job.activity", "job.interfaces", "job.mpiio", "job.posix", "job.stdio", "job.mounts", "job.files",
-    ]  # fmt: skip
-
-
 def test_job_log_and_modules_with_partial_flags(page):
     about = dict(table(page["job.about"], "job").rows)
     assert about["command"] == "/opt/bin/climate --grid 9"
@@ -52,13 +44,6 @@ def test_job_log_and_modules_with_partial_flags(page):
     assert modules["POSIX"] == (4, 5, "complete")
     assert modules["STDIO"] == (2, 1, "partial: memory ran out")
     assert modules["HEATMAP"][1] == 4
-
-
-def test_a_heat_map_per_module_reads_and_writes_apart(page):
-    (chart,) = page["job.activity"].charts
-    assert chart.title == "POSIX"
-    assert chart.facet == "operation"
-    assert sum(row[2] for row in chart.table.rows if row[3] == "written") == 4 * MIB
 
 
 def test_cost_and_bandwidth_of_each_interface(page):
@@ -87,19 +72,6 @@ def test_each_interface_in_full(page):
     assert any("Standard" in caveat for caveat in page["job.stdio"].caveats)
 
 
-def test_one_bar_is_a_table(page):
-    mpiio = page["job.mpiio"]
-    assert [chart.title for chart in mpiio.charts] == ["Operations"]
-    assert table(mpiio, "access_sizes").rows == (("100 KiB to 1 MiB", "written", 8),)
-
-
-def test_data_by_mount_counts_each_byte_once(page):
-    assert rows(page["job.mounts"], "mounts") == [
-        {"mount": "/scratch", "type": "lustre", "files": 5, "read": 2 * MIB, "written": 12 * MIB},
-        {"mount": "/", "type": "ext4", "files": 1, "read": 300, "written": 0},
-    ]
-
-
 def test_largest_files(page):
     largest = rows(page["job.files"], "largest")
     assert largest[0]["file"] == "/scratch/run/state.nc"
@@ -109,34 +81,3 @@ def test_largest_files(page):
     assert [row["of"] for row in largest[1:5]] == ["rank 3", "rank 2", "rank 1", "rank 0"], "ties by time"
     assert largest[-1]["file"] == "/home/ann/run.cfg"
     assert "stripes" not in largest[0]
-
-
-def test_hidden_paths_stay_hidden(tmp_path):
-    view = view_of_log(write_climate(tmp_path / "a.darshan"), "drop", PAGE)
-    text = repr(to_jsonable(tuple(page_exhibits(view))))
-    assert "/scratch/run" not in text
-    assert "ann" not in text
-    assert "(path not shown)" in text
-
-
-def test_only_the_largest_are_listed(tmp_path):
-    view = view_of_log(write_many(tmp_path / "many.darshan", 500), "keep", PAGE)
-    files = {exhibit.id: exhibit for exhibit in page_exhibits(view)}["job.files"]
-    assert len(table(files, "largest").rows) == MOST_FILES
-    assert files.caveats == (f"{500 - MOST_FILES} more files are not listed.",)
-
-
-def test_a_run_without_files_has_a_job_and_a_log(tmp_path):
-    view = view_of_log(write_empty(tmp_path / "e.darshan"), "keep", PAGE)
-    made = tuple(page_exhibits(view))
-    assert [exhibit.id for exhibit in made] == ["job.about"]
-
-
-def test_from_the_lake_the_modules_are_named_without_their_records(climate):
-    stored = replace(climate, log=None, heat_maps=())
-    made = {exhibit.id: exhibit for exhibit in page_exhibits(stored)}
-    assert "job.activity" not in made
-    modules = {row["module"]: row["state"] for row in rows(made["job.about"], "modules")}
-    assert modules["STDIO"] == "partial: memory ran out"
-    assert modules["POSIX"] == "complete"
-    assert "job.posix" in made

@@ -11,7 +11,7 @@ from ioweather.job_io.summary import is_incomplete, job_answer, recording_advice
 from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.log import Module
 from ioweather.readers.darshan.writer import new_records, write_log
-from planted_logs import JOB, NS, START, write_climate
+from planted_logs import JOB, NS, START
 
 PROCESSES, RECORDED, MADE = 4, 1024, 5000
 COMFORT = ("would not be felt", "not worth changing")
@@ -71,12 +71,6 @@ def test_names_say_how_many_records_are_needed(tmp_path):
 def test_where_nothing_says_how_many_it_is_called_a_guess(tmp_path):
     advice = recording_advice(mdtest(tmp_path / "mdtest.darshan", named=False, size=3901))
     assert advice.endswith("MAX_RECORDS 2048 POSIX (a guess: twice the 1,024 that fitted or are the default).")
-
-
-def test_a_whole_log_needs_none(tmp_path):
-    view = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
-    assert recording_advice(view) is None
-    assert not is_incomplete(view)
 
 
 def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(tmp_path):

@@ -10,12 +10,12 @@ import pytest
 from planted_jobs import GIB, planted
 
 from ioweather.core.results import Answer, Fact, to_jsonable
-from ioweather.core.tables import TABLES, concat, encode_text
+from ioweather.core.tables import TABLES, concat
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.summary import bin_labels, job_answer, notes
+from ioweather.job_io.summary import job_answer, notes
 from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, main_run_of, view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
-from planted_logs import MIB, NS, START, write_climate, write_empty
+from planted_logs import MIB, NS, START, write_climate
 
 
 def view(path, paths="keep") -> JobView:
@@ -48,12 +48,6 @@ def test_the_headline_says_it_all(answer):
     )
 
 
-def test_who_ran_it(answer):
-    assert fact(answer, "id").note == "4711 of uid 1000, started 2023-11-14 22:13:20Z"
-    assert fact(answer, "command").note == "/opt/bin/climate --grid 9"
-    assert "not known" in fact(answer, "nodes").note
-
-
 def test_time_of_all_processes(answer):
     # 400 process-seconds; the POSIX calls below MPI-IO do not count again.
     assert [group.title for group in answer.facts][1] == "Time of all processes (4 x 100 s)"
@@ -75,12 +69,6 @@ def test_speed(answer):
     assert "per compute node" not in labels(answer)
 
 
-def test_processes_per_node_give_the_rate_per_node(climate):
-    known = job_answer(replace(climate, processes_per_node=3))
-    assert fact(known, "nodes").note == "2 (by the processes per node you gave)"
-    assert fact(known, "per compute node").value == pytest.approx((14 * MIB + 300) / 9.75 / MIB / 2)
-
-
 def test_files(answer):
     counts = {f.label: (f.value, f.note) for f in answer.facts[3].facts}
     assert counts == {
@@ -99,43 +87,6 @@ def test_accesses(answer):
     assert fact(answer, "sequential").value == pytest.approx(5 / 14)
     assert fact(answer, "sequential").note == "consecutive 35.7%"
     assert fact(answer, "aligned in the file").value == pytest.approx(1 - 4 / 14)
-
-
-def test_the_heat_map_holds_what_was_recorded(answer):
-    (exhibit,) = answer.exhibits
-    chart = exhibit.charts[0]
-    assert chart.title == "Bytes by rank (down) and time (across), POSIX"
-    cells = {(rank, seconds): moved for seconds, rank, moved in chart.table.rows}
-    assert len(cells) == 40
-    assert cells[2, 0.0] == MIB
-    assert cells[2, 30.0] == MIB / 2
-    assert sum(cells.values()) == 6 * MIB
-
-
-def test_a_run_without_files(tmp_path):
-    empty = job_answer(view(write_empty(tmp_path / "e.darshan")))
-    assert empty.headline == "climate on 4 processes took 100 s and no I/O of it was recorded."
-    assert [group.title for group in empty.facts] == ["Job"]
-    assert not empty.exhibits
-    assert not empty.findings
-
-
-def test_a_single_process(tmp_path):
-    one = view(write_climate(tmp_path / "one.darshan"))
-    one = replace(one, applications=one.applications.with_columns(nprocs=one.applications.array("nprocs") // 4))
-    # The rows of the other ranks stay; what counts here is the wording.
-    alone = job_answer(replace(one, job_io=one.job_io.with_columns(nprocs=one.job_io.array("nprocs") // 4)))
-    assert "on 1 process took" in alone.headline
-    assert "Speed" in [group.title for group in alone.facts]
-    assert "unique" not in labels(alone)
-
-
-def test_partial_data_are_lower_bounds(tmp_path):
-    partial = job_answer(view(write_climate(tmp_path / "p.darshan", partial=("POSIX", "STDIO"))))
-    assert "I/O took at least 9.75 s" in partial.headline
-    assert partial.findings[0].text == (
-        "The log is incomplete: Darshan ran out of memory for POSIX, STDIO. Figures are lower bounds."
-    )
 
 
 def several(tmp_path, gap=10):
@@ -163,32 +114,6 @@ def test_a_job_with_several_runs_is_shown_by_the_one_with_the_most_io_time(tmp_p
     assert "Heat map: not stored in the lake; the log may have one." in texts
 
 
-def old(made: JobView, seconds: int) -> JobView:
-    """The same log as an older Darshan would have written it: whole seconds."""
-    changes = {"log_version": encode_text(["3.21"]), "end_ns": made.applications.array("start_ns") + seconds * NS}
-    applications = made.applications.with_columns(**changes)
-    run = made.job_io.with_columns(run_seconds=made.job_io.array("run_seconds") * 0 + seconds)
-    return replace(made, applications=applications, job_io=run)
-
-
-def test_whole_seconds_make_short_runs_rough(climate):
-    assert "whole seconds" in job_answer(old(climate, 15)).facts[1].title
-    assert "whole seconds" not in job_answer(old(climate, 100)).facts[1].title
-
-
-def test_a_run_of_no_known_length_has_no_shares(climate):
-    unknown = job_answer(old(climate, 0))
-    assert "took under 1 s; I/O took 9.75 s of it:" in unknown.headline
-    assert unknown.facts[1].title == "Time of all processes (run time not known)"
-    assert [(f.label, f.value, f.share) for f in unknown.facts[1].facts] == [
-        ("reading", 2.5, None), ("writing", 22.0, None), ("metadata", 5.0, None),
-    ]  # fmt: skip
-
-
-def test_more_io_time_than_run_time(climate):
-    assert "I/O took 9.75 s of it (all of it)" in job_answer(old(climate, 5)).headline
-
-
 def test_paths_can_be_hidden(tmp_path):
     path = write_climate(tmp_path / "ann_climate.darshan")
     for policy in ("hash", "drop"):
@@ -197,17 +122,6 @@ def test_paths_can_be_hidden(tmp_path):
         for word in ("/opt/bin", "--grid", "state.nc", "/scratch/run", "ann_"):
             assert word not in everything
         assert "climate on 4 processes" in hidden.headline
-
-
-def test_a_number_for_a_name_is_anonymous(tmp_path):
-    anonymous = job_answer(view(write_climate(tmp_path / "n.darshan", exe="123456")))
-    assert anonymous.headline.startswith("An anonymous program on 4 processes")
-
-
-def test_bins_have_names():
-    names = bin_labels()
-    assert (names[0], names[1], names[-1]) == ("up to 100 B", "100 B to 1 KiB", "over 1 GiB")
-    assert len(names) == 10
 
 
 NO_FILES = TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
@@ -230,10 +144,6 @@ def text(**job: Any) -> str:
 
 BUSY = {"nprocs": 64, "written": GIB, "io": 50.0, "files": 64, "write_count": 1024, "fs_write_count": 1024,
         "fs_write_bytes": GIB, "write_seconds": 3000.0, "unique_file_count": 1}  # fmt: skip
-
-
-def test_a_quiet_job_has_little_to_say():
-    assert said(planted_view(**BUSY)) == ["Heat map: not recorded in this log.", "Interfaces: POSIX."]
 
 
 @pytest.mark.parametrize(
@@ -266,55 +176,11 @@ def test_what_is_notable_is_said(change, sentence):
     assert sentence not in text(**BUSY).split("\n")
 
 
-def test_requests_of_a_mebibyte_are_not_small_for_a_few_tiny_ones():
-    job = BUSY | {"write_count": 1030, "common_access_bytes": MIB, "common_access_count": 1024}
-    assert "Small requests" not in text(**job)
-
-
-def test_phases_far_apart_are_no_turns():
-    job = BUSY | {"d_write_seconds": 50.0, "first_write_ns": 10**18, "last_write_ns": 10**18 + 5000 * 10**9}
-    assert "First to last" not in text(**job)
-
-
-def test_calls_of_other_interfaces_are_not_compared_with_those_of_mpiio():
-    job = BUSY | {"collective_count": 2, "fs_write_count": 2, "posix_io_seconds": 0.1, "d_write_seconds": 50.0}
-    assert "reached the file system" not in text(**job)
-    assert "Speeds are those of MPI-IO" not in text(**job)
-
-
-def test_both_directions_share_a_line():
-    job = BUSY | {"read": GIB, "read_count": 1024, "read_seconds": 0.25, "write_seconds": 0.25, "d_read_seconds": 1.0,
-                  "d_write_seconds": 1.0}  # fmt: skip
-    both = "Reads came from memory (4 GiB/s per process) and writes went to memory (4 GiB/s per process)"
-    assert f"{both}, not the storage." in text(**job)
-
-
 def test_a_slow_rank_on_a_shared_file_is_named(tmp_path):
     made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
     assert "Ranks differ: on state.nc the slowest took 5 s, the fastest 2 s." in said(made)
     hidden = view_of_log(tmp_path / "a.darshan", "drop", SCREEN)
     assert "Ranks differ: on a shared file the slowest took 5 s, the fastest 2 s." in said(hidden)
-
-
-def test_where_the_heat_map_is(tmp_path):
-    made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
-    assert "Heat map" not in "\n".join(said(made))
-    assert "Heat map: the run is shorter than two of its bins." in said(replace(made, heat_maps=()))
-    without = view_of_log(write_climate(tmp_path / "b.darshan", without=("HEATMAP",)), "keep", SCREEN)
-    assert "Heat map: not recorded in this log." in said(without)
-    stored = replace(made, log=None, heat_maps=(), log_paths=("/logs/a.darshan",))
-    assert "Heat map: not stored in the lake; the log may have one: ioweather job /logs/a.darshan" in said(stored)
-
-
-def test_partial_traces_and_partial_counters_differ(tmp_path):
-    from ioweather.core.tables import encode_text
-
-    made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
-    flagged = made.applications.with_columns(partial_modules=encode_text(["DXT_POSIX,MPI-IO"]))
-    assert said(replace(made, applications=flagged))[:2] == [
-        "The log is incomplete: Darshan ran out of memory for MPI-IO. Figures are lower bounds.",
-        "The log is incomplete: DXT_POSIX was truncated, so its figures are incomplete too.",
-    ]
 
 
 def test_object_stores_are_not_in_the_figures():

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from ioweather.lake import caches, layout
+from ioweather.lake import caches
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.lake import open_lake
 
@@ -21,7 +21,7 @@ RECORD = {"a": np.arange(5.0), "words": np.array(["x", "yz"]), "none": np.zeros(
 
 
 def files(lake) -> list:
-    return sorted(layout.records_dir(lake.root).iterdir())
+    return sorted((lake.root / "records").iterdir())
 
 
 def test_what_was_put_is_got(lake, monkeypatch):

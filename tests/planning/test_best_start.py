@@ -14,10 +14,9 @@ from ioweather.planning.forecast_model import (
     best_start,
     describe_start,
     past_gains,
-    run_means,
     start_exhibit,
 )
-from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans
+from ioweather.stats.forecast import HOURS, HourlyMeans
 
 QUIET = 4
 FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))
@@ -51,15 +50,6 @@ def test_the_quiet_hour_is_found_and_its_gain_measured():
     assert len(rows.rows) == 24
 
 
-def test_a_long_job_is_averaged_over_its_hours():
-    found = best_start(days_with_a_quiet_hour(60), *FROM_MONDAY, 3 * HOUR_NS)
-    assert found is not None
-    assert found.hours == 3
-    assert QUIET - 2 <= found.best <= QUIET
-    climate = np.arange(SLOTS, dtype=float)
-    np.testing.assert_allclose(run_means(climate, np.array([0, 167]), 2), [0.5, 83.5])
-
-
 def test_hours_that_do_not_differ():
     pays = 0
     for seed in range(20):
@@ -90,11 +80,3 @@ def test_gains_by_hand():
     assert np.isnan(gains[0])
     assert gains[1] == 0.0  # one day tells no hour from another
     assert gains[2] == pytest.approx(means[2].mean() - 0.0)
-
-
-def test_days_with_gaps_are_not_judged():
-    hourly = days_with_a_quiet_hour(30)
-    hourly.means[20, 6:20] = np.nan
-    gains = past_gains(hourly, 1)
-    assert np.isnan(gains[20])
-    assert np.isfinite(gains[21])

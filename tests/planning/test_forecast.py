@@ -66,44 +66,11 @@ def test_no_skill_is_said_so(kind):
     assert any("Start any time" in finding.text for finding in answer.findings)
 
 
-def test_a_constant_load_stays_as_it_is():
-    answer = answer_of(np.full(10 * 288, 7.0 * MIB))
-    np.testing.assert_allclose(column(answer, "expected"), 7 * MIB)
-    np.testing.assert_allclose(column(answer, "skill"), 0.0)
-    assert "No forecast beats this" in answer.headline
-    assert "any time" in " ".join(finding.text for finding in answer.findings)
-
-
-def test_an_idle_system_is_zero_and_not_missing():
-    values = swinging(10)
-    values[np.random.default_rng(1).random(len(values)) < 0.3] = 0.0
-    answer = answer_of(values)
-    assert answer.coverage[0].present == len(values)
-    assert (column(answer, "low") >= 0).all()
-
-
 @pytest.mark.parametrize("windows", [0, 1, 144, 863])
 def test_too_short_a_history_says_what_is_needed(windows):
     answer = answer_of(swinging(4)[:windows])
     assert f"not enough history for a forecast: {windows} windows of 5 min; 3 days (864 windows)" in answer.headline
     assert not answer.exhibits
-
-
-def test_three_days_give_a_forecast_without_a_measure():
-    answer = answer_of(swinging(4)[: 3 * 288])
-    assert "now" in answer.headline
-    assert "Too little history yet to measure forecast skill" in answer.headline
-    assert np.isfinite(column(answer, "expected")).all()
-
-
-def test_gaps_and_a_missing_end():
-    values = swinging(20)
-    values[5 * 288 : 6 * 288 + 30] = np.nan
-    values[-10:] = np.nan
-    answer = answer_of(values)
-    ends = answer.exhibits[0].tables[0].column("time")
-    assert ends[0] == START + (len(values) - 10 + 1) * FIVE
-    assert answer.coverage[0].present == int(np.isfinite(values).sum())
 
 
 def test_maintenance_is_neither_input_nor_truth():
@@ -130,23 +97,6 @@ def test_the_clock_is_the_facilitys_through_the_change_to_summer_time():
     expected = dict(zip((column(answer, "horizon") / MINUTE_NS).tolist(), column(answer, "expected"), strict=True))
     assert expected[60] == pytest.approx(1.0, abs=0.3)
     assert expected[120] == pytest.approx(np.exp(-2.0), rel=0.3)
-
-
-def test_longer_windows_and_an_asked_horizon():
-    values = swinging(20)
-    tens = values.reshape(-1, 2).mean(axis=1)
-    answer = forecast_answer(Seen(LOAD, History(START, 2 * FIVE, tens)), Facility(), horizon_ns=45 * MINUTE_NS)
-    assert column(answer, "horizon").tolist() == [m * MINUTE_NS for m in (10, 30, 50, 60, 90, 120)]
-    own = answer_of(values, horizon_ns=20 * MINUTE_NS)
-    assert "expected in 20 minutes" in own.headline
-
-
-def test_words_of_quantities():
-    assert Quantity("s", "load", "all").title == "Reads and writes on s"
-    assert SLOWDOWN.title == "Slowdown of read on scratch"
-    values = np.array([0.0, 1e6, 3e10])
-    np.testing.assert_allclose(LOAD.back(LOAD.forward(values)), values, rtol=1e-9)
-    np.testing.assert_allclose(SLOWDOWN.back(SLOWDOWN.forward(values[1:])), values[1:])
 
 
 @pytest.mark.slow

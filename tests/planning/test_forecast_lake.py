@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +15,10 @@ from asking import forecast
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.tables import RESPONSES, TABLES, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.planning.forecast_model import history
 from ioweather.planning.known_jobs import expected_load
 from ioweather.stats.slowdown import all_intervals
-from ioweather.ui.cli.main import run
 
 DAYS = 6
 MINUTES = DAYS * 1440
@@ -104,15 +99,6 @@ def test_as_of_an_earlier_time_nothing_later_is_known(lake: Lake, tmp_path: Path
     assert course(then)[0][-1] == DAY + 5 * DAY_NS + 3 * HOUR_NS
 
 
-def test_samples_longer_than_the_window_make_longer_windows(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "slow", create=True)
-    for metric in ("read_bytes", "write_bytes"):
-        values = np.exp(20 + swings(8 * 144, 0.9, 3))[:, None]
-        lake.append("series", series_frame(values, metric=metric, step_ns=10 * MINUTE_NS), source="sar")
-    answer = forecast(lake)
-    assert answer.exhibits[0].tables[0].column("horizon")[0] == 10 * MINUTE_NS
-
-
 def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
     empty = open_lake(tmp_path / "empty", create=True)
     with pytest.raises(DataUnavailable, match=r"No probe response times.*Ingest server statistics"):
@@ -132,46 +118,6 @@ def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
             forecast(lake, **wrong)
     with pytest.raises(DataUnavailable):
         forecast(lake, at=DAY - DAY_NS)
-
-
-def test_only_a_probe(tmp_path: Path) -> None:
-    """Without server samples the slowdown is forecast by itself; half a day is too short, and it says so."""
-    lake = open_lake(tmp_path / "probe", create=True)
-    frame = RESPONSES.frame(
-        start_ns=DAY + np.arange(720, dtype=np.int64) * MINUTE_NS, host="h", target="/s", op="read",
-        request_bytes=1 << 20, mode="nocache", duration_ns=10**7 + np.arange(720), system="mount:/s", status="ok",
-        rows=720,
-    )  # fmt: skip
-    lake.append("response_rollups", all_intervals(frame), source="rollup")
-    answer = forecast(lake)
-    assert "Slowdown of read" in answer.headline
-    assert "not enough history for a forecast: 144 windows" in answer.headline
-
-
-def test_the_command(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    at = ["--lake", str(lake.root)]
-    assert run(["forecast", *at, "--op", "write", "--for", "2h", "--horizon", "30min"]) == 0
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= 80
-    assert "Writes on scratch" in text
-    assert "expected in 30 minutes" in " ".join(text.split())
-    assert "Best start in the next 24 h, for 2" in text
-    assert run(["forecast", *at, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["exhibits"][0]["estimates"][0]["name"] == "skill in 5 min"
-    assert run(["forecast", *at, "--csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [int(row["horizon"]) // MINUTE_NS for row in rows] == [5, 10, 15, 30, 60, 90, 120]
-    assert run(["forecast", *at, "--window", "1min"]) == 2
-    assert run(["forecast", *at, "--at", "someday"]) == 2
-    assert run(["forecast", *at, "--filesystem", "home"]) == 1
-
-
-def test_half_a_day_is_too_short_and_says_so(half_day: Path, tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake", create=True)
-    ingest(lake, [half_day])
-    answer = forecast(lake)
-    assert "not enough history for a forecast: 144 windows of 5 min; 3 days" in answer.headline
 
 
 def counted_frame(job_ids, windows, amount):
@@ -210,12 +156,6 @@ def saving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     for metric, values in (("write_bytes", written), ("read_bytes", np.ones(MINUTES))):
         lake.append("series", series_frame(values[:, None].round(), metric=metric), source="lmt")
     return lake
-
-
-def test_known_jobs_are_counted(saving: Lake) -> None:
-    answer = forecast(saving, op="write", at=DAY + 5 * DAY_NS + 3 * HOUR_NS)
-    (said,) = [finding.text for finding in answer.findings if finding.name == "knows"]
-    assert said.startswith("The forecast uses the last 5 days and 1 running and 0 waiting jobs, with")
 
 
 def test_a_job_is_expected_to_do_what_its_program_did(saving: Lake) -> None:

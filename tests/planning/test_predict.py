@@ -43,20 +43,6 @@ def test_concurrent_requests_wait_for_the_slowest(sampled: Frame) -> None:
     assert "independently" in answer.findings[0].text
 
 
-def test_the_mean_is_that_of_the_transfers_the_quantiles_are_of() -> None:
-    few = concat([rows(size, 120) for size in SIZES])
-    found = facts(predict_transfer(few, FACILITY, total_bytes=64 * MIB, width=16, replicates=20))
-    assert found["mean"] is None or found["mean"] > found["half within"]
-
-
-def test_an_infinite_mean_is_not_a_number() -> None:
-    heavy = rows(64 * MIB, 500, alpha=1.5)
-    answer = predict_transfer(heavy, FACILITY, total_bytes=64 * MIB, replicates=0)
-    mean = next(fact for group in answer.facts for fact in group.facts if fact.label == "mean")
-    assert mean.value is None
-    assert "judge by quantiles" in mean.note
-
-
 def test_what_was_not_sampled_is_not_predicted(sampled: Frame) -> None:
     for size in (MIB // 2, GIB):
         answer = predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=size, replicates=0)
@@ -69,10 +55,3 @@ def test_a_transfer_larger_than_all_samples_goes_in_pieces_of_the_largest(sample
     pieces = predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=64 * MIB, replicates=0)
     assert whole.result == pieces.result
     assert "in requests of 64 MiB" in whole.question
-
-
-def test_impossible_transfers_are_refused(sampled: Frame) -> None:
-    with pytest.raises(ValueError, match="positive"):
-        predict_transfer(sampled, FACILITY, total_bytes=0)
-    with pytest.raises(ValueError, match="larger requests"):
-        predict_transfer(sampled, FACILITY, total_bytes=2**60, request_bytes=MIB)

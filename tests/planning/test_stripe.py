@@ -15,7 +15,7 @@ from ioweather.core.units import GIB, MIB, NS
 from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.response_samples import in_incidents
 from ioweather.planning import transfers as predict
-from ioweather.planning.transfers import StripeOutcome, recommend_stripe, setstripe
+from ioweather.planning.transfers import StripeOutcome, recommend_stripe
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING
 from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows
@@ -47,14 +47,6 @@ def test_the_count_is_the_planted_best(sampled: Frame) -> None:
     to_jsonable(answer)
 
 
-def test_the_number_of_targets_is_a_limit(sampled: Frame) -> None:
-    answer = recommend_stripe(sampled, FACILITY, file_bytes=64 * MIB, targets=4, replicates=0)
-    counts = [row[0] for row in answer.exhibits[0].tables[0].rows]
-    assert counts == [1, 2, 4]
-    assert "other stripe counts fit the data about as well" in answer.headline
-    assert not any("How many targets" in caveat for caveat in answer.caveats)
-
-
 @pytest.mark.parametrize(
     ("frame", "options", "reason"),
     [
@@ -69,12 +61,6 @@ def test_without_samples_there_is_no_advice(frame: Frame, options: dict[str, str
     assert answer.headline.startswith("No answer: ")
     assert reason in answer.headline
     assert answer.facts == ()
-
-
-def test_samples_that_do_not_name_their_target_do_not_count(sampled: Frame) -> None:
-    nameless = sampled.with_columns(component=Text(np.full(sampled.rows, -1, np.int32), ()))
-    answer = recommend_stripe(nameless, FACILITY, file_bytes=64 * MIB, replicates=0)
-    assert "0 of 4 sizes name their target" in answer.headline
 
 
 def test_nothing_is_extrapolated(sampled: Frame) -> None:
@@ -94,23 +80,6 @@ def test_a_file_beyond_what_was_sampled_moves_in_pieces_that_were(sampled: Frame
     assert isinstance(whole, StripeOutcome)
     assert (answer.result.width, answer.result.quantiles) == (whole.width, whole.quantiles)
     assert (answer.result.piece_bytes, whole.piece_bytes) == (64 * MIB, None)
-
-
-def test_synchronous_writes_count_as_writes() -> None:
-    frame = concat([rows(size, 120, op="write_sync", targets=2) for size in SIZES[:2]])
-    assert "write_sync" in recommend_stripe(frame, FACILITY, file_bytes=4 * MIB, replicates=0).headline
-
-
-@pytest.mark.parametrize(
-    ("width", "part", "line"),
-    [
-        (4, 16 * MIB, "lfs setstripe -c 4 -S 16M D"),
-        (8, 1.5 * MIB, "lfs setstripe -c 8 -S 2M D"),
-        (64, MIB / 2, "lfs setstripe -c 64 D"),
-    ],
-)
-def test_the_command_line(width: int, part: float, line: str) -> None:
-    assert setstripe(width, part, "D") == line
 
 
 def test_an_incident_of_one_target_is_no_law(sampled: Frame) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.simulate.applications import make_programs
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
+from ioweather.simulate.world import make_programs
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
 

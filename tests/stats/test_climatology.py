@@ -55,28 +55,6 @@ def test_tables_equal_loops_over_days_with_gaps():
         np.testing.assert_allclose(tables[day], by_hand(hourly, day), rtol=1e-9, atol=1e-9)
 
 
-def test_a_table_remembers_only_the_days_before():
-    hourly = days_of(np.zeros(SLOTS), 40, 1.0)
-    shorter = HourlyMeans(hourly.means[20:30], hourly.weekday[20:30])
-    np.testing.assert_allclose(climate_tables(hourly, memory_days=10)[30], climate_tables(shorter)[10], atol=1e-9)
-    changed = HourlyMeans(np.where(np.arange(40)[:, None] >= 30, 99.0, hourly.means), hourly.weekday)
-    np.testing.assert_allclose(climate_tables(changed)[30], climate_tables(hourly)[30], atol=1e-9)
-
-
-def test_noise_gives_the_plain_mean_and_a_pattern_is_kept():
-    flat = climate_tables(days_of(np.full(SLOTS, 7.0), 56, 1.0))[-1]
-    assert np.ptp(flat) < 0.5  # the raw means of 8 values each spread over about 2
-    pattern = np.tile(np.sin(np.arange(HOURS) / HOURS * 2 * np.pi), 7) + np.repeat([0, 0, 0, 0, 0, -1, -1], HOURS)
-    found = climate_tables(days_of(pattern, 56, 0.3))[-1]
-    np.testing.assert_allclose(found, pattern, atol=0.4)
-    assert np.corrcoef(found, pattern)[0, 1] > 0.98
-
-
-def test_one_day_says_nothing_of_hours():
-    hourly = days_of(np.arange(SLOTS, dtype=float), 1, 0.0)
-    np.testing.assert_allclose(climate_tables(hourly)[1], hourly.means.mean())
-
-
 def test_hourly_means_of_windows():
     values = np.arange(48.0)
     values[0], values[12:24] = np.nan, np.nan
@@ -94,12 +72,6 @@ def test_replicates_of_unit_weight_are_the_climate_itself():
     # Two weights of half and one and a half: the mean moves, and nothing is infinite.
     uneven = climate_replicates(hourly, np.linspace(0, 2, 30)[None])
     assert np.isfinite(uneven).all()
-
-
-@pytest.mark.parametrize("days", [0, 1])
-def test_nothing_seen(days):
-    hourly = HourlyMeans(np.full((days, HOURS), np.nan), np.arange(days))
-    assert np.isnan(climate_tables(hourly)).all()
 
 
 def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:
@@ -122,15 +94,6 @@ def test_a_planted_hour_is_found() -> None:
     assert sum(names_a_peak(bursts(14, seed, planted=1.5)) for seed in range(8)) >= 7
 
 
-def test_turning_keeps_every_day_and_its_order() -> None:
-    volume = np.arange(48.0).reshape(2, 24)
-    assert rotated_sums(volume, 20).sum(axis=1).tolist() == [volume.sum()] * 20
-    for day in volume:
-        steps = np.sum(np.diff(rotated_sums(day[None], 50), axis=1) == 1, axis=1)
-        assert steps.min() >= 22  # a day is cut once at most
-    assert rotated_sums(volume, 5).tolist() == rotated_sums(volume, 5).tolist()
-
-
 @pytest.mark.parametrize("shape", [(1, 2), (5, 24), (40, 7, 3), (300, 24, 2, 3)])
 def test_sums_are_those_of_cycles_turned_one_by_one(shape: tuple[int, ...]) -> None:
     """Also where not all replicates are made at once."""
@@ -140,8 +103,3 @@ def test_sums_are_those_of_cycles_turned_one_by_one(shape: tuple[int, ...]) -> N
         sum(np.roll(cycle, -int(by), axis=0) for cycle, by in zip(cycles, shift, strict=True)) for shift in shifts
     ]
     np.testing.assert_allclose(rotated_sums(cycles, 30, seed=4), np.array(one_by_one), rtol=1e-12, atol=1e-12)
-
-
-def test_nothing_known_gives_no_bound() -> None:
-    assert np.isnan(chance_bound(np.full(3, np.nan), 0.9))
-    assert chance_bound(np.array([1.0, 2.0, np.nan]), 1.0) == pytest.approx(2.0)

@@ -159,13 +159,6 @@ def test_independent_units_are_counted():
     assert both.count[1] == pytest.approx(effective_sample(slow).count)
 
 
-def test_what_does_not_vary_has_an_interval_of_no_width():
-    found = effective_sample(np.zeros(30))
-    assert found.enough
-    assert found.error == 0
-    assert found.stretches(0.0)[0] == pytest.approx(1.0, abs=0.1)
-
-
 def test_contributions_are_those_of_the_mean():
     values = np.random.default_rng(4).random(20)
     sums = np.stack([np.ones(20), values], axis=1)

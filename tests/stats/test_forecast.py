@@ -96,24 +96,6 @@ def test_intervals_hold_as_often_as_promised(shape, off):
         assert np.mean(found.inside[last]) == pytest.approx(0.9, abs=off)
 
 
-def test_a_lower_level_gives_narrower_intervals():
-    rolling = rolling_forecasts(timed(planted(30, seed=7)), (6,))[0]
-    wide, narrow = (rolling_intervals(rolling, COMBINED, level) for level in (0.9, 0.5))
-    assert np.nanmean(narrow.high - narrow.low) < 0.6 * np.nanmean(wide.high - wide.low)
-    assert 0.46 < np.nanmean(narrow.inside) < 0.58
-
-
-def test_an_interval_does_not_reach_far_beyond_what_was_ever_seen():
-    values = planted(20, seed=11)
-    rolling = rolling_forecasts(timed(values), (1,))[0]
-    found, point = rolling_intervals(rolling, COMBINED), rolling.point[COMBINED]
-    most = np.maximum.accumulate(values)
-    most += 0.1 * (most - np.minimum.accumulate(values))
-    made = np.isfinite(found.high)
-    assert made.sum() > 10 * PER_DAY
-    assert (found.high[made] <= np.maximum(most, point)[made] + 1e-12).all()
-
-
 def test_gaps_are_neither_input_nor_truth():
     values = planted(20, cycle=0.5, seed=8)
     gap = slice(10 * PER_DAY + 50, 11 * PER_DAY + 60)
@@ -130,27 +112,10 @@ def test_gaps_are_neither_input_nor_truth():
     assert 0.85 < np.nanmean(found.inside) < 0.97
 
 
-def test_a_constant_series_is_forecast_as_it_is():
-    for rolling in rolling_forecasts(timed(np.full(10 * PER_DAY, 3.0)), (1, 24)):
-        scored = rolling.scored()
-        assert scored.sum() > 5 * PER_DAY
-        np.testing.assert_allclose(rolling.point[:, scored], 3.0, atol=1e-9)
-        found = rolling_intervals(rolling, COMBINED)
-        assert np.nanmin(found.inside[np.abs(rolling.truth - 3.0) < 1e-9]) >= 0
-        np.testing.assert_allclose(found.low[np.isfinite(found.low)], 3.0, atol=1e-9)
-
-
 @pytest.mark.parametrize("count", [0, 1, 5, 100, 2 * PER_DAY])
 def test_too_short_a_series_has_no_combined_forecast(count):
     for rolling in rolling_forecasts(timed(planted(3)[:count]), (1, 24)):
         assert not rolling.scored().any()
-
-
-def test_a_series_that_begins_at_noon_with_a_missing_day():
-    values = planted(15, seed=10)
-    values[3 * PER_DAY : 4 * PER_DAY] = np.nan
-    rolling = rolling_forecasts(timed(values, first_minute=720 + 1440 * 4), (12,))[0]
-    assert rolling.scored().sum() > 8 * PER_DAY
 
 
 def test_classes_by_hand():
@@ -173,8 +138,3 @@ def test_classes_by_hand():
     # Where ten in a row are one, 500 values are 50: 0.95 * 51 of 50 is 0.969, the 485th.
     few = ResidualClasses(value, residual, correlated_steps=10).quantiles(asked[:1], (0.05, 0.95))[:, 0]
     assert few.tolist() == [first[500 - 485], first[484]]
-
-
-def test_classes_of_tied_values_serve_all():
-    found = ResidualClasses(np.zeros(1000), np.arange(1000.0)).quantiles(np.array([0.0, -1.0]), (0.5,))
-    np.testing.assert_allclose(found[0], 499.5)

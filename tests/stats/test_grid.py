@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from lmt_files import Read
 
 from ioweather.core.clock import datetime_to_ns
-from ioweather.core.contracts import ReadContext, StudyData
-from ioweather.core.errors import UsageError
+from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import MINUTE_NS, ns_to_datetime
 from ioweather.stats.grid import (
     day_name,
-    facility_zone,
     gaps,
     local_clock,
-    offsets_ns,
     shutdown_steps,
     steps_of,
     traffic_steps,
@@ -73,11 +68,6 @@ def test_the_period_asked_for_counts_as_expected() -> None:
     assert (left.start_ns, left.count) == (5 * STEP, 7)
 
 
-def test_an_empty_rollup_has_no_steps() -> None:
-    assert steps_of(rollup([]), ("read_bytes",), STEP, (0, 0)).count == 0
-    assert gaps(np.array([], bool)) == []
-
-
 def test_steps_above_the_peak_of_the_file_system_are_not_real() -> None:
     values = [(i, metric, 60.0, 1.0) for i in range(4) for metric in ("read_bytes", "write_bytes")]
     values[3] = (1, "write_bytes", 660.0, 1.0)
@@ -102,42 +92,9 @@ def test_every_minute_of_a_year_in_steps_equals_zoneinfo(name: str) -> None:
         )  # fmt: skip
 
 
-def test_the_minutes_around_a_change_of_clocks() -> None:
-    zone = ZoneInfo("America/Los_Angeles")
-    change = datetime_to_ns(dt.datetime(2018, 11, 4, 9, 0, tzinfo=dt.UTC))
-    offsets = offsets_ns(change + np.arange(-3, 3) * MINUTE_NS, zone) // (60 * MINUTE_NS)
-    assert offsets.tolist() == [-7, -7, -7, -8, -8, -8]
-
-
-def test_no_times_and_no_zone() -> None:
-    assert len(offsets_ns(np.array([], np.int64), dt.UTC)) == 0
-    assert facility_zone(Facility()) == (dt.UTC, "UTC")
-    assert facility_zone(Facility(zone="Europe/Berlin"))[1] == "Europe/Berlin"
-    with pytest.raises(UsageError, match="not a time zone"):
-        facility_zone(Facility(zone="Mars/Olympus"))
-
-
 def test_a_shutdown_is_long_silence():
     quiet = np.zeros(40, np.bool_)
     quiet[5:20] = True
     quiet[30:36] = True  # too short
     assert np.flatnonzero(shutdown_steps(quiet, 60.0)).tolist() == list(range(5, 20))
     assert np.flatnonzero(shutdown_steps(quiet, 60.0, at_least_seconds=360)).tolist() == [*range(5, 20), *range(30, 36)]
-
-
-def test_shutdowns_at_the_ends_and_nothing_at_all():
-    assert shutdown_steps(np.ones(10, bool), 60.0).all()
-    assert not shutdown_steps(np.ones(9, bool), 60.0).any()
-    assert len(shutdown_steps(np.zeros(0, bool), 60.0)) == 0
-
-
-def test_half_a_day_at_work_has_none(half_day: Path):
-    from ioweather.readers.lmt_hdf5 import TTS as SOURCE
-
-    moved = np.zeros(720)
-    read = Read(SOURCE.read(half_day, ReadContext()))
-    rows = [item for metric in ("read_bytes", "write_bytes") for item in read.rows(metric).items()]
-    start = min(begin for (begin, _), _ in rows)
-    for (begin, _), (value, _) in rows:
-        moved[(begin - start) // 60] += np.nan_to_num(value)
-    assert not shutdown_steps(moved == 0, 60.0).any()

@@ -25,12 +25,6 @@ def test_a_thousand_jobs_of_one_program_are_one_program() -> None:
     assert grouped_share("s", np.zeros(3), np.zeros(3), np.arange(3)).value is None
 
 
-def test_all_programs_alike_leave_room_for_others() -> None:
-    found = grouped_share("s", np.ones(500), np.ones(500), np.arange(500) % 10)
-    assert (found.value, found.high) == (1.0, 1.0)
-    assert found.low == pytest.approx(0.75, abs=0.1)
-
-
 def held(programs: int, rng: np.random.Generator, *, of_bytes: bool = False) -> bool | None:
     """Programs have an interface each, and from one to some hundred jobs."""
     jobs = np.ceil(rng.lognormal(2, 1, programs)).astype(int)

@@ -42,14 +42,6 @@ def test_text_and_back(values, rows):
     assert np.isnan(again.quantiles([0.5])[-1, 0])
 
 
-def test_zero_and_nothing():
-    made = Histograms.of_values(np.array([0, 0]), np.array([0.0, -1.0]), 1)
-    assert made.totals().tolist() == [2]
-    empty = Histograms.of_texts(["", ""])
-    assert np.isnan(empty.quantiles([0.5])).all()
-    assert empty.texts() == ["", ""]
-
-
 def test_texts_of_an_older_version_are_read_beside_new_ones():
     values = np.array([0.01, 0.01, 3.0])
     new = Histograms.of_values(np.zeros(3, np.int64), values, 1)

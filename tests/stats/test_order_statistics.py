@@ -10,7 +10,7 @@ from scipy import stats
 
 from ioweather.stats.families import Exponential, Mixture, Normal, PowerLaw, TruncatedHead
 from ioweather.stats.mixture import fit_mixture
-from ioweather.stats.order_statistics import Between, BySize, MaximumOf, check_maxima, independence
+from ioweather.stats.order_statistics import BySize, MaximumOf, check_maxima, independence
 
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
 MIB = 1 << 20
@@ -43,21 +43,6 @@ def test_closed_forms() -> None:
     harmonic = sum(1 / k for k in range(1, 11))
     assert MaximumOf(Exponential(0.0, 2.0), 10).mean == pytest.approx(2 * harmonic, rel=1e-9)
     assert MaximumOf(PowerLaw(1.0, 1.5), 4).mean == math.inf
-
-
-def test_overhead_shifts_the_quantile() -> None:
-    law = MaximumOf(PLANTED, 32, overhead=0.5)
-    assert float(law.quantile(0.5)) == pytest.approx(float(MaximumOf(PLANTED, 32).quantile(0.5)) + 0.5)
-    with pytest.raises(ValueError, match="at least one request"):
-        MaximumOf(PLANTED, 0)
-
-
-def test_between_two_sizes_times_scale_as_a_power_of_the_size() -> None:
-    small, large = Exponential(0.0, 1.0), Exponential(0.0, 16.0)
-    middle = BySize((MIB, 16 * MIB), (small, large)).at(4 * MIB)
-    assert isinstance(middle, Between)
-    np.testing.assert_allclose(middle.quantile(np.array([0.1, 0.9])), 4 * small.quantile(np.array([0.1, 0.9])))
-    assert middle.mean == pytest.approx(4.0, rel=1e-6)
 
 
 def test_nothing_is_extrapolated() -> None:
@@ -100,15 +85,6 @@ def test_p_values_of_independent_but_persistent_targets_are_fair() -> None:
         assert test is not None
         low += test.p_value <= 0.1
     assert low <= 14
-
-
-def test_too_little_for_a_test_is_none() -> None:
-    assert independence(np.ones((100, 1))) is None
-    assert independence(np.random.default_rng(0).random((10, 3))) is None
-    assert independence(np.ones((100, 3))) is None
-    gaps = np.random.default_rng(0).random((100, 3))
-    gaps[:90, 1] = np.nan
-    assert independence(gaps) is None
 
 
 def test_empirical_maxima_agree_when_independent_and_fall_short_when_not() -> None:

@@ -43,17 +43,6 @@ def test_missing_minutes_do_not_shorten_the_time_between_starts(missing: float) 
     assert gappy == pytest.approx(whole, rel=0.05)
 
 
-def test_a_resample_takes_its_own_threshold() -> None:
-    """Days of twice the level have phases as long: alone, by their own threshold."""
-    rng = np.random.default_rng(3)
-    calm = np.exp(remembering(rng, 40, 288, 0.9))
-    values = np.concatenate([calm, 2 * calm])
-    every = phase_sums(values, "high", 288, 5)
-    whole = every.sum(axis=0)
-    halves = [at_percentile(part.sum(axis=0), whole) for part in (every[:40], every[40:])]
-    assert mean_length(halves[0]) == pytest.approx(mean_length(halves[1]), rel=0.02)
-
-
 def low_over_high_held(rng: np.random.Generator) -> bool | None:
     """In a Gaussian series with a level of its own every day, low phases are as long as high ones."""
     values = remembering(rng, 40, 144, 0.9) + np.repeat(rng.standard_normal(40), 144)

@@ -19,10 +19,8 @@ from ioweather.stats.series import (
     count_clusters,
     find_phases,
     join_counts,
-    max_to_min,
     members,
     sorted_activity,
-    thresholds,
 )
 
 
@@ -63,22 +61,6 @@ def test_phases_equal_the_slow_reading(values: list[float], threshold: int, high
     assert found.length.sum() == members(np.array(values), threshold, side).sum()
 
 
-def test_length_over_interarrival_is_a_quarter() -> None:
-    """The self-test of METHODS: a quarter of all steps is high."""
-    rng = np.random.default_rng(5)
-    noise = rng.normal(size=60_000)
-    values = np.exp(np.convolve(noise, np.ones(9), "valid"))
-    low, high = thresholds(values)
-    for threshold, side in ((high, "high"), (low, "low")):
-        phases = find_phases(values, threshold, side)
-        assert phases.length.mean() / phases.interarrival.mean() == pytest.approx(0.25, abs=0.002)
-
-
-def test_nothing_recorded_has_no_threshold() -> None:
-    assert all(math.isnan(t) for t in thresholds(np.array([np.nan, np.nan])))
-    assert find_phases(np.array([]), 1.0, "high").count == 0
-
-
 def test_rank_correlation_equals_scipy_and_leaves_out_missing() -> None:
     rng = np.random.default_rng(4)
     x = rng.integers(0, 20, 60).astype(float)
@@ -86,29 +68,6 @@ def test_rank_correlation_equals_scipy_and_leaves_out_missing() -> None:
     want = scipy.stats.spearmanr(x, y).statistic
     assert rank_correlation(x, y) == pytest.approx(want)
     assert rank_correlation(np.append(x, np.nan), np.append(y, 1.0)) == pytest.approx(want)
-
-
-def test_rank_correlation_of_too_little_is_unknown() -> None:
-    assert np.isnan(rank_correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0])))
-    assert np.isnan(rank_correlation(np.ones(5), np.arange(5.0)))
-
-
-def test_the_largest_over_the_smallest_of_an_idle_component_is_infinite() -> None:
-    assert max_to_min(np.array([0.0, 3.0])) == np.inf
-    assert max_to_min(np.array([[4.0, 2.0, 5.0]])).tolist() == [2.5]
-
-
-def test_many_rank_correlation_are_those_of_each() -> None:
-    """Plain rows, ties, a component that was never seen, rows that do not vary, and too few."""
-    random = np.random.default_rng(3)
-    x, y = random.normal(size=(2, 40, 9))
-    x[5:10] = np.round(x[5:10])
-    y[:, 3] = np.nan
-    x[13] = 1.0
-    each = [rank_correlation(a, b) for a, b in zip(x, y, strict=True)]
-    np.testing.assert_allclose(rank_correlation(x, y), each, rtol=1e-12)
-    assert np.isnan(rank_correlation(x[:, :2], y[:, :2])).all()
-    assert rank_correlation(np.zeros((0, 5)), np.zeros((0, 5))).shape == (0,)
 
 
 def cluster_sizes(values: np.ndarray, tolerance: float = TOLERANCE) -> tuple[np.ndarray, np.ndarray]:
@@ -144,12 +103,6 @@ def test_clusters_equal_the_slow_greedy_pass(seed: int, rows: int, columns: int,
     assert row.tolist() == [i for i, sizes in enumerate(want) for _ in sizes]
 
 
-def test_the_rule_is_max_minus_min_below_five_percent_of_min() -> None:
-    values = np.array([[100.0, 104.9, 105.1, 110.0, 0.0, 0.0]])
-    assert cluster_sizes(values)[1].tolist() == [2, 2]
-    assert cluster_sizes(values, 0.1001)[1].tolist() == [4]
-
-
 def test_counts_per_interval_distribution_and_joining() -> None:
     rng = np.random.default_rng(2)
     values = 1e9 * rng.choice([0.0, 1.0, 1.02, 2.0, 2.01, 7.0], size=(500, 120))
@@ -168,10 +121,3 @@ def test_counts_per_interval_distribution_and_joining() -> None:
     degrees, share = whole.cdf()
     assert share[-1] == 1
     assert share[degrees == 30][0] == pytest.approx(np.mean(np.array(flat) <= 30))
-
-
-@pytest.mark.parametrize("value", [0.0, np.nan])
-def test_idle_targets_are_in_no_cluster(value: float) -> None:
-    counts = count_clusters(sorted_activity(np.full((3, 4), value)))
-    assert counts.histogram.sum() == 0
-    assert counts.per_interval.shape == (3, 2 + 2 * len(DEGREES))

@@ -68,14 +68,6 @@ def test_hours_from_minutes_equal_hours_from_responses(rows):
             np.testing.assert_array_equal(getattr(direct, name), getattr(coarse, name))
 
 
-def test_nothing_gives_nothing():
-    assert roll_up(frame([]), MINUTE_NS).rows == 0
-    assert operation_series(roll_up(frame([]), MINUTE_NS), {}, HOUR_NS) == []
-
-
-USUAL = NS // 100
-
-
 def rows(ticks, durations, status, *, op="read", host="h"):
     """One row per tick, in seconds from T; a duration of None is unknown."""
     return RESPONSES.frame(
@@ -116,11 +108,6 @@ def test_without_an_end_the_next_operation_or_the_last_row_is_the_end():
     index, waits = omitted_waits(endless)
     assert index.tolist() == [1, 2], "of the last tick nothing is known"
     assert (waits / NS).tolist() == [2, 1]
-
-
-def test_nothing_missed_is_nothing_added():
-    index, waits = omitted_waits(rows([0, 1], [0.01, 0.01], ["ok", "error"]))
-    assert len(index) == len(waits) == 0
 
 
 def test_raw_and_corrected_statistics_of_a_planted_hang():

@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from ioweather.stats.families import Family, Normal, PowerLaw
 from ioweather.stats.tail_fits import Group, Sample, largest_gap, least_gap, sample_of
-
-
-def test_ties_are_counted() -> None:
-    sample = sample_of([3, 1, 1, 2, 3, 3, 7, 7, 8, 9])
-    assert sample.values.tolist() == [1, 2, 3, 7, 8, 9]
-    assert sample.below.tolist() == [0, 2, 3, 6, 8, 9, 10]
-    assert sample.counts.tolist() == [2, 1, 3, 2, 1, 1]
 
 
 def test_a_resample_has_the_same_size_and_only_known_values() -> None:
@@ -66,13 +58,6 @@ def test_the_largest_gap_is_that_of_all_points(times: list[int], location: float
     sample, model = sample_of(times), Normal(location, scale)
     distance, _ = largest_gap(sample, model)
     assert distance == pytest.approx(every_point(sample, model, 0, sample.distinct), abs=1e-14)
-
-
-@pytest.mark.parametrize("n", [300, 5_000, 200_000])
-def test_the_largest_gap_equals_scipy_on_large_samples(n: int) -> None:
-    times = np.random.default_rng(n).gamma(3, 1, n)
-    model = Normal(3.0, 1.8)
-    assert largest_gap(sample_of(times), model)[0] == pytest.approx(stats.kstest(times, model.cdf).statistic, abs=1e-12)
 
 
 @given(times=TIMES, alphas=st.lists(st.floats(1.2, 5), min_size=60, max_size=60))

@@ -10,7 +10,6 @@ from ioweather.core.tables import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.slowdown import (
     COUNTINGS,
-    LEAST_BASELINE,
     RELATIVE_ERROR,
     STATISTICS,
     all_episodes,
@@ -43,25 +42,6 @@ def series_of(durations, **options):
     return series
 
 
-def test_statistics_and_expected():
-    series = series_of(np.full(60, 0.010))
-    assert series.label == "scratch read"
-    usual, n = series.expected()
-    assert n == 600
-    assert usual == pytest.approx(0.010, rel=0.02)
-    assert series.statistics["max"].max() == pytest.approx(0.011, rel=1e-6)
-    assert series.statistics["mean"][0] == pytest.approx(0.010, rel=1e-6)
-    np.testing.assert_allclose(series.slowdown(), 1.0, rtol=0.03)
-
-
-def test_no_baseline_below_thirty():
-    series = series_of(np.full(2, 0.01), per_minute=10)
-    usual, n = series.expected()
-    assert (usual, n) == (None, 20)
-    assert n < LEAST_BASELINE
-    assert np.isnan(series.slowdown()).all()
-
-
 def test_an_episode_has_start_peak_recovery_and_end():
     durations = np.full(600, 0.01)
     durations[100:120] = 0.04
@@ -81,18 +61,6 @@ def test_one_calm_interval_does_not_end_an_episode_and_the_last_may_be_ongoing()
     found = episodes(series, series.slowdown(), 2.0)
     assert [(e.start_ns - T) // MINUTE_NS for e in found] == [200, 298]
     assert [e.ongoing for e in found] == [False, True]
-
-
-def test_hosts_are_one_series_and_operations_are_not():
-    from ioweather.core.tables import concat
-
-    together = concat(
-        [rollups(np.full(40, 0.01)), rollups(np.full(40, 0.03), host="b"), rollups(np.full(40, 1.0), op="stat")]
-    )
-    read, stat = operation_series(together, {}, HOUR_NS)
-    assert (read.op, stat.op) == ("read", "stat")
-    assert read.count.tolist() == [800]
-    assert read.filesystem == "mount:/scratch"
 
 
 def test_longer_intervals_of_shorter_ones_are_those_of_the_operations():
@@ -123,15 +91,6 @@ def test_a_sliding_window_follows_a_lasting_change():
     assert sliding[399] == pytest.approx(1, rel=0.05)
 
 
-def test_another_quantile_may_be_what_is_usual():
-    durations = np.concatenate([np.full(100, 0.01), np.full(300, 0.03)])
-    series = series_of(durations)
-    assert series.slowdown(baseline=Baseline(quantile=0.1))[399] == pytest.approx(3, rel=0.05)
-    sliding = Baseline(window_ns=400 * MINUTE_NS, quantile=0.1)
-    assert series.slowdown(baseline=sliding)[399] == pytest.approx(3, rel=0.05)
-    assert series.slowdown()[399] == pytest.approx(1, rel=0.05)
-
-
 def test_a_fixed_period_and_fixed_values():
     durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
     series = series_of(durations)
@@ -142,21 +101,6 @@ def test_a_fixed_period_and_fixed_values():
     assert series.slowdown(baseline=given)[0] == pytest.approx(2, rel=0.03)
     others = Baseline(seconds={"write": 0.005})
     np.testing.assert_array_equal(series.slowdown(baseline=others), series.slowdown())
-
-
-def test_a_fixed_period_with_little_in_it_is_no_baseline():
-    series = series_of(np.full(60, 0.01))
-    little = Baseline(period_ns=(T, T + 2 * MINUTE_NS))
-    assert series.expected(little) == (None, 20)
-    assert np.isnan(series.slowdown(baseline=little)).all()
-    assert series.expected(Baseline(period_ns=(0, T))) == (None, 0)
-
-
-def test_a_sliding_window_at_a_moment():
-    series = series_of(np.concatenate([np.full(200, 0.01), np.full(200, 0.03)]))
-    window = Baseline(window_ns=60 * MINUTE_NS)
-    assert series.expected(window) == (pytest.approx(0.03, rel=0.02), 600)
-    assert series.expected(window, T + 100 * MINUTE_NS) == (pytest.approx(0.01, rel=0.02), 600)
 
 
 def test_roll_ups_are_within_a_percent_of_the_order_statistics():

@@ -20,9 +20,7 @@ from ioweather.stats.families import (
     PowerLaw,
 )
 from ioweather.stats.tail_fits import (
-    EXACT_POINTS,
     WHOLE_FAMILIES,
-    Sample,
     fit_cauchy,
     fit_cauchy_heads,
     fit_exponential_tails,
@@ -32,7 +30,6 @@ from ioweather.stats.tail_fits import (
     fit_weibull_tail,
     fit_weibull_tails,
     fit_whole,
-    points_of,
     sample_of,
     tail_sums,
 )
@@ -119,18 +116,6 @@ def test_families_that_become_the_power_law_say_so() -> None:
     assert not fit_lognormal_tails(sums).one(0).collapsed
 
 
-def test_sums_of_every_tail_are_those_of_each_tail() -> None:
-    rng = np.random.default_rng(3)
-    sample = sample_of(np.round(5 * rng.random(400) ** -0.5, 2))
-    cuts = np.arange(0, sample.distinct - 3, 7)
-    sums = tail_sums(sample, sample.values[cuts], cuts + 1)
-    for row, cut in enumerate(cuts):
-        ratio = np.repeat(sample.values, sample.counts.astype(int))[int(sample.below[cut + 1]) :] / sample.values[cut]
-        assert sums.excess[row] == pytest.approx((ratio - 1).mean(), rel=1e-10)
-        assert sums.log[row] == pytest.approx(np.log(ratio).mean(), rel=1e-10)
-        assert sums.log_square[row] == pytest.approx((np.log(ratio) ** 2).mean(), rel=1e-10)
-
-
 @pytest.mark.parametrize("draw", ["cauchy", "normal", "exponential", "rounded"])
 def test_the_cauchy_fit_is_the_maximum_likelihood(draw: str) -> None:
     rng = np.random.default_rng(0)
@@ -145,26 +130,6 @@ def test_the_cauchy_fit_is_the_maximum_likelihood(draw: str) -> None:
     assert ours.log_density(values).sum() >= stats.cauchy.logpdf(values, *theirs).sum() - 1e-6
     assert ours.location == pytest.approx(theirs[0], abs=1e-3)
     assert ours.scale == pytest.approx(theirs[1], rel=1e-3)
-
-
-def test_half_tied_values_end_at_the_smallest_scale() -> None:
-    values = np.array([1.0] * 6 + [2, 3, 4, 9])
-    fitted = fit_cauchy(values, np.ones(10))
-    assert fitted.location == pytest.approx(1)
-    assert 0 < float(fitted.scale) < 1e-6
-
-
-def test_points_keep_weight_and_mean_at_every_cut() -> None:
-    sample = sample_of(np.random.default_rng(1).lognormal(0, 2, 30_000))
-    cuts = np.array([500, 12_000, 29_000])
-    points = points_of(sample, cuts)
-    assert len(points.values) < 10_000
-    for cut, split in zip(cuts, points.split, strict=True):
-        assert points.weights[:split].sum() == sample.below[cut + 1]
-        mean = points.weights[:split] @ points.values[:split] / sample.below[cut + 1]
-        assert mean == pytest.approx(sample.values[: cut + 1].mean(), rel=1e-6)
-    few = Sample(sample.values[:EXACT_POINTS], sample.below[: EXACT_POINTS + 1])
-    assert points_of(few, cuts[:1]).values is few.values
 
 
 def test_runs_of_values_lose_next_to_nothing() -> None:

@@ -91,7 +91,7 @@ def _judged(source: DataSource, params: Params, log: JobView) -> WhyOutcome | No
         found = conditions_of_job(source, params)
     except DataUnavailable:
         return None
-    result = explain(log, log.main_run, found).result
+    result = explain(log, found).result
     assert isinstance(result, WhyOutcome)
     return result
 

@@ -248,12 +248,11 @@ def conditions(
     except DataUnavailable:
         if filesystem is not None:
             raise
-        return Explained(runs.take(rows), None, 0, make_pool(runs, None, group), "", 0.0, similar.slowdown)
+        return Explained(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
     start, end = (int(runs.array(name)[0]) for name in ("start_ns", "end_ns"))
     return Explained(
         runs=runs.take(rows),
         system=found.state.take(rows),
-        this=0,
         pool=make_pool(runs, found.state, group),
         filesystem=servers.filesystem,
         step_seconds=servers.step_ns / 1e9,

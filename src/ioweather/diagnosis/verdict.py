@@ -335,7 +335,7 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: f
 class Explained:
     """A run, similar runs, and the state of the system during them.
 
-    `runs` are `job_io` rows with uid, exe and job id of the run and similar ones; `this` is the row of the run.
+    `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.
     `system` is the state during each (None if not sampled). `pool` adds runs of other groups, the run first.
     `unhealthy` are the components that were unhealthy during the run; `week_before` rates of the week before by metric,
     over windows as long as the run; `slowdown` the run's I/O time over the median of the similar runs; `queue` and
@@ -345,7 +345,6 @@ class Explained:
 
     runs: Frame
     system: Frame | None
-    this: int
     pool: Pool
     filesystem: str
     step_seconds: float

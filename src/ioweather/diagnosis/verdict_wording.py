@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -62,22 +62,28 @@ _WORDS: Final = {
 }
 
 
-def explain(
-    view: JobView, row: int, found: Explained | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = ""
-) -> Answer:
-    """Return the answer to `why` for one run; without samples of the system `found` is None, for `reason`."""
-    question = f"Was it {view.label}, or the system?"
-    run = view.job_io.take([row]).records()[0]
-    groups = [FactGroup("run", "What the run did", tuple(_run_facts(view, row, run)))]
+def explain(view: JobView, found: Explained | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = "") -> Answer:
+    """Return the answer to `why` for the main run; without similar runs `found` is None, for `reason`."""
+    run = view.job_io.take([view.main_run]).records()[0]
+    program, spent = program_names(view.applications.take([view.main_run]))[0], run["io_seconds"]
+    share = spent / run["run_seconds"] if spent and run["run_seconds"] else None
+    did = (
+        Fact("program", "program", program, "text", note=f"{run['nprocs']:,} processes"),
+        Fact("read_bytes", "read", run["read_bytes"], "bytes"),
+        Fact("write_bytes", "written", run["write_bytes"], "bytes"),
+        Fact("io_seconds", "I/O time", spent, "seconds", share, "" if share is None else f"{share:.0%} of the run"),
+        Fact("bytes_per_s", "rate", run["bytes_per_s"], "bytes_per_s"),
+    )
+    groups = [FactGroup("run", "What the run did", did)]
     every = list(notes(view, view.row()))
     shown_notes = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
+    exhibits: tuple[Exhibit, ...] = ()
+    caveats: tuple[str, ...] = ()
+    coverage = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
     if found is None:
         why = detail or "no system data for this period"
-        headline, outcome = f"Unknown: {why}.", WhyOutcome("unknown", reason)
-        exhibits: tuple[Exhibit, ...] = ()
-        caveats: tuple[str, ...] = ()
-        findings: Iterable[Finding] = (Finding(_remedy(why), "undecided", "what_would_help"),)
-        coverage = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
+        headline, outcome = f"Unknown: {why}.", WhyOutcome("unknown", reason, io_seconds=spent)
+        findings: Iterable[Finding] = (Finding(_NO_SYSTEM.format(reason=why), "undecided", "what_would_help"),)
     else:
         verdict = judge(found.pool, 0)
         measures = [] if found.system is None else measure_system(found.runs, found.system)
@@ -86,11 +92,34 @@ def explain(
             FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(found, measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
         ]
-        headline, outcome = _headline(view, verdict, found.node_slowdown), _outcome(found, verdict)
+        compared = float(found.runs.floats("io_seconds")[0])  # on the file system in question
+        parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
+        amounts = (None if part is None else Amount(part.value, part.low, part.high) for part in parts)
+        is_node = verdict.kind == "unexplained" and found.node_slowdown is not None
+        headline, changes = _headline(view, verdict, found.node_slowdown), _changes(found, verdict)
+        outcome = WhyOutcome(
+            kind=verdict.kind,
+            reason=Reason.NODE if is_node else verdict.reason,
+            likeliest=verdict.likeliest,
+            probability=verdict.probability if verdict.probabilities else None,
+            probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
+            filesystem=found.filesystem,
+            io_seconds=compared if math.isfinite(compared) else spent,
+            slowness=found.slowdown if math.isfinite(found.slowdown) else None,
+            harm_seconds=verdict.harm_seconds,
+            seconds=SplitSeconds(*amounts),
+            changed=changes,
+            unhealthy=found.unhealthy,
+            n=verdict.n,
+            coverage=verdict.coverage_ratio,
+        )
         exhibits, caveats = tuple(_umami(found, measures)), tuple(_caveats(verdict))
-        findings, coverage = _findings(found, verdict), _coverage(found, verdict)
+        findings = _findings(found, verdict, changes)
+        if found.system is not None:
+            coverage = _coverage(found, found.system, verdict)
+    moved = {name: run[name] for name in ("read_bytes", "write_bytes")}
     return Answer(
-        question,
+        f"Was it {view.label}, or the system?",
         headline,
         tuple(group for group in groups if group.facts),
         exhibits=exhibits,
@@ -98,59 +127,14 @@ def explain(
         caveats=caveats,
         coverage=(coverage,),
         name="why",
-        result=replace(
-            outcome,
-            io_seconds=run["io_seconds"] if found is None else _seconds_compared(found, run["io_seconds"]),
-            read_bytes=run["read_bytes"],
-            write_bytes=run["write_bytes"],
-            run=view.run_number + row,
-            logs=view.logs_of_job,
-        ),
+        result=replace(outcome, **moved, run=view.run_number + view.main_run, logs=view.logs_of_job),
     )
 
 
-def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
-    parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
-    is_node = verdict.kind == "unexplained" and found.node_slowdown is not None
-    return WhyOutcome(
-        kind=verdict.kind,
-        reason=Reason.NODE if is_node else verdict.reason,
-        likeliest=verdict.likeliest,
-        probability=verdict.probability if verdict.probabilities else None,
-        probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
-        filesystem=found.filesystem,
-        slowness=found.slowdown if math.isfinite(found.slowdown) else None,
-        harm_seconds=verdict.harm_seconds,
-        seconds=SplitSeconds(*(None if part is None else Amount(part.value, part.low, part.high) for part in parts)),
-        changed=_changes(found, verdict),
-        unhealthy=found.unhealthy,
-        n=verdict.n,
-        coverage=verdict.coverage_ratio,
-    )
-
-
-def _seconds_compared(found: Explained, whole: float | None) -> float | None:
-    """I/O seconds on the file system in question; those of the whole log where it has none."""
-    seconds = float(found.runs.floats("io_seconds")[found.this])
-    return seconds if math.isfinite(seconds) else whole
-
-
-def _remedy(reason: str) -> str:
-    return (
-        f"Whether the system was busy is not known ({reason}). Ingest its samples (iostat, LMT, Lustre, block "
-        "devices) with `ioweather ingest`, and earlier logs of this program."
-    )
-
-
-def _run_facts(view: JobView, row: int, run: dict[str, Any]) -> Iterator[Fact]:
-    program = program_names(view.applications.take([row]))[0]
-    yield Fact("program", "program", program, "text", note=f"{run['nprocs']:,} processes")
-    yield Fact("read_bytes", "read", run["read_bytes"], "bytes")
-    yield Fact("write_bytes", "written", run["write_bytes"], "bytes")
-    share = run["io_seconds"] / run["run_seconds"] if run["io_seconds"] and run["run_seconds"] else None
-    note = f"{share:.0%} of the run" if share is not None else ""
-    yield Fact("io_seconds", "I/O time", run["io_seconds"], "seconds", share, note)
-    yield Fact("bytes_per_s", "rate", run["bytes_per_s"], "bytes_per_s")
+_NO_SYSTEM: Final = (
+    "Whether the system was busy is not known ({reason}). Ingest its samples (iostat, LMT, Lustre, block devices) with "
+    "`ioweather ingest`, and earlier logs of this program."
+)
 
 
 def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
@@ -199,7 +183,7 @@ def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
     yield Fact("similar_runs", "similar runs", verdict.n, "count", note=definition)
     if verdict.usual is None:
         return
-    others = _others(found.runs.floats("io_seconds"), found.this)
+    others = _others(found.runs.floats("io_seconds"))
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
         slower = float(np.mean(others < verdict.io_seconds))
@@ -210,8 +194,8 @@ def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
 
 
-def _others(values: NDArray[Any], this: int) -> Floats:
-    rest = np.delete(np.asarray(values, np.float64), this)
+def _others(values: NDArray[Any]) -> Floats:
+    rest = np.asarray(values[1:], np.float64)
     return rest[np.isfinite(rest)]
 
 
@@ -259,7 +243,7 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
 
 def _system_facts(found: Explained, measures: Sequence[Measure]) -> Iterator[Fact]:
     for name, label, values, unit in measures:
-        here, others = float(values[found.this]), _others(values, found.this)
+        here, others = float(values[0]), _others(values)
         if not np.isfinite(here):
             continue
         history = found.week_before.get(_HISTORY.get(name, ""), np.zeros(0))
@@ -292,10 +276,13 @@ def _range(part: Seconds) -> str:
     return f"{format_seconds(max(0.0, part.low))} to {format_seconds(max(0.0, part.high))}"
 
 
-def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
-    changes = _changes(found, verdict)
+def _findings(found: Explained, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
     if verdict.kind == "unknown":
-        yield Finding(_what_would_help(verdict), "undecided", "what_would_help")
+        likeliest = (
+            f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more similar runs would sharpen it."
+        )
+        help_words = _HELPS.get(verdict.reason, likeliest) if verdict.reason is not None else likeliest
+        yield Finding(help_words, "undecided", "what_would_help")
     elif verdict.probabilities:
         rest = {kind: p for kind, p in verdict.probabilities.items() if kind != verdict.kind and p >= 0.01}
         if rest:
@@ -324,64 +311,51 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
             text = f"Since {since} everything is {factor:.1f} times slower, also programs that did not change."
         yield Finding(text, "undecided", "level")
     is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
-    if is_slow and verdict.kind != "you":
-        yield from _findings_of_places(found)
-    if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
-        yield Finding(_turning_point(verdict), name="turning_point")
-
-
-def _findings_of_places(found: Explained) -> Iterator[Finding]:
-    """The target and the probed place that stood out."""
-    if found.queue is not None:
-        each = found.queue
+    places = is_slow and verdict.kind != "you"
+    if places and (each := found.queue) is not None:
         text = (
             f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
             f"target. In 75% of similar runs it was at most {each.usual:.1f}."
         )
         yield Finding(text, name="longest_queue")
-    if found.probe is not None:
-        each = found.probe
+    if places and (each := found.probe) is not None:
         text = (
             f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
             f"at most {each.next_value:.1f} times."
         )
         yield Finding(text, name="slowest_probe")
+    if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
+        # The seconds that would change the verdict.
+        harm, (own, system) = (
+            format_seconds(verdict.harm_seconds),
+            (
+                format_seconds(max(0.0, part.value)) if part is not None else "unknown"
+                for part in (verdict.own, verdict.system)
+            ),
+        )
+        text = {
+            "system": f'It would be "both" if its own change had cost {harm} or more (it cost {own}).',
+            "you": f'It would be "both" if the system had cost {harm} or more (it cost {system}).',
+            "both": f'It would be "system" if its own change had cost less than {harm} (it cost {own}).',
+        }[verdict.kind]
+        yield Finding(text, name="turning_point")
 
 
 def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:
     if not verdict.changed:
         return ()
     table = find_patterns(found.runs)
-    return list_changes(table[found.this], usual_pattern(np.delete(table, found.this, axis=0)), verdict.changed)
+    return list_changes(table[0], usual_pattern(table[1:]), verdict.changed)
 
 
-def _what_would_help(verdict: Verdict) -> str:
-    if verdict.reason is Reason.FEW_SIMILAR_RUNS:
-        return f"A verdict needs {LEAST_RUNS} or more similar runs with samples of the system: ingest earlier logs."
-    if verdict.reason is Reason.COARSE_SAMPLES:
-        return "Finer samples of the system (block devices every second, Lustre every 5 s) would decide it."
-    if verdict.reason is Reason.PARTLY_SAMPLED:
-        return "Samples of the system over the whole run would decide it."
-    if verdict.reason is Reason.NO_SYSTEM_DATA:
-        return _remedy("no samples of it")
-    if verdict.reason is Reason.COST_NOT_KNOWN:
-        return "More runs with that change, of any program, would say what it costs."
-    return f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more similar runs would sharpen it."
-
-
-def _turning_point(verdict: Verdict) -> str:
-    """The seconds that would change the verdict."""
-    assert verdict.harm_seconds is not None
-    harm = format_seconds(verdict.harm_seconds)
-    own, system = (
-        format_seconds(max(0.0, part.value)) if part is not None else "unknown"
-        for part in (verdict.own, verdict.system)
-    )
-    if verdict.kind == "system":
-        return f'It would be "both" if its own change had cost {harm} or more (it cost {own}).'
-    if verdict.kind == "you":
-        return f'It would be "both" if the system had cost {harm} or more (it cost {system}).'
-    return f'It would be "system" if its own change had cost less than {harm} (it cost {own}).'
+_HELPS: Final[Mapping[Reason | None, str]] = {
+    Reason.FEW_SIMILAR_RUNS: f"A verdict needs {LEAST_RUNS} or more similar runs with samples of the system: ingest "
+    "earlier logs.",
+    Reason.COARSE_SAMPLES: "Finer samples (block devices every second, Lustre every 5 s) would decide it.",
+    Reason.PARTLY_SAMPLED: "Samples of the system over the whole run would decide it.",
+    Reason.NO_SYSTEM_DATA: _NO_SYSTEM.format(reason="no samples of it"),
+    Reason.COST_NOT_KNOWN: "More runs with that change, of any program, would say what it costs.",
+}
 
 
 def _caveats(verdict: Verdict) -> Iterator[str]:
@@ -395,11 +369,8 @@ def _caveats(verdict: Verdict) -> Iterator[str]:
         yield f"What the change costs is estimated from {verdict.changed_alike} other runs with such a change."
 
 
-def _coverage(found: Explained, verdict: Verdict) -> Coverage:
-    if found.system is None:
-        return Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
-    states = found.system.text("state").tolist()
-    others = [state for i, state in enumerate(states) if i != found.this]
+def _coverage(found: Explained, system: Frame, verdict: Verdict) -> Coverage:
+    others = system.text("state").tolist()[1:]
     excluded = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
     included = len(others) - sum(excluded.values())
@@ -419,14 +390,12 @@ def _umami(found: Explained, measures: Sequence[Measure]) -> Iterator[Exhibit]:
     rows: list[tuple[Cell, ...]] = []
     estimates = []
     for label, values in metrics.items():
-        others = _others(values, found.this)
+        others = _others(values)
         if len(others) < _LEAST_IN_CHART:
             continue
         q25, q50, q75 = (float(q) for q in np.quantile(others, (0.25, 0.5, 0.75)))
         rows += [
-            (label, int(times[i]), float(values[i]), bool(i == found.this), q25, q50, q75)
-            for i in order
-            if np.isfinite(values[i])
+            (label, int(times[i]), float(values[i]), i == 0, q25, q50, q75) for i in order if np.isfinite(values[i])
         ]
         estimates.append(
             Estimate(f"median: {label}", q50, "", q25, q75, 0.5, len(others), "quartiles of the similar runs")

@@ -99,7 +99,7 @@ def _answer_run(asked: RunAsked) -> Answer:
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             result=WhoOutcome("run", None, start, end),
         )
-    verdict = explain(asked.view, row, asked.found).result
+    verdict = explain(asked.view, asked.found).result
     assert isinstance(verdict, WhyOutcome)
     run = or_by_verdict(asked.run, verdict)
     suspects, found = run.suspects, culprits_of(run)

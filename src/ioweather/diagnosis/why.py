@@ -38,7 +38,7 @@ def run(source: DataSource, params: Params) -> Answer:
     except DataUnavailable as error:
         if reason is Reason.NO_SYSTEM_DATA and found is None:
             detail = error.message
-    judged = with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), slowed), view)
+    judged = with_advice(with_culprits(explain(view, found, reason, detail), slowed), view)
     return with_recorded(judged, source.shared(recorded_of_job, params), params["as_of"])
 
 

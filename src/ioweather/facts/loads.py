@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -57,12 +57,11 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Slowness:
-    """The slowest operation of each interval, and the ratio of its time to the usual time."""
+    """The ratio of the slowest operation of each interval to its usual time."""
 
     filesystem: str
     start_ns: Ints
     ratio: Floats
-    ops: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -288,21 +287,14 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
     interval = HOUR_NS if high - low > _HOURS_FROM_NS else _PROBED_NS
     whole = (low // interval * interval, high)  # of a new lake the first interval is all there is
     rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, whole)
-    found: dict[str, list[tuple[str, Ints, Floats]]] = {}
-    for filesystem, op, start_ns, ratio in _ratios(snapshot, rows, interval):
-        found.setdefault(filesystem, []).append((op, start_ns, ratio))
+    found: dict[str, list[tuple[Ints, Floats]]] = {}
+    for filesystem, _, start_ns, ratio in _ratios(snapshot, rows, interval):
+        found.setdefault(filesystem, []).append((start_ns, ratio))
     for filesystem, lines in sorted(found.items()):
-        starts = np.unique(np.concatenate([line[1] for line in lines]))
-        every = np.full((len(lines), len(starts)), np.nan)
-        for row, (_, when, ratio) in enumerate(lines):
-            every[row, np.searchsorted(starts, when)] = ratio
-        slowest = np.argmax(np.nan_to_num(every, nan=-1.0), axis=0)
-        yield Slowness(
-            filesystem,
-            starts,
-            every[slowest, np.arange(len(starts))],
-            tuple(lines[row][0] for row in slowest.tolist()),
-        )
+        starts, place = np.unique(np.concatenate([when for when, _ in lines]), return_inverse=True)
+        slowest = np.full(len(starts), np.nan)
+        np.fmax.at(slowest, place, np.concatenate([ratio for _, ratio in lines]))
+        yield Slowness(filesystem, starts, slowest)
 
 
 def _ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
@@ -375,11 +367,16 @@ def _of_component(
         per_second = METRICS[metric].extensive
         values = _on_grid(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)
         if homes is not None:
-            names, values = _by_server(names, values, homes)
+            # Add up the columns of each server's targets; a gap of one target is a gap of its server.
+            servers = sorted({homes[name] for name in names if name in homes})
+            columns = [[i for i, name in enumerate(names) if homes.get(name) == server] for server in servers]
+            names, values = servers, np.stack([values[:, own].sum(axis=1) for own in columns], axis=1)
         others = [i for i, name in enumerate(names) if name != where]
         own = values[:, names.index(where)] if where in names else np.full(len(starts), np.nan)
-        peer_mean = float(_median(_mean(values[:, others])[None, :])[0])
-        measured.append(Measured(metric, per_second, starts, own, _median(values[:, others]), peer_mean))
+        known = np.ma.masked_invalid(values[:, others])
+        median: Callable[..., Any] = np.ma.median  # without annotations in numpy
+        of_peers = np.ma.filled(median(known, axis=1), np.nan), float(np.ma.filled(median(known.mean(axis=0)), np.nan))
+        measured.append(Measured(metric, per_second, starts, own, *of_peers))
     if (kind == "oss" or homes is not None) and any(g.metric in TRAFFIC and g.filesystem == filesystem for g in groups):
         of_targets = traffic_kind(snapshot, {"filesystem": filesystem})
         traffic.append(_traffic(snapshot, filesystem, of_targets, (low, high), step, True))
@@ -396,28 +393,6 @@ def _of_component(
         peers=len(others),
         servers=servers_of(snapshot, targets),
     )
-
-
-def _by_server(names: Sequence[str], values: Floats, homes: Mapping[str, str]) -> tuple[list[str], Floats]:
-    """Add up the columns of each server's targets; a gap of one target is a gap of its server."""
-    servers = sorted({homes[name] for name in names if name in homes})
-    columns = [[i for i, name in enumerate(names) if homes.get(name) == server] for server in servers]
-    return servers, np.stack([values[:, own].sum(axis=1) for own in columns], axis=1)
-
-
-def _mean(values: Floats) -> Floats:
-    """Mean of each column, without gaps."""
-    count = np.isfinite(values).sum(axis=0)
-    return np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
-
-
-def _median(values: Floats) -> Floats:
-    """Median of each row, without gaps."""
-    known = np.isfinite(values).any(axis=1)
-    found = np.full(len(values), np.nan)
-    if known.any():
-        found[known] = np.nanmedian(values[known], axis=1)
-    return found
 
 
 def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:

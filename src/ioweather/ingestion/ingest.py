@@ -130,10 +130,19 @@ def find_files(paths: Sequence[Path]) -> Iterator[Found]:
 
     A directory that a source reads as one (a copied /proc tree) is one entry.
     """
-    named = {file: _size_of_named(file) for file in map(os.fspath, paths)}
     seen: set[str] = set()
-    for path, size in named.items():
-        for found in _below(path) if size is None else (Found(path, size),):
+    for file in map(os.fspath, paths):
+        try:
+            status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
+        except (FileNotFoundError, NotADirectoryError):
+            raise UsageError(f"There is no file {file}.") from None
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+        if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+            raise UsageError(
+                f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
+            )
+        for found in _below(file) if stat.S_ISDIR(status.st_mode) else (Found(file, status.st_size),):
             if found.file not in seen:
                 seen.add(found.file)
                 yield found
@@ -145,43 +154,20 @@ def _below(top: str) -> Iterator[Found]:
         if layout.lake_marker(Path()).name in names:
             subfolders.clear()
         elif reads_as_one(Path(folder)):
-            yield Found(folder, sum(_size(str(file)) or 0 for file in files_of_tree(Path(folder))))
+            yield Found(folder, sum(file.stat().st_size for file in files_of_tree(Path(folder))))
             subfolders.clear()
         else:
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-            for name in sorted(names):
-                file = f"{folder}/{name}"
-                if not name.startswith(".") and (size := _size(file)) is not None:
-                    yield Found(file, size)
+            for file in (f"{folder}/{name}" for name in sorted(names) if not name.startswith(".")):
+                try:
+                    status = os.lstat(file)
+                    if stat.S_ISREG(status.st_mode):
+                        yield Found(file, status.st_size)
+                except FileNotFoundError:  # just removed
+                    continue
+                except OSError:
+                    yield Found(file, 0)
     yield from (Found(folder, 0) for folder in unlisted)
-
-
-def _size(file: str) -> int | None:
-    """Size of a regular file, 0 without permission; None for anything else."""
-    try:
-        status = os.lstat(file)
-    except FileNotFoundError:  # just removed
-        return None
-    except OSError:
-        return 0
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _size_of_named(file: str) -> int | None:
-    """Size of a regular file; None for a directory."""
-    try:
-        status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"There is no file {file}.") from None
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
-    if stat.S_ISDIR(status.st_mode):
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        raise UsageError(
-            f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
-        )
-    return status.st_size
 
 
 def ingest(

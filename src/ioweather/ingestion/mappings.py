@@ -193,13 +193,9 @@ def _whole(path: Path, form: str) -> Iterator[Path]:
 # Labelled samples
 
 
-def mapping_file(root: Path) -> Path:
-    """A mapping of the site's own, for all that comes with labels."""
-    return root / "mapping.toml"
-
-
 def own_mapping(root: Path) -> Mapping[str, Any] | None:
-    file = mapping_file(root)
+    """A mapping of the site's own, for all that comes with labels."""
+    file = root / "mapping.toml"
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -26,7 +26,6 @@ from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import context_of
-from ioweather.lake import layout
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
@@ -74,7 +73,7 @@ def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: In
     context = ReadContext(cluster=context_of(lake.facility).cluster)
     known = Known(mappings_of(own_mapping(lake.root)), context)
     amounts = Amounts(by_minute=True, cluster=context.cluster)
-    path = state_file(lake.root, sender)
+    path = lake.root / "counters" / f"{sender}.json"
     names, samples, newest_ns = _read_state(path, amounts)
     counts = [_read_file(file, names, samples) for file in files]
     samples.sort()
@@ -122,10 +121,6 @@ def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: In
     )
     for file in files:
         file.path.unlink(missing_ok=True)
-
-
-def state_file(root: Path, sender: str) -> Path:
-    return layout.counters_dir(root) / f"{sender}.json"
 
 
 _Names = dict[str, tuple[str, dict[str, str]]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.file_records import file_records
 from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
@@ -94,7 +95,11 @@ def recording_advice(view: JobView) -> str | None:
         return None
     log, modules = view.log, partial_modules(view) or ("POSIX",)
     processes = int(view.applications.ints("nprocs").max(initial=1))
-    fullest = max((_fullest(view, name) for name in modules), default=0)
+    fullest = 0
+    for module in modules:
+        # Records of the fullest process; a shared file has one in every process.
+        rank = view.files.ints("rank")[view.files.text("module").equals(module)]
+        fullest = max(fullest, int((rank < 0).sum() + np.bincount(rank[rank >= 0]).max(initial=0)))
     if known := unrecorded_files(view) > 0:
         wanted = max(math.ceil(log.name_count / processes) if log is not None else 0, fullest + 1)
     else:
@@ -113,13 +118,6 @@ def recording_advice(view: JobView) -> str | None:
     )
 
 
-def _fullest(view: JobView, module: str) -> int:
-    """Records of the fullest process; a shared file has one in every process."""
-    rank = view.files.ints("rank")[view.files.text("module").equals(module)]
-    shared = int((rank < 0).sum())
-    return shared + int(np.bincount(rank[rank >= 0]).max(initial=0)) if len(rank) else 0
-
-
 # Drishti's threshold: relative difference between the slowest and the fastest rank of a shared file. It is noted only
 # if it is also WORTH_SAYING of the job's I/O time. [ours]
 STRAGGLER: Final = 0.15
@@ -132,124 +130,112 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
-    yield from _missing(view, row)
-    yield from _console(view, row)
-    yield from _pattern(view, row)
-    yield from _meaning(row)
+    for name, text in chain(_missing(view, row), _pattern(view, row), _meaning(row)):
+        yield Finding(text, name=name)
 
 
-def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on incomplete logs come first, since all others depend on them."""
     partial = view.listed("partial_modules")
     counters = partial_modules(view)
     if counters:
         text = f"The log is incomplete: Darshan ran out of memory for {', '.join(counters)}. Figures are lower bounds."
-        yield Finding(text, name="partial_counters")
+        yield "partial_counters", text
     for form in sorted(view.forms & set(_FORMS)):
-        yield Finding(f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds.", name=f"only_{form}")
+        yield f"only_{form}", f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds."
     if unrecorded := unrecorded_files(view):
-        text = (
+        yield (
+            "files_without_record",
             f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
-            "Figures are lower bounds."
+            "Figures are lower bounds.",
         )
-        yield Finding(text, name="files_without_record")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
-            text = f"The log is incomplete: {name} was truncated, so its figures are incomplete too."
-            yield Finding(text, name="partial_module")
+            yield "partial_module", f"The log is incomplete: {name} was truncated, so its figures are incomplete too."
     if missing := unrecorded_processes(view):
-        text = (
+        yield (
+            "processes_without_record",
             f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes left a record of a "
-            "file: amounts and speeds are theirs alone."
+            "file: amounts and speeds are theirs alone.",
         )
-        yield Finding(text, name="processes_without_record")
     if (advice := recording_advice(view)) is not None:
-        yield Finding(advice, name="record_it_whole")
+        yield "record_it_whole", advice
     longer = view.listed("longer_records")
     if longer:
         text = f"Written by a fork of Darshan: what it adds to records of {', '.join(longer)} is not in these figures."
-        yield Finding(text, name="longer_records")
+        yield "longer_records", text
     for name in _OBJECT_STORES:
         records = view.log.records(name) if view.log else None
         if records is not None and len(records):
             moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
-            text = f"{format_bytes(moved)} moved through {name} are not in these figures."
-            yield Finding(text, name="object_store_left_out")
+            yield "object_store_left_out", f"{format_bytes(moved)} moved through {name} are not in these figures."
     if view.of_job is not None:
         every = view.of_job
-        text = (
+        yield (
+            "which_run",
             f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
-            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}."
+            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}.",
         )
-        yield Finding(text, name="which_run")
     elif view.separate:
-        text = f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
-        yield Finding(text, name="logs_as_one_run")
+        yield "logs_as_one_run", f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
     elif view.logs > 1:
-        text = f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
-        yield Finding(text, name="which_run")
+        yield "which_run", f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
     if view.heat_maps and view.separate:
         of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
         text = f"Heat map: of {of}its {view.logs_of_job:,} logs, one row per process, ordered by start time."
-        yield Finding(text, name="heat_map_of_logs")
+        yield "heat_map_of_logs", text
     elif view.heat_maps:
         return
     elif view.log is None:
         place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
-        yield Finding(f"Heat map: not stored in the lake; the log may have one{place}", name="no_heat_map")
+        yield "no_heat_map", f"Heat map: not stored in the lake; the log may have one{place}"
     elif row["moved_bytes"]:
         short = view.log.records("HEATMAP") is not None
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
-        yield Finding(f"Heat map: {why}.", name="no_heat_map")
+        yield "no_heat_map", f"Heat map: {why}."
 
 
-def _console(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
-    """Note standard streams that take a noticeable part of the run."""
+def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Notes on standard streams, if they take a noticeable part of the run, on processes, files and requests."""
     _, slowest = console_seconds(view)
     if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
         streams = view.files.bools("standard_stream")
         calls = int((view.files.ints("write_count") + view.files.ints("read_count"))[streams].max(initial=0))
-        text = (
+        yield (
+            "console_time",
             f"Standard streams took a process {format_seconds(slowest)} of {run_text(view, row)}, in up to {calls:,} "
-            "reads and writes: print less, from one process, or into a file without a flush for each line."
+            "reads and writes: print less, from one process, or into a file without a flush for each line.",
         )
-        yield Finding(text, name="console_time")
-
-
-def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     marks = signatures(view.runs.frame).records()[0]
     incomplete = is_incomplete(view)
     # Incomplete counters cannot show that I/O is negligible, or that a process did none.
     if marks["negligible_io"] and not incomplete:
         text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would make no difference."
-        yield Finding(text, name="negligible_io")
+        yield "negligible_io", text
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
-        yield Finding(f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none.", name="one_process_io")
+        yield "one_process_io", f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none."
     elif marks["subset_io"] and not incomplete:
-        text = f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
-        yield Finding(text, name="subset_io")
+        yield "subset_io", f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
     if marks["file_per_process"] and not unrecorded_processes(view):
         each = format_value(row["unique_file_count"] / row["nprocs"])
         text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
-        yield Finding(text, name="file_per_process")
+        yield "file_per_process", text
     if marks["metadata_bound"]:
         recorded = " that was recorded" if incomplete else ""
         text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time{recorded}."
-        yield Finding(text, name="metadata_bound")
+        yield "metadata_bound", text
     # A few tiny accesses pull the mean of 1 MiB requests below 1 MiB: the most common size must be small too.
     if marks["small_requests"] and (row["common_access_bytes"] or 0) < SMALL_BYTES:
         operations = row["read_count"] + row["write_count"]
-        text = f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}."
-        yield Finding(text, name="small_requests")
+        yield "small_requests", f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}."
     if marks["seek_per_operation"]:
-        text = f"A seek with nearly every read or write: {row['seek_count']:,} seeks."
-        yield Finding(text, name="seek_per_operation")
+        yield "seek_per_operation", f"A seek with nearly every read or write: {row['seek_count']:,} seeks."
     yield from _layers(row)
     yield from _straggler(view, row)
 
 
-def _layers(row: Mapping[str, Any]) -> Iterator[Finding]:
+def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Which interfaces, how collective, and what MPI-IO made of it for the file system."""
     if not row["interfaces"]:
         return
@@ -257,16 +243,15 @@ def _layers(row: Mapping[str, Any]) -> Iterator[Finding]:
     calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
     if calls:
         text += f"; {format_value(row['collective_count'] / calls, 'ratio')} of {calls:,} MPI-IO calls collective"
-    yield Finding(f"{text}.", name="interfaces")
+    yield "interfaces", f"{text}."
     verb = max(_VERBS, key=lambda v: row[f"{v}_bytes"])
     asked, done = row[f"{verb}_count"], row[f"fs_{verb}_count"]
     if _mostly_mpiio(row) and asked and done and not 0.8 <= done / asked <= 1.25:
         sizes = [format_bytes(n) for n in (row[f"{verb}_bytes"] / asked, row[f"fs_{verb}_bytes"] / done)]
-        text = f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
-        yield Finding(text, name="requests_reshaped")
+        yield "requests_reshaped", f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
 
 
-def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
+def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Note the shared file with the most time between its fastest and slowest rank."""
     records = file_records(view.applications, view.files)
     slowest, fastest = records.seconds("slowest_rank_seconds"), records.seconds("fastest_rank_seconds")
@@ -279,40 +264,32 @@ def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         path = records.text("path")[worst : worst + 1].tolist()[0] or "a shared file"
         name = printable(path.rsplit("/", 1)[-1])
         low, high = format_seconds(float(fastest[worst])), format_seconds(float(slowest[worst]))
-        text = f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}."
-        yield Finding(text, name="slow_rank")
+        yield "slow_rank", f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}."
 
 
-def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
+def _meaning(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on why a speed may not be that of the storage (see facts.bandwidth)."""
     causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
-    spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
+    spans = []
+    for verb in (verb for verb in _VERBS if "ranks" in causes[verb]):
+        passed, spent = passed_seconds(row, verb), row[f"d_{verb}_seconds"]
+        # If much more time passed than was spent, the job did something else between its phases of I/O.
+        if row["nprocs"] > 1 and passed is not None and passed < _DENSE * spent:
+            spans.append(f"{verb} {format_seconds(passed)} ({format_seconds(spent)})")
     if spans:
-        yield Finding(f"Time from first to last (slowest process busy): {', '.join(spans)}.", name="io_spans")
+        yield "io_spans", f"Time from first to last (slowest process busy): {', '.join(spans)}."
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
         what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
-        yield Finding(f"{what[0].upper()}{what[1:]}, not the storage.", name="cached_io")
+        yield "cached_io", f"{what[0].upper()}{what[1:]}, not the storage."
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
-        text = f"Speeds are those of MPI-IO; the POSIX calls alone were {factor:.1f} times as fast."
-        yield Finding(text, name="speed_of_mpiio")
+        yield "speed_of_mpiio", f"Speeds are those of MPI-IO; the POSIX calls alone were {factor:.1f} times as fast."
     if "spans" in either:
         text = "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."
-        yield Finding(text, name="no_slowest_rank")
-
-
-def _takes_turns(row: Mapping[str, Any], verb: Verb) -> bool:
-    """False if much more time passed than was spent: the job then did something else between its phases of I/O."""
-    passed = passed_seconds(row, verb)
-    return row["nprocs"] > 1 and passed is not None and passed < _DENSE * row[f"d_{verb}_seconds"]
-
-
-def _span(row: Mapping[str, Any], verb: Verb) -> str:
-    passed, spent = format_seconds(passed_seconds(row, verb) or 0.0), format_seconds(row[f"d_{verb}_seconds"])
-    return f"{verb} {passed} ({spent})"
+        yield "no_slowest_rank", text
 
 
 def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
@@ -347,6 +324,11 @@ _NODE_WORDS: Final = {
 }
 
 
+_OF_ROW: Final = names_of("""
+    start_ns end_ns run_seconds io_seconds read_bytes write_bytes bytes_per_s metadata_ratio
+""")
+
+
 def job_answer(view: JobView) -> Answer:
     """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
@@ -358,45 +340,29 @@ def job_answer(view: JobView) -> Answer:
         FactGroup("files", title, tuple(_files(row))),
         FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
     )
-    facts = tuple(group for group in groups if group.facts)
-    said = numbered(notes(view, row))
+    modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
+    partial = [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
     return Answer(
         question=f"What I/O did {view.label} perform?",
         headline=headline(view, row),
-        facts=facts,
+        facts=tuple(group for group in groups if group.facts),
         exhibits=tuple(_activity(view)),
-        findings=said,
-        coverage=recorded_whole(_partial(view)),
+        findings=numbered(notes(view, row)),
+        coverage=recorded_whole(partial),
         name="job",
-        result=_outcome(view, row),
-    )
-
-
-def _partial(view: JobView) -> list[bool]:
-    modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
-    return [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
-
-
-def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
-    return JobOutcome(
-        job_id=row["job_id"],
-        user=row.get("user") or None,
-        project=row.get("account") or None,
-        program=printable(program_of(row["exe"] or "")),
-        logs=view.logs_of_job,
-        processes=row["nprocs"],
-        nodes=row["node_count"],
-        start_ns=row["start_ns"],
-        end_ns=row["end_ns"],
-        run_seconds=row["run_seconds"],
-        io_seconds=row["io_seconds"],
-        read_bytes=row["read_bytes"],
-        write_bytes=row["write_bytes"],
-        bytes_per_s=row["bytes_per_s"],
-        metadata_ratio=row["metadata_ratio"],
-        files=row["file_count"],
-        run=view.run_number,
-        all_runs=view.of_job,
+        result=JobOutcome(
+            job_id=row["job_id"],
+            user=row.get("user") or None,
+            project=row.get("account") or None,
+            program=printable(program_of(row["exe"] or "")),
+            logs=view.logs_of_job,
+            processes=row["nprocs"],
+            nodes=row["node_count"],
+            files=row["file_count"],
+            run=view.run_number,
+            all_runs=view.of_job,
+            **{name: row[name] for name in _OF_ROW},
+        ),
     )
 
 

@@ -86,7 +86,7 @@ class LakeRecords:
         """Return `take` of the arrays, each read at its first use; None where there are none. No pickle is read."""
         try:
             with (
-                (layout.records_dir(self._root) / _file(place, key)).open("rb") as file,
+                (self._root / "records" / _file(place, key)).open("rb") as file,
                 np.load(file, allow_pickle=False) as arrays,
             ):
                 return take(arrays)

@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +18,6 @@ from ioweather.core.errors import LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
-from ioweather.core.words import names_of
 from ioweather.lake import appends, layout
 from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
@@ -49,14 +48,6 @@ class LedgerEntry(NamedTuple):  # a data class takes four times as long to make,
     refused_rows: int = 0
     flagged_rows: int = 0
     rows_ingest_ids: str | None = None
-
-
-_PLAIN_COLUMNS: Final = names_of("digest path bytes status reason message")
-
-
-@lru_cache(1024)
-def _rows_json(rows: tuple[tuple[str, int], ...]) -> str:
-    return json.dumps(dict(rows), sort_keys=True)
 
 
 class Lake:
@@ -126,9 +117,9 @@ class Lake:
             values = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
             frame = TABLES["ingests"].frame(
                 {
-                    **{name: values[name] for name in _PLAIN_COLUMNS},
+                    **{name: values[name] for name in ("digest", "path", "bytes", "status", "reason", "message")},
                     "rows_ingest_ids": rows_ingest_ids or values["rows_ingest_ids"],
-                    "rows": [_rows_json(tuple(rows.items())) for rows in values["rows"]],
+                    "rows": [json.dumps(dict(rows), sort_keys=True) for rows in values["rows"]],
                     "refused_count": values["refused_rows"],
                     "flagged_count": values["flagged_rows"],
                     "ingested_ns": now_ns(),

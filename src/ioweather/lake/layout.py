@@ -35,8 +35,6 @@ from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
 from ioweather.core.tables.schema import SCHEMA_VERSION
 
-_DRAFT = ".lake.json."
-
 
 def lake_marker(root: Path) -> Path:
     return root / "lake.json"
@@ -54,18 +52,6 @@ def seals_dir(root: Path) -> Path:
     return root / "seals"
 
 
-def exhibits_dir(root: Path) -> Path:
-    return root / "exhibits"
-
-
-def records_dir(root: Path) -> Path:
-    return root / "records"
-
-
-def counters_dir(root: Path) -> Path:
-    return root / "counters"
-
-
 def facility_file(root: Path) -> Path:
     return root / "facility.toml"
 
@@ -80,7 +66,16 @@ def create_lake(root: Path) -> None:
     except OSError as error:
         raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
     with opened as folder:
-        _mark(folder)
+        # A draft belongs to a process that was killed, or that is making the lake now.
+        known = ("lake.json", "facility.toml")
+        foreign = [name for name in folder.names() if name not in known and not name.startswith(".lake.json.")]
+        if foreign and not is_lake(root):
+            raise LakeError(
+                f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
+            )
+        body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
+        if not is_lake(root):  # another process may have made it
+            folder.replace(lake_marker(root).name, json.dumps(body).encode() + b"\n", 0o644)
 
 
 def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
@@ -100,52 +95,26 @@ def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
     return folder
 
 
-def _mark(folder: PrivateDirectory) -> None:
-    root = folder.path
-    # A draft belongs to a process that was killed, or that is making the lake now.
-    known = ("lake.json", "facility.toml")
-    foreign = [name for name in folder.names() if name not in known and not name.startswith(_DRAFT)]
-    if foreign and not is_lake(root):
-        raise LakeError(
-            f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
-        )
-    body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
-    draft, marker = f"{_DRAFT}{os.getpid()}", lake_marker(root).name
-    folder.replace(draft, json.dumps(body).encode() + b"\n", 0o644)
-    try:
-        # Exclusive and complete at once: two makers cannot both succeed.
-        os.link(draft, marker, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-    except FileExistsError:
-        pass
-    except OSError:
-        folder.rename(draft, folder, marker)  # a file system without hard links
-        return
-    os.unlink(draft, dir_fd=folder.fd)  # it has two names now
-
-
 def check_version(root: Path) -> None:
     """Refuse a lake of another schema version; never misread. New nullable columns and new tables keep the version:
     reads fill what older files lack with null."""
-    found = _read_version(root)
-    if found == SCHEMA_VERSION:
-        return
-    raise LakeError(
-        f"{root} has schema version {found}; this software reads {SCHEMA_VERSION}"
-        + (" and cannot migrate it." if found < SCHEMA_VERSION else "."),
-        hint="Ingest the original files into a new lake." if found < SCHEMA_VERSION else "Upgrade ioweather.",
-        kind="LakeVersionError",
-    )
-
-
-def _read_version(root: Path) -> int:
+    marker = lake_marker(root)
     try:
-        return int(json.loads(lake_marker(root).read_text(encoding="utf-8"))["schema_version"])
+        found = int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
     except FileNotFoundError:
         raise LakeError(f"{root} is not a lake.", hint="Make one with `ioweather ingest FILE --lake DIR`.") from None
     except OSError as error:
-        raise LakeError(f"{lake_marker(root)} cannot be read: {error.strerror}.", hint="Check the disk.") from None
+        raise LakeError(f"{marker} cannot be read: {error.strerror}.", hint="Check the disk.") from None
     except (ValueError, KeyError, TypeError):
-        raise LakeError(f"{lake_marker(root)} is damaged: it should name a schema_version.") from None
+        raise LakeError(f"{marker} is damaged: it should name a schema_version.") from None
+    is_older = found < SCHEMA_VERSION
+    if found != SCHEMA_VERSION:
+        raise LakeError(
+            f"{root} has schema version {found}; this software reads {SCHEMA_VERSION}"
+            + (" and cannot migrate it." if is_older else "."),
+            hint="Ingest the original files into a new lake." if is_older else "Upgrade ioweather.",
+            kind="LakeVersionError",
+        )
 
 
 # Digests of files, in their names.

@@ -307,7 +307,7 @@ def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
     stable = replace(provenance, made_ns=0, lake="")
     key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
-    return layout.exhibits_dir(snapshot.root) / exhibit_id / f"{key}.json"
+    return snapshot.root / "exhibits" / exhibit_id / f"{key}.json"
 
 
 def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:

@@ -8,7 +8,7 @@ import pytest
 
 from ioweather.job_io.advisor.advise import RULES, advise
 from ioweather.job_io.advisor.expected_savings import Dimension
-from planted_advice import GOOD, LARGE, PLANTED, Planted, own, requests, view_of
+from planted_advice import GOOD, PLANTED, Planted, view_of
 
 NAMES = [rule.name for rule in RULES]
 
@@ -41,15 +41,6 @@ def test_a_rule_says_what_was_planted(planted: Planted, tmp_path):
     assert all(len(line) <= 51 for line in advice.fix_lines)
     assert advice.fix_lines
     assert 0.0 <= advice.promise.low <= advice.seconds <= advice.promise.high <= advised.io_seconds
-
-
-@pytest.mark.parametrize(("counts", "line"), [((256, 256, 256, 256), "target"), ((1024, 256, 256, 512), "same bytes")])
-def test_a_process_is_told_to_do_less_only_where_it_did_more(tmp_path, counts, line):
-    rows = [own(rank, **requests("WRITE", count, LARGE, seconds))
-            for rank, (count, seconds) in enumerate(zip(counts, (20.0, 5.0, 5.0, 10.0), strict=True))]  # fmt: skip
-    advised = advise(view_of(tmp_path / "uneven.darshan", {"POSIX": rows}))
-    (advice,) = (each for each in advised.patterns if each.name == "uneven_ranks")
-    assert line in advice.fix_lines[0]
 
 
 def test_good_io_has_nothing_to_change(tmp_path):

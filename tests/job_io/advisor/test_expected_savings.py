@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from dataclasses import replace
 from importlib.resources import files
@@ -41,13 +40,6 @@ def test_intervals_hold_nine_of_ten(n):
     assert 0.9 - 0.02 <= held / 2000 <= 0.9 + 2 / (n + 1) + 0.02
 
 
-def test_too_few_pairs_say_nothing():
-    assert conformal([1.0] * (FEWEST_PAIRS - 1)) == (0.0, math.inf)
-    assert conformal([]) == (0.0, math.inf)
-    none = promised_from([], "a", "requests", 5.0, 20.0)
-    assert (none.seconds, none.low, none.high, none.pairs, none.tried) == (0.0, 0.0, 5.0, 0, False)
-
-
 def test_what_was_never_tried_promises_nothing():
     """Nor do its kin stand in, where they are fewer than five, however many others there are."""
     others = [past("b", 1.0) for _ in range(30)]
@@ -77,13 +69,6 @@ def test_joined_requests_do_not_move_bytes_faster_than_runs_did():
         assert promise.seconds == pytest.approx(seconds)
 
 
-def test_pairs_of_less_than_a_second_say_nothing_of_longer_ones():
-    short = [past("a", 0.0, modelled_seconds=0.5) for _ in range(40)]
-    long = [past("a", 0.9) for _ in range(FEWEST_PAIRS)]
-    assert promised_from([*short, *long], "a", "requests", 10.0, 20.0).low == pytest.approx(9.0)
-    assert promised_from([*short, *long], "a", "requests", 0.8, 20.0).low == 0.0
-
-
 def test_a_rule_s_own_pairs_count_before_those_of_its_part():
     others = [past("b", 1.0) for _ in range(30)]
     own = [past("a", 0.5) for _ in range(FEWEST_PAIRS)]
@@ -91,18 +76,6 @@ def test_a_rule_s_own_pairs_count_before_those_of_its_part():
     assert (promise.seconds, promise.low, promise.high) == (4.0, 4.0, 4.0)
     assert (promise.pairs, promise.of_rule) == (FEWEST_PAIRS, FEWEST_PAIRS)
     assert promised_from(others, "a", "requests", 8.0, 20.0).seconds == 8.0
-
-
-def test_few_pairs_lower_a_promise_and_do_not_raise_it():
-    others = [past("b", 1.0) for _ in range(30)]
-    assert promised_from([*others, past("a", 0.25)], "a", "requests", 8.0, 20.0).seconds == 2.0
-    assert promised_from([*others, past("a", 3.0)], "a", "requests", 8.0, 20.0).seconds == 8.0
-
-
-def test_a_change_that_made_it_worse_won_nothing():
-    worse = [past("a", -0.5) for _ in range(FEWEST_PAIRS)]
-    promise = promised_from(worse, "a", "requests", 8.0, 20.0)
-    assert (promise.seconds, promise.low, promise.high) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from planted_jobs import accounting, cells, estimate, exhibits, planted, words
+from planted_jobs import cells, estimate, exhibits, planted, words
 
 from ioweather.studies.car11.access_methods import category_of
 
@@ -44,14 +44,6 @@ def test_strategies_and_the_size_from_which_shared_files_predominate() -> None:
     assert "from 16,384 processes up" in words(made)
 
 
-def test_no_predominance_is_said() -> None:
-    made = exhibits("access_methods", planted([{"unique_file_count": 1, "unique_read_bytes": 1, "read": 1}]))[
-        "car11.fig3"
-    ]
-    assert estimate(made, "shared_predominant_from_processes").value is None
-    assert "do not predominate" in made.findings[0].text
-
-
 def test_categories_of_files() -> None:
     files = np.array([0, 1, 10, 11, 4095, 4096, 400_000, 3])
     nprocs = np.array([4096] * 7 + [1])
@@ -68,14 +60,3 @@ def test_files_against_processes_is_per_run_not_per_job() -> None:
     assert estimate(made, "zero_files_ratio").value == 1 / 3
     assert set(made.charts[0].table.rows) == {(4096, 57_000, "uid 7", 2), (4096, 0.5, "uid 7", 1)}
     assert "1 runs without files are drawn at 0.5" in made.charts[0].title
-
-
-def test_jobs_of_one_allocation_count_once() -> None:
-    frames = planted([{"job_id": 5, "read": 1, "posix_read_bytes": 1}, {"job_id": 5, "read": 1, "posix_read_bytes": 1}])
-    made = exhibits("access_methods", {**frames, "jobs": accounting([{"raw_job_id": 5}])})["car11.fig2"]
-    assert cells(made, interface="POSIX")[0]["jobs"] == 1
-    assert any("several application runs" in caveat for caveat in made.caveats)
-
-
-def test_no_logs_no_exhibits() -> None:
-    assert exhibits("access_methods", planted([])) == {}

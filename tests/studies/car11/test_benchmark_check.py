@@ -78,29 +78,6 @@ def test_iterations_are_put_together_and_summaries_left_out() -> None:
     assert cells(made)[0]["actual"] == pytest.approx(400 / 3)
 
 
-@pytest.mark.parametrize(
-    ("runs", "row", "state"),
-    [
-        ([log(100.0)], {"tasks": 4}, "no_log"),
-        ([log(100.0)], {"command": "/bin/other -x"}, "no_log"),
-        ([log(100.0)], {"start": 5000.0, "end": 5001.0}, "no_log"),
-        ([log(100.0, start_ns=T), log(100.0, start_ns=T)], {}, "ambiguous"),
-        ([log(100.0)], {"operation": "read", "phase": "read[0]"}, "nothing moved"),
-    ],
-)
-def test_benchmarks_without_their_log_are_counted(runs: list[dict[str, Any]], row: dict[str, Any], state: str) -> None:
-    made = check(runs, row)
-    assert cells(made) == []
-    assert dict(made.coverage[0].excluded) == {state: 1}
-    assert made.findings[0].kind == "undecided"
-
-
-def test_no_benchmark_no_exhibit() -> None:
-    frames = planted([log(1.0)])
-    empty = benchmark({"operation": None})
-    assert exhibits("benchmark_check", {**frames, "benchmarks": empty}) == {}
-
-
 @pytest.mark.shared
 def test_real_runs_agree_or_their_cause_is_named(shared_data: Path) -> None:
     """22 outputs of IOR 4.1 and one of 2.10 on 2,048 processes, each beside its Darshan log."""
@@ -146,10 +123,3 @@ def test_ceiling_is_the_lower_of_link_and_share_of_the_file_system() -> None:
     assert estimate(exhibit, "outlier_jobs").value == 2
     assert len(cells(exhibit, "above")) == 2
     assert {row[2] for row in exhibit.charts[0].table.rows} == {"job", "above the ceiling", "ceiling"}
-
-
-def test_without_limits_it_is_undecided() -> None:
-    exhibit = exhibits("node_ceiling", planted([job(10, 9.0)]))["car11.ceiling"]
-    assert exhibit.findings[0].kind == "undecided"
-    assert estimate(exhibit, "outlier_jobs").value is None
-    assert any("node_limit_bytes_per_s" in caveat for caveat in exhibit.caveats)

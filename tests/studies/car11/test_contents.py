@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -144,52 +143,11 @@ def test_more_scans_give_an_interval_and_it_holds_a_planted_date():
     assert any("90%" in finding.text for finding in made.findings)
 
 
-def test_one_scan_says_that_growth_needs_two():
-    data = intrepid()
-    only = StudyData({**data.frames, "scans": data.frames["scans"].take(slice(1, 2))})
-    made = run(only)["car11.table3"]
-    assert made.findings[0].kind == "undecided"
-    assert not made.estimates
-    assert len(made.tables[0].rows) == 1
-
-
-def test_what_shrinks_has_no_date():
-    scans = [scan_row("a", 0, 1000, 10), scan_row("b", 10 * DAY_NS, 900, 10)]
-    made = run(study_data(scans, []))["car11.table3"]
-    assert values(made)["files_forecast_month"] is None
-    assert made.findings[-1].kind == "undecided"
-
-
 def test_inodes_that_run_out():
     more = {"total_inodes": 3000, "used_inodes": 2000}
     scans = [scan_row("a", 0, 1000, 10, **more), scan_row("b", 10 * DAY_NS, 1100, 10, **more)]
     made = run(study_data(scans, []))["car11.table3"]
     assert values(made)["inodes_used_up"] == pytest.approx(110 * DAY_NS)
-
-
-def test_sizes_without_owners_and_without_allocation():
-    """A list of paths and sizes: no project to leave out, and used means size."""
-    scans = [scan_row("a", 0, 3, 100, capacity_bytes=None), scan_row("b", DAY_NS, 6, 300, capacity_bytes=None)]
-    bins = [bin_rows(name, "", "size", [(0, 1, 0), (16, 2, 40)]) for name in ("a", "b")]
-    made = run(study_data(scans, bins))
-    assert any(f.kind == "undecided" for f in made["car11.fig8"].findings)
-    assert values(made["car11.table3"])["used_growth"] == 2.0
-    assert any("allocation is not known" in caveat for caveat in made["car11.table3"].caveats)
-
-
-def test_everything_belongs_to_one_project():
-    scans = [scan_row("a", 0, 3, 100)]
-    rows = [(16, 3, 60)]
-    made = run(study_data(scans, [bin_rows("a", "", "size", rows)], [bin_rows("a", "P", "size", rows)]))["car11.fig8"]
-    assert any("All files belong to P" in f.text for f in made.findings)
-    assert "mode_low_without" not in values(made)
-
-
-def test_a_project_can_be_named_and_the_facility_renames_users():
-    made = run(intrepid(), project="Others")["car11.fig8"]
-    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without Others"}
-    unnamed = run(intrepid(), Facility())["car11.fig8"]
-    assert {row[0] for row in unnamed.charts[0].table.rows} == {"all files", "without Others"}  # two users are less
 
 
 def test_users_stand_for_the_account_of_all_their_jobs():
@@ -206,19 +164,6 @@ def test_users_stand_for_the_account_of_all_their_jobs():
     made = run(StudyData({**data.frames, "jobs": jobs}), named)["car11.fig8"]
     assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without EarthScience"}
     assert scans_of({**data.frames, "jobs": jobs}, named).accounts == {1001: "earth", 1002: "earth"}
-
-
-def test_incomplete_scans_say_so():
-    scans = [scan_row("a", 0, 3, 100, complete=False, unreadable_count=7)]
-    made = run(study_data(scans, [bin_rows("a", "", "size", [(16, 3, 60)])]))
-    assert any("7 directories could not be read" in caveat for caveat in made["car11.fig8"].caveats)
-    assert made["car11.table3"].coverage[0].present == 0
-
-
-def test_no_scans_no_exhibits():
-    assert (
-        run(StudyData({"scans": TABLES["scans"].frame(rows=0, **{c.name: [] for c in TABLES["scans"].columns})})) == {}
-    )
 
 
 AGES = [(0, 10, 5), (1, 5, 5), (32, 3, 10), (64, 4, 10), (128, 6, 60), (256, 2, 10)]
@@ -238,15 +183,6 @@ def test_the_age_of_data():
     ages = {row[0]: row for row in made.tables[0].rows}
     assert ages[64] == (64, 12, 0.4, 80, 0.8)
     assert "80.0%" in made.findings[0].text
-
-
-def test_the_overwriting_exhibit_has_both_halves_or_either():
-    runs = TABLES["job_io"].frame(rows=0, **{c.name: [] for c in TABLES["job_io"].columns})
-    age_only = next(OVERWRITING.run(replace(aged(), frames={**aged().frames, "job_io": runs}), Facility(), {}))
-    assert age_only.id == "car11.overwrite"
-    assert any("Darshan" in caveat for caveat in age_only.caveats)
-    assert {e.name for e in age_only.estimates} >= {"unmodified_ratio[64 d]", "unmodified_ratio[128 d]"}
-    assert list(OVERWRITING.run(StudyData({"job_io": runs}), Facility(), {})) == []
 
 
 @pytest.mark.parametrize(("written", "deleted"), [(209, True), (10, False)])
@@ -269,16 +205,3 @@ def test_sizes_at_open_where_they_are_and_the_proxy_where_not() -> None:
     assert made.coverage[0].excluded == {"size at open not recorded": 10}
     assert [row["ratio"] for row in cells(made)] == [0.993, 0.5]
     assert "were new or empty" in made.findings[1].text
-
-
-def test_darshan_3_alone_is_undecided() -> None:
-    made = exhibits("overwriting", planted([{"write_only_file_count": 1, "create_rule": "written_whole"}]))[
-        "car11.overwrite"
-    ]
-    assert estimate(made, "new_or_empty_ratio").value is None
-    assert made.findings[1].kind == "undecided"
-
-
-def test_nothing_written() -> None:
-    made = exhibits("overwriting", planted([{"read": 1}]))["car11.overwrite"]
-    assert estimate(made, "files_written").value == 0

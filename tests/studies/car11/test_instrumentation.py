@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from ioweather.core.contracts import StudyData
@@ -61,11 +60,3 @@ def test_counts_hours_and_interfaces():
     jobs, seen = exhibit.coverage
     assert jobs.excluded == {"never_started": 1, "still_running": 1}
     assert (seen.expected, seen.present, seen.excluded) == (5, 4, {"no_accounting": 1})
-
-
-def test_without_any_log_the_table_says_so():
-    (exhibit,) = make(99)
-    assert exhibit.tables[0].rows[0][-1] is None
-    assert any("without a log" in finding.text for finding in exhibit.findings)
-    shares = np.array([row[2] for row in exhibit.charts[0].table.rows])
-    assert (shares == 0).all()

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from planted_jobs import GIB, MIB, PARAMS, accounting, cells, estimate, exhibits, facility, planted, words
+from planted_jobs import GIB, MIB, cells, estimate, exhibits, facility, planted, words
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
-from ioweather.studies.car11.projects import IO as STUDY
 from ioweather.studies.car11.projects import key_access
 from judging import stands
 
 
 def earth(**more: object) -> dict[str, object]:
     return {"exe": "/bin/earth -x", "read": 90 * GIB, "written": 10 * GIB, "io": 100.0, **more}
-
-
-def test_largest_projects() -> None:
-    frames = planted([earth(), earth(), {"exe": "/bin/climate", "written": GIB, "io": 10.0}])
-    made = exhibits("project_io", frames)["car11.fig4"]
-    rows = cells(made)
-    assert [(row["project"], row["jobs"]) for row in rows] == [("Earth", 2), ("Climate", 1)]
-    assert rows[0]["moved"] == 200 * GIB
-    assert estimate(made, "moved[Earth]").value == 200 * GIB
-    assert estimate(made, "projects_reading_more").value == 1
-    assert estimate(made, "projects_reading_more").value == 1
-    assert stands(made, "projects_read_more") == "undecided"  # of two
-
-
-def test_at_most_ten_projects() -> None:
-    frames = planted([{"uid": 100 + i, "read": i + 1, "io": 1.0} for i in range(12)])
-    rows = cells(exhibits("project_io", frames)["car11.fig4"])
-    assert len(rows) == 10
-    assert rows[0]["project"] == "uid 111"
 
 
 def test_access_sizes_are_means_over_jobs_not_pooled() -> None:
@@ -73,45 +52,10 @@ def test_jobs_above_the_ceiling_are_flagged_and_not_averaged_in() -> None:
     assert any(c.excluded == {"above the ceiling": 1} for c in made.coverage)
 
 
-def test_small_jobs_are_left_out_and_counted() -> None:
-    frames = planted([earth(), earth(nprocs=8), earth(read=0, written=MIB)])
-    made = exhibits("project_io", frames, min_processes=1024, min_bytes=500 * MIB)["car11.table4"]
-    assert cells(made)[0]["jobs"] == 1
-    assert any(
-        c.excluded == {"fewer than 1,024 processes": 1, "less than 500 MiB": 1} and c.present == 1
-        for c in made.coverage
-    )
-
-
-def test_unknown_nodes_stay_unknown() -> None:
-    made = exhibits("project_io", planted([earth()]), processes_per_node=None)["car11.table4"]
-    assert cells(made)[0]["per_node"] is None
-    assert any(c.excluded == {"nodes not known": 1} for c in made.coverage)
-
-
-def test_a_run_with_no_bytes_at_all_gives_nothing() -> None:
-    assert list(STUDY.run(StudyData(frames=planted([{"files": 1}])), facility(), PARAMS)) == []
-
-
 def combustion(nodes: int, rate: float, **more: object) -> dict[str, object]:
     """A job of 10 GiB on `nodes` nodes of 4 processes that reaches `rate` MiB/s/CN."""
     return {"exe": "/bin/combustion", "nprocs": 4 * nodes, "written": 10 * GIB,
             "io": 10 * GIB / MIB / rate / nodes, **more}  # fmt: skip
-
-
-def test_boxes_have_the_quartiles() -> None:
-    frames = planted([combustion(256, rate) for rate in (1.0, 2.0, 3.0, 4.0, 5.0)])
-    made = exhibits("project_performance", frames)["car11.fig10"]
-    row = cells(made)[0]
-    assert [row[name] for name in ("min", "q25", "q50", "q75", "max")] == pytest.approx([1, 2, 3, 4, 5])
-    assert estimate(made, "interquartile_range[Combustion]").value == pytest.approx(2.0)
-    assert estimate(made, "median[Combustion]").n == 5
-
-
-def test_nodes_come_from_accounting_first() -> None:
-    frames = planted([combustion(256, 1.0, job_id=9)])
-    made = exhibits("project_performance", {**frames, "jobs": accounting([{"raw_job_id": 9, "node_count": 512}])})
-    assert cells(made["car11.fig10"])[0]["q50"] == pytest.approx(0.5)
 
 
 def test_table_6_of_a_strongly_scaling_project() -> None:
@@ -132,36 +76,11 @@ def test_table_6_of_a_strongly_scaling_project() -> None:
     assert stands(made, "slower_per_node") == "supported"
 
 
-def test_table_5_goes_from_the_fastest_to_the_slowest() -> None:
-    frames = planted([combustion(256, float(rate), metadata_ratio=0.5) for rate in range(1, 12)])
-    made = exhibits("project_performance", frames)["car11.table5"]
-    assert [row["per_node"] for row in cells(made)] == pytest.approx([11, 9, 7, 5, 3, 1])
-    assert [row["job"] for row in cells(made)] == list("ABCDEF")
-    assert estimate(made, "fastest_over_slowest").value == pytest.approx(11)
-
-
 def test_the_project_asked_for_is_shown_and_an_unknown_one_refused() -> None:
     frames = planted([combustion(256, 1.0), {"exe": "/bin/earth", "read": GIB, "io": 1.0}])
     assert exhibits("project_performance", frames, project="Earth")["car11.table5"].title.endswith("Earth")
     with pytest.raises(UsageError, match="Combustion, Earth"):
         exhibits("project_performance", frames, project="Nobody")
-
-
-def test_without_nodes_the_exhibits_say_so() -> None:
-    made = exhibits("project_performance", planted([combustion(256, 1.0)]), processes_per_node=None)
-    assert all(exhibit.findings[0].kind == "undecided" for exhibit in made.values())
-
-
-def test_one_job_cannot_be_compared() -> None:
-    made = exhibits("project_performance", planted([combustion(256, 1.0)]))["car11.table5"]
-    assert "nothing to compare" in words(made)
-    assert estimate(made, "fastest_over_slowest").value is None
-
-
-def test_outliers_are_not_in_the_boxes() -> None:
-    frames = planted([combustion(256, 1.0), combustion(256, 500.0)])
-    made = exhibits("project_performance", frames, facility(node_limit_bytes_per_s=10 * MIB))["car11.fig10"]
-    assert cells(made)[0]["jobs"] == 1
 
 
 @pytest.mark.parametrize(
@@ -224,17 +143,6 @@ def test_combustion_scales_strongly() -> None:
     jobs = [{"exe": "/bin/combustion", "nprocs": n, "written": 10 * GIB + n, "io": 5.0} for n in (1024, 4096, 16384)]
     made = exhibits("project_signatures", planted(jobs))["car11.projects"]
     assert "scales strongly: from 1,024 to 16,384 processes" in words(made)
-
-
-def test_jobs_without_files_are_counted_though_they_are_not_large() -> None:
-    frames = planted([{"exe": "/bin/earth", "read": GIB, "io": 1.0, "files": 1}, {"exe": "/bin/earth"}])
-    made = exhibits("project_signatures", frames)["car11.projects"]
-    assert "50% of all its jobs access no file" in words(made)
-    assert cells(made, "signatures", signature="zero files")[0]["share"] == 0.5
-
-
-def test_no_large_job_no_exhibit() -> None:
-    assert exhibits("project_signatures", planted([{"read": 5, "io": 1.0}]), min_bytes=GIB) == {}
 
 
 def test_nuclear_physics_two_applications_of_one_project() -> None:

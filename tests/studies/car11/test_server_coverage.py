@@ -66,13 +66,3 @@ def test_all_projects_beside_the_paper_s_table() -> None:
     )  # fmt: skip
     (said,) = [finding.text for finding in exhibit.findings if finding.name == "server_bytes_with_logs"]
     assert "70% are of jobs with a log" in said
-
-
-def test_without_counts_nothing_is_said_of_servers() -> None:
-    frames = dict(data(*ROWS).frames)
-    del frames["counted"]
-    without = StudyData(frames)
-    answer = project_answer("Earth", without, facility(), {})
-    assert "servers" not in {group.name for group in answer.facts}
-    assert isinstance(answer.result, ProjectOutcome)
-    assert answer.result.server_bytes is None

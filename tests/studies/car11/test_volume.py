@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables.schema import encode_text
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
 from judging import stands
-from planted_traffic import CHANGE, DAYS, PARAMS, START, data_of, planted, run, traffic, value
+from planted_traffic import CHANGE, DAYS, START, data_of, planted, run, traffic, value
 
 
 def test_volume_and_the_change_of_the_mix() -> None:
@@ -81,14 +80,6 @@ def test_the_project_that_stopped_is_named() -> None:
     assert sum("EarthScience tapered off" in f.text for f in volume.findings) == 2
 
 
-def test_no_change_is_undecided() -> None:
-    rng = np.random.default_rng(0)
-    read, write = rng.lognormal(20, 1, (2, DAYS * 1440))
-    volume = run("daily_volume", data_of(traffic(read, write), jobs=jobs_frame()))["car11.volume"]
-    assert any(f.kind == "undecided" and "No change" in f.text for f in volume.findings)
-    assert len(volume.tables) == 1
-
-
 def test_days_are_local_days() -> None:
     read, write = np.full(2880, 60.0), np.full(2880, 60.0)
     made = run("daily_volume", data_of(traffic(read, write)), Facility(zone="America/Los_Angeles"))
@@ -129,39 +120,9 @@ def test_figures_equal_the_plain_arithmetic() -> None:
     assert six.coverage[0].excluded == {"not recorded": 3 * 1440 + 640}
 
 
-def test_partial_steps_are_left_out_and_counted() -> None:
-    rng = np.random.default_rng(5)
-    read, write = rng.lognormal(20, 1, (2, 3000))
-    coverage = np.where(np.arange(3000) % 10 == 0, 0.5, 1.0)
-    read[::10] *= 1e6
-    frame = traffic(read, write, coverage)
-    made = {
-        e.id: e
-        for e in STUDIES["utilisation"].run(StudyData({"traffic": frame}, {}, (0, 0), MINUTE_NS), Facility(), PARAMS)
-    }
-    seven = made["car11.fig7"]
-    kept = coverage == 1
-    assert value(seven, "mean_rate").value == pytest.approx((read + write)[kept].mean() / 60)
-    assert seven.coverage[0].excluded["less than 90% recorded"] == 300
-    assert any("peak_bytes_per_s" in caveat for caveat in seven.caveats)
-
-
-def test_nothing_usable_makes_no_exhibit() -> None:
-    empty = traffic(np.array([]), np.array([]))
-    assert (
-        list(STUDIES["utilisation"].run(StudyData({"traffic": empty}, {}, (0, 0), MINUTE_NS), Facility(), PARAMS)) == []
-    )
-
-
 def test_two_levels_are_two_observations_however_many_days() -> None:
     """Half of the period at one level and half at another do not tell what a third would have."""
     mean = value(run("utilisation", data_of(traffic(*planted())))["car11.fig7"], "mean_rate")
     assert mean.value is not None
     assert mean.low is None
     assert mean.method.startswith("no interval: too few independent days")
-
-
-def test_a_single_step_is_enough_for_a_timeline() -> None:
-    one = traffic(np.array([6e9]), np.array([0.0]))
-    made = [*STUDIES["utilisation"].run(StudyData({"traffic": one}, {}, (0, 0), MINUTE_NS), Facility(), PARAMS)]
-    assert value(made[1], "peak_rate").value == 1e8

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioweather.core.contracts import StudyData
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MIB
-from ioweather.facts.response_samples import largest_place, samples_of, shown_size
+from ioweather.facts.response_samples import samples_of
 from ioweather.studies.don15 import RESPONSE_TIMES as STUDY
 from judging import stands
 from planted_responses import FACILITY, SIZES, data_of, params_of, rows
@@ -40,41 +38,6 @@ def _failed(n: int) -> dict[str, object]:
 
 def estimate(exhibit: Exhibit, name: str) -> float | None:
     return next(e.value for e in exhibit.estimates if e.name == name)
-
-
-def test_all_exhibits_are_made(exhibits: dict[str, Exhibit]) -> None:
-    assert set(exhibits) == set(STUDY.exhibits)
-
-
-def test_the_sampling_is_counted(exhibits: dict[str, Exhibit]) -> None:
-    table2 = exhibits["don15.table2"]
-    assert estimate(table2, "observations[scratch-nocache]") == 1600
-    assert estimate(table2, "jobs[scratch-cache]") == 8
-    assert estimate(table2, "request_sizes") == 2
-    assert estimate(table2, "request_low") == MIB
-    assert estimate(table2, "samples") == 4
-    coverage = table2.coverage[0]
-    assert (coverage.expected, coverage.present, coverage.excluded) == (3230, 3200, {"not finished": 30})
-
-
-def test_the_time_line_keeps_the_slowest(exhibits: dict[str, Exhibit]) -> None:
-    fig1 = exhibits["don15.fig1"]
-    chart = fig1.charts[0]
-    slowest = {row[0]: row[6] for row in fig1.tables[0].rows}
-    for label, value in slowest.items():
-        place, op = str(label).split(" ")[:2]
-        drawn = [row[3] for row in chart.table.rows if (row[1], row[2]) == (place, op)]
-        assert max(drawn) == value
-    assert "the median read 10" in fig1.findings[0].text or "the median read 9.9" in fig1.findings[0].text
-
-
-def test_the_histogram_holds_all_but_the_last_percent(exhibits: dict[str, Exhibit]) -> None:
-    chart = exhibits["don15.fig2"].charts[0]
-    for op in ("read", "write"):
-        shares = [row[3] for row in chart.table.rows if row[0] == f"scratch-nocache {op}"]
-        assert 0.985 <= sum(shares) <= 1  # the bins are those of the slowest sample
-    assert len({(row[1], row[2]) for row in chart.table.rows}) == len(shares), "panels share their bins"
-    assert all("to the right" in finding.text for finding in exhibits["don15.fig2"].findings)
 
 
 def test_moments_equal_scipy(exhibits: dict[str, Exhibit]) -> None:
@@ -107,25 +70,6 @@ def test_no_single_family_fits(exhibits: dict[str, Exhibit]) -> None:
     assert estimate(fits, "ks_mean[uniform]") > estimate(fits, "ks_mean[cauchy]")  # type: ignore[operator]
 
 
-def test_unmapped_systems_show_as_themselves_and_one_can_be_asked_for() -> None:
-    data = data_of(rows(MIB, 120))
-    samples = samples_of(data, Facility(), params_of(STUDY))
-    assert samples.places == ["snx11025-nocache"]
-    assert samples_of(data, FACILITY, params_of(STUDY, filesystem="home")).samples == ()
-    assert samples_of(data, FACILITY, params_of(STUDY, filesystem="scratch")).samples[0].n == 120
-
-
-def test_small_samples_are_counted_not_used() -> None:
-    samples = samples_of(data_of(rows(MIB, 120), rows(4 * MIB, 20)), FACILITY, params_of(STUDY))
-    assert [s.request_bytes for s in samples.samples] == [MIB]
-    assert samples.coverage[0].excluded == {"samples of fewer than 100": 20}
-
-
-def test_nothing_usable_makes_no_exhibit() -> None:
-    empty = rows(MIB, 1).take(np.zeros(1, bool))
-    assert list(STUDY.run(StudyData({"responses": empty}), FACILITY, params_of(STUDY))) == []
-
-
 def test_missing_and_zero_durations_are_left_out() -> None:
     frame = rows(MIB, 150)
     duration = np.ma.MaskedArray(np.array(frame.array("duration_ns")), mask=np.arange(150) < 10)
@@ -141,18 +85,3 @@ def test_constant_times_are_told() -> None:
     made = {e.id: e for e in STUDY.run(data_of(same), FACILITY, params_of(STUDY))}
     assert "all 150 times are equal" in made["don15.singlefits"].caveats[-1]
     assert made["don15.fig3"].tables[0].rows == ()
-
-
-def test_choices_of_what_is_shown() -> None:
-    samples = samples_of(
-        data_of(rows(MIB, 200), rows(4 * MIB, 150), rows(4 * MIB, 100, op="write")), FACILITY, params_of(STUDY)
-    )
-    assert shown_size(samples.samples, {}) == 4 * MIB
-    assert shown_size(samples.samples, {"request_size": MIB}) == MIB
-    assert shown_size(samples.samples, {"request_size": 7}) == 4 * MIB
-    assert largest_place(samples.samples) == ("scratch", "nocache", "read")
-
-
-def test_of_equally_common_sizes_the_one_nearest_to_the_papers_is_shown() -> None:
-    sizes = [rows(size, 150) for size in (MIB, 16 * MIB, 256 * MIB)]
-    assert shown_size(samples_of(data_of(*sizes), FACILITY, params_of(STUDY)).samples, {}) == 16 * MIB

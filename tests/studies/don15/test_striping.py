@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MIB
-from ioweather.facts.response_samples import concurrent_rounds, samples_of
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING as STUDY
 from planted_responses import FACILITY, SIZES, data_of, law_of, params_of, rows
@@ -55,30 +53,6 @@ def test_targets_that_are_slow_together_are_found() -> None:
     (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0))
     assert "slow together" in made.findings[1].text
     assert "slow together" in made.findings[1].text
-
-
-def test_one_target_or_one_size_is_said_or_refused() -> None:
-    data = data_of(*(rows(size, 200) for size in SIZES[:2]))
-    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0))
-    assert made.findings[1].kind == "undecided"
-    assert "cannot be tested" in made.findings[1].text
-    assert list(STUDY.run(data_of(rows(MIB, 200)), FACILITY, params_of(STUDY))) == []
-
-
-def test_a_transfer_outside_the_sampled_sizes_is_not_predicted() -> None:
-    data = data_of(*(rows(size, 200) for size in SIZES[:2]))
-    assert list(STUDY.run(data, FACILITY, params_of(STUDY, replicates=0, transfer_size=1000))) == []
-    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0, transfer_size=64 * MIB, overhead=10**9))
-    assert [row[0] for row in made.tables[0].rows] == [16, 32, 64]
-    assert made.tables[0].rows[0][2] > 1  # type: ignore[operator]
-
-
-def test_rounds_are_complete_and_in_order() -> None:
-    sample = samples_of(data_of(rows(MIB, 100, targets=5)), FACILITY, params_of(STUDY)).samples[0]
-    table = concurrent_rounds(sample)
-    assert table is not None
-    assert table.shape == (100, 5)
-    np.testing.assert_allclose(table.ravel(), sample.seconds)
 
 
 def test_no_width_is_wider_than_there_are_targets() -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
 
 from ioweather.core.frames import Frame
-from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
-from ioweather.core.units import MIB, NS
-from ioweather.stats.mixture import fit_mixture
+from ioweather.core.results import Exhibit
+from ioweather.core.units import MIB
 from ioweather.studies.don15 import RESPONSE_TAILS as STUDY
-from ioweather.studies.don15 import _one_line_each
 from judging import stands
 from planted_responses import ALPHA, FACILITY, SIZES, TAIL_SHARE, data_of, law_of, params_of, rows
 
@@ -70,39 +67,9 @@ def test_normal_and_power_law_win(exhibits: dict[str, Exhibit]) -> None:
     assert np.max(np.abs(np.interp(fitted[:, 0], *measured.T) - fitted[:, 1])) < 0.05
 
 
-def test_nearer_than_one_normal_is_told_of_distances_from_all_times() -> None:
-    data = data_of(rows(MIB, 600))
-    seconds = np.asarray(data.frames["responses"].array("duration_ns")) / NS
-    fig6 = list(STUDY.run(data, FACILITY, params_of(STUDY, replicates=0)))[-1]
-    single = kstest(seconds, norm(seconds.mean(), seconds.std()).cdf).statistic
-    both = kstest(seconds, fit_mixture(seconds).distribution.cdf).statistic
-    assert fig6.findings[-1].text.startswith(f"Head and tail together come {single / both:.2g}x nearer")
-
-
-def test_exhibits_survive_the_cache(exhibits: dict[str, Exhibit]) -> None:
-    for exhibit in exhibits.values():
-        assert to_jsonable(exhibit_from_json(to_jsonable(exhibit))) == to_jsonable(exhibit)
-
-
-def test_without_replicates_there_are_no_intervals() -> None:
-    data = data_of(rows(MIB, 300))
-    made = {e.id: e for e in STUDY.run(data, FACILITY, params_of(STUDY, replicates=0, combination="sum"))}
-    assert made["don15.fig5"].estimates[0].low is None
-    assert made["don15.fig4"].estimates[0].method == "no interval asked for"
-    assert "(sum)" in made["don15.fig4"].caveats[0]
-
-
 def test_a_sample_that_cannot_be_split_is_told() -> None:
     frame = rows(4 * MIB, 150)
     same = Frame({**frame, "duration_ns": np.full(150, 10**6)})
     made = list(STUDY.run(data_of(rows(MIB, 300), same), FACILITY, params_of(STUDY, replicates=0)))
     assert "all 150 times are equal" in made[0].caveats[-1]
     assert list(STUDY.run(data_of(same), FACILITY, params_of(STUDY, replicates=0))) == []
-
-
-def test_curves_that_lie_on_each_other_are_one_line_with_all_their_names():
-    curve = np.geomspace(1.0, 0.001, 50)
-    found = _one_line_each(
-        {"a": curve, "b": curve * 0.5, "c": curve * 1.01, "d": np.where(curve < 0.01, 0, curve)}, 0.01
-    )
-    assert list(found) == ["a, c, d", "b"]

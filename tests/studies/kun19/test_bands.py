@@ -26,12 +26,6 @@ def test_one_mode_is_one_band_and_stragglers_are_none(seed):
     assert len(find_bands(times)) == 1
 
 
-def test_too_few_constant_and_bad_times():
-    assert find_bands(np.full(5, 0.1)) == []
-    assert [band.share for band in find_bands(np.full(50, 0.1))] == [1.0]
-    assert find_bands(np.array([np.nan, -1.0, 0.0] * 20)) == []
-
-
 def test_every_time_is_in_one_band():
     rng = np.random.default_rng(4)
     times = np.concatenate([10.0**p * rng.lognormal(0, 0.1, 100) for p in (-5, -3, -1)])

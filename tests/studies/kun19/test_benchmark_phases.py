@@ -52,39 +52,7 @@ def test_slow_is_measured_against_the_whole_period():
     assert "over the whole period" in exhibit.caveats[0]
 
 
-def test_every_measurement_its_slowdown_and_the_means_are_drawn_with_the_phases():
-    (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS))
-    response, slowdown, means, phases = exhibit.charts
-    assert [chart.encoding["y"] for chart in exhibit.charts[:3]] == ["seconds", "slowdown", "slowdown"]
-    assert all(chart.references for chart in exhibit.charts[:3])
-    assert phases.table.column("phase") == ("mdtest-hard-write",)
-    assert phases.table.column("q50")[0] == pytest.approx(100, rel=0.01)
-    assert max(response.table.column("seconds")) == 1.0
-    assert max(slowdown.table.column("slowdown")) == pytest.approx(100, rel=0.01)
-    assert len(means.table.rows) == 60
-    assert means.table.column("slowdown")[20] == pytest.approx(100, rel=0.01)
-
-
 def test_a_baseline_of_the_facility_is_used():
     facility = Facility(baseline=Baseline(seconds={"read": 0.1}))
     (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS), facility)
     assert exhibit.estimates[0].value == pytest.approx(10)
-
-
-def test_answers_of_the_cache_are_counted_and_left_out():
-    cached = np.zeros(3600, np.bool_)
-    cached[600:1200] = True
-    (exhibit,) = made(benchmark(cached=cached), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS))
-    assert exhibit.estimates[0].n == 1800
-    assert exhibit.coverage[0].excluded == {"answered_by_the_cache": 600}
-
-
-def test_without_a_baseline_only_response_times_are_shown():
-    (exhibit,) = made(benchmark(), None)
-    assert len(exhibit.charts) == 1
-    assert exhibit.estimates == ()
-    assert exhibit.caveats[0] == "No baseline yet for work read."
-
-
-def test_without_phases_there_is_nothing_to_show():
-    assert made(benchmark(), None, phases=PHASES.take(slice(0, 0))) == []

@@ -74,31 +74,6 @@ def test_of_several_episodes_the_strongest_is_the_estimate():
     assert values["recovery_read[work]"] == 12 * 3600
 
 
-def test_another_statistic_of_the_interval_may_be_compared():
-    calm = responses(slow_day=None)
-    seconds = np.asarray(calm.array("duration_ns")).copy()
-    seconds[2880:3120:10] *= 20  # a tenth of the operations of four hours
-    data = StudyData({"rollups": roll_up(calm.with_columns(duration_ns=seconds), 10 * MINUTE_NS)})
-    found = {
-        statistic: next(TWO_LENGTHS.run(data, FACILITY, LENGTHS | {"statistic": statistic})).estimates[0].value
-        for statistic in ("median", "mean", "q95")
-    }
-    assert found["median"] < 1.2 < found["mean"] < 4 < found["q95"]
-    (episodes,) = (e for e in STUDY.run(data, FACILITY, PARAMS | {"statistic": "q95"}) if e.id == "kun19.episodes")
-    assert episodes.tables[0].rows[0][2] == T + 2 * DAY_NS
-    with pytest.raises(UsageError, match="no statistic 'q42'"):
-        list(TWO_LENGTHS.run(data, FACILITY, LENGTHS | {"statistic": "q42"}))
-
-
-def test_requests_of_a_samplers_sizes_are_left_out_and_counted():
-    exhibits = made(responses(sampled_every=10))
-    for exhibit in exhibits.values():
-        assert exhibit.coverage[0].excluded == {"of_another_size_or_mode": 576}
-    slowest, _, of_all, long = exhibits["kun19.fig5"].estimates
-    assert slowest.value == of_all.value < 1
-    assert long.value == 0
-
-
 @pytest.mark.parametrize(
     ("study", "asked"),
     [
@@ -122,23 +97,6 @@ def test_what_failed_or_came_from_a_cache_is_counted():
         (coverage,) = exhibit.coverage
         assert coverage.excluded == {"answered_by_the_cache": 100, "failed": n}
         assert coverage.expected == 2 * n
-
-
-def test_calm_storage_is_called_calm():
-    exhibits = made(responses(slow_day=None))
-    assert "No interval" in exhibits["kun19.episodes"].findings[0].text
-    assert "No operation" in exhibits["kun19.fig6"].findings[0].text
-    assert exhibits["kun19.episodes"].tables[0].rows == ()
-
-
-def test_little_data_has_no_baseline():
-    exhibits = made(responses().take(np.arange(20)))
-    assert any("No baseline yet" in caveat for caveat in exhibits["kun19.fig6"].caveats)
-    assert not exhibits["kun19.fig6"].estimates
-
-
-def test_nothing_gives_nothing():
-    assert made(responses().take(np.arange(0))) == {}
 
 
 def heavy_tailed(seed, planted=1.0, days=14):

@@ -11,7 +11,6 @@ from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.kun19.probing import STUDY
-from ioweather.topics.source import resolve_params
 from judging import stands
 
 T = 1_790_000_000 * NS
@@ -30,27 +29,6 @@ def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
 def made(frame):
     data = StudyData({"window": frame, "day": frame})
     return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
-
-
-def test_the_stretches_shown_end_and_begin_where_they_are_told():
-    class Lake:
-        def scalar(self, sql):
-            return T if "responses" in sql else None
-
-    found = resolve_params(STUDY.params, {}, Lake, lambda: "UTC")
-    assert (found["first_ns"], found["day_ns"], found["last_ns"]) == (
-        T + 1 - 10 * MINUTE_NS, T + 1 - 24 * 60 * MINUTE_NS, T + 1,
-    )  # fmt: skip
-    typed = resolve_params(STUDY.params, {"window": "30min", "last_ns": str(T - 5)}, Lake, lambda: "UTC")
-    assert (typed["first_ns"], typed["day_ns"]) == (T - 5 - 30 * MINUTE_NS, T - 5 - 24 * 60 * MINUTE_NS)
-
-
-def test_a_samplers_requests_are_not_the_probes():
-    frame = responses(np.full(100, 0.01), hosts=("a", "b"))
-    sizes = np.where(np.arange(100) < 20, 1 << 30, 1 << 20)
-    mixed = made(frame.with_columns(request_bytes=sizes))["kun19.fig2"]
-    assert mixed.coverage[0].excluded == {"of_another_size_or_mode": 20}
-    assert sum(mixed.tables[0].column("n")) == 80
 
 
 def test_a_slow_episode_is_no_band_and_a_band_is_named_by_evidence():
@@ -105,9 +83,3 @@ def test_a_test_that_finds_nothing_shows_no_agreement() -> None:
 @pytest.mark.parametrize(("factor", "wrong"), [(1.12, "supported"), (1.0, "refuted")])
 def test_hosts_are_rarely_judged_wrongly(factor: float, wrong: str) -> None:
     assert sum(stands(hosts_of(factor, seed, 2000, 2.0), "hosts_agree") == wrong for seed in range(60)) <= 3
-
-
-def test_failures_are_counted_and_nothing_gives_nothing():
-    both = made(responses([0.01] * 30))
-    assert both["kun19.fig1"].coverage[0].ratio == 1.0
-    assert made(responses([0.01] * 5, status="error")) == {}

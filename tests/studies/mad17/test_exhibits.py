@@ -11,7 +11,6 @@ from planted_jobs import cells, estimate, words
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.papers import published
 from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.exhibits import Pairing, in_words
@@ -38,10 +37,6 @@ def finding(exhibit, program):
     return next(f for f in exhibit.findings if f.text.startswith(program) and "association" in f.text)
 
 
-def test_every_exhibit_is_made(exhibits):
-    assert set(exhibits) == set(STUDIES["association"].exhibits)
-
-
 @pytest.mark.parametrize(("program", "strength"), [("strong", "strong"), ("mild", "mild"), ("none", "no")])
 def test_the_three_shapes(exhibits, program, strength):
     found = finding(exhibits["mad17.table3"], program)
@@ -59,23 +54,6 @@ def test_writes_that_nobody_waits_for_correlate_by_shared_steps_alone(exhibits):
     (reads,) = cells(exhibits["mad17.table3"], group=group(exhibits, "strong"), way="read", measure="Spearman")
     assert reads["rate"] > 0.8
     assert reads["null_p"] <= 0.02
-
-
-def test_estimates_bear_the_names_of_published_values(exhibits):
-    names = {item.quantity.replace("[ESB]", "") for item in published("mad17.table3") if "[ESB]" in item.quantity}
-    ours = {e.name.partition("[")[0] for e in exhibits["mad17.table3"].estimates}
-    assert names == {name for name in ours if not name.endswith(("_all_groups", "_heterogeneity"))}
-    for e in exhibits["mad17.table3"].estimates:
-        assert e.n is not None
-        assert e.low is not None
-        assert e.low <= e.value <= e.high
-
-
-def test_runs_in_gaps_are_left_out_and_counted(exhibits, data):
-    coverage = exhibits["mad17.table3"].coverage[-2]
-    assert coverage.expected == data.frames["job_io"].rows
-    assert coverage.excluded == {"touch a gap of the samples": coverage.expected - coverage.present}
-    assert coverage.excluded["touch a gap of the samples"] > 0
 
 
 def test_groups_and_their_times(exhibits):
@@ -100,12 +78,6 @@ def test_the_time_on_shared_files_is_the_one_asked_for_and_by_default_the_papers
         table = next(exhibit for exhibit in study if exhibit.id == "mad17.table2")
         assert {row["D_S"] for row in cells(table)} == {seconds}
         assert (params.get("d_s") or "span") in table.caveats[0]
-
-
-def test_the_slowest_run_is_shown_with_its_end_effects(exhibits):
-    low, value, high = (getattr(estimate(exhibits["mad17.fig1"], "PsiD_R"), part) for part in ("low", "value", "high"))
-    assert low < value < high
-    assert "PsiD" in {r.label.split(": ")[-1] for r in exhibits["mad17.fig1"].charts[0].references}
 
 
 def test_monitored_files_are_the_share_that_was_planted(exhibits):
@@ -134,18 +106,6 @@ def test_curve_and_density_rise_with_load(data):
     assert 0 < estimate(found["mad17.fig6"], "explained_read").value < 1
 
 
-def test_unknown_mounts_and_operations_are_said(data):
-    frames = {name: frame for name, frame in data.frames.items() if name != "operations"}
-    few = StudyData({**frames, "job_io": _some(frames["job_io"], 25)}, {}, data.period_ns, data.step_ns)
-    found = made("association", few, site(mounts=()))
-    assert "set `mounts`" in words(found["mad17.monitored"])
-    assert any("no operation counts" in caveat for caveat in found["mad17.table4"].caveats)
-
-
-def _some(frame: Frame, rows: int) -> Frame:
-    return frame.take(np.arange(rows))
-
-
 def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
     def pairing(name, times):
         volumes = np.arange(len(times)) + 0.0
@@ -154,18 +114,6 @@ def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
     pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
     told = [finding.text for finding in in_words(pairs, "D_D", "PsiD")]
     assert told[1] == "steady: nothing can be said (one of the two does not vary)."
-
-
-def test_few_runs_decide_nothing(data):
-    few = StudyData({**data.frames, "job_io": _some(data.frames["job_io"], 5)}, {}, data.period_ns, data.step_ns)
-    found = made("association", few)
-    assert set(found) == set(STUDIES["association"].exhibits)
-    assert all(f.kind == "undecided" for f in found["mad17.table3"].findings)
-
-
-def test_nothing_is_nothing(data):
-    none = StudyData({**data.frames, "job_io": _some(data.frames["job_io"], 0)}, {}, data.period_ns, data.step_ns)
-    assert made("association", none) == {}
 
 
 @pytest.mark.parametrize("wrong", [{"group": "nobody"}, {"grouping": "odd"}])
@@ -186,9 +134,3 @@ def test_runs_that_a_model_needs(data):
     needed = estimate(found, "runs_needed_volume")
     assert needed.low <= needed.value <= needed.high <= 110
     assert [row["system"] for row in cells(found, "conditions")] == ["quiet", "usual", "busy"]
-
-
-def test_too_few_runs_for_a_model_are_said(data):
-    few = StudyData({**data.frames, "job_io": _some(data.frames["job_io"], 25)}, {}, data.period_ns, data.step_ns)
-    found = made("association", few)["mad17.fig6"]
-    assert "How many runs a model needs cannot be told from 24" in words(found)

@@ -12,24 +12,12 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.papers.claims import Claim, claims
-from ioweather.core.results import Estimate, Exhibit, Finding, exhibit_from_json, to_jsonable
+from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.pat19.exhibits import OBSERVATIONS, observations
+from ioweather.studies.pat19.exhibits import observations
 from ioweather.topics.catalogue import STUDIES
 
 Exhibits = dict[str, Exhibit]
-
-
-def test_every_exhibit_is_made_small_and_survives_json(climate_exhibits: Exhibits) -> None:
-    assert sorted(climate_exhibits) == sorted(STUDIES["climate"].exhibits)
-    for exhibit in climate_exhibits.values():
-        text = json.dumps(to_jsonable(exhibit), allow_nan=False)
-        assert len(text) < 200_000
-        again = exhibit_from_json(json.loads(text))
-        assert to_jsonable(again) == to_jsonable(exhibit)
-        for chart in exhibit.charts:
-            assert len(chart.table.rows) <= 2000
-        assert exhibit.coverage
 
 
 def test_every_interval_holds_its_value(climate_exhibits: Exhibits) -> None:
@@ -91,27 +79,6 @@ def test_observations_follow_from_the_claims(climate_exhibits: Exhibits) -> None
     assert any("foresee the system's reads" in text for text in advice)
 
 
-def test_only_what_the_lake_holds_is_made(planted_climate: Any) -> None:
-    whole = planted_climate.data()
-    alone = StudyData({}, {"targets": whole.matrices["targets"]}, whole.period_ns, whole.step_ns)
-    made = planted_climate.run(alone)
-    assert "pat19.fig3" in made
-    for name in ("pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16"):
-        assert "ioweather agent run" in made[name].empty_because
-    last = made["pat19.observations"].tables[0].rows[-1]
-    assert last[3] == "undecided"
-    servers = StudyData({}, {"servers": whole.matrices["servers"]}, whole.period_ns, whole.step_ns)
-    assert with_content(planted_climate.run(servers)) == ["pat19.fig15", "pat19.fig16"]
-    metadata = StudyData({"metadata": whole.frames["metadata"]}, {}, whole.period_ns, whole.step_ns)
-    found = planted_climate.run(metadata)
-    assert with_content(found) == ["pat19.fig13", "pat19.fig14"]
-    assert "No step of the period" in found["pat19.observations"].empty_because
-
-
-def with_content(made: dict[str, Any]) -> list[str]:
-    return [name for name, exhibit in made.items() if not exhibit.empty_because]
-
-
 PARAMS = {"filesystem": "s", "component_kind": "ost"}
 
 
@@ -124,16 +91,6 @@ def tiny(values: np.ndarray) -> StudyData:
     return StudyData({}, {"targets": both}, (0, len(values) * MINUTE_NS), MINUTE_NS)
 
 
-def test_a_few_minutes_are_enough_for_something_and_decide_nothing() -> None:
-    rng = np.random.default_rng(0)
-    made = {e.id: e for e in STUDIES["climate"].run(tiny(rng.lognormal(10, 1, (30, 3))), Facility(), PARAMS)}
-    assert "Two whole days are needed" in made["pat19.fig5"].empty_because
-    assert "Every day of the week" in made["pat19.fig6"].empty_because
-    assert made["pat19.fig3"].estimates[2].value == 1.0
-    json.dumps(to_jsonable(list(made.values())), allow_nan=False)
-    assert any("set component_limit_bytes_per_s and peak_bytes_per_s" in c for c in made["pat19.fig3"].caveats)
-
-
 def test_two_days_far_apart_are_two_days() -> None:
     """Most of the period is a gap: nothing breaks, and what is empty is not taken for data."""
     values = np.full((40 * 1440, 3), np.nan)
@@ -144,13 +101,6 @@ def test_two_days_far_apart_are_two_days() -> None:
     json.dumps(to_jsonable(list(made.values())), allow_nan=False)
     assert all(e.low is None for e in made["pat19.fig4"].estimates)
     assert made["pat19.fig4"].coverage[0].present == 705
-
-
-@pytest.mark.parametrize("rows", [1, 2, 7, 26])
-def test_very_short_series_do_not_break_it(rows: int) -> None:
-    rng = np.random.default_rng(rows)
-    made = list(STUDIES["climate"].run(tiny(rng.lognormal(10, 1, (rows, 2))), Facility(), PARAMS))
-    json.dumps(to_jsonable(made), allow_nan=False)
 
 
 def test_idle_missing_and_constant_systems() -> None:
@@ -187,14 +137,6 @@ def verdicts(made: list[Exhibit]) -> list[object]:
     return [row[3] for row in observations(joined, [], ()).tables[0].rows]
 
 
-def test_there_are_eight_and_each_follows_from_its_claims() -> None:
-    assert len(OBSERVATIONS) == 8
-    assert {claim.observation for claim in BOXED} == set(range(1, 9))
-    assert verdicts([exhibit(claim, True) for claim in BOXED]) == ["true"] * 8
-    assert verdicts([exhibit(claim, False) for claim in BOXED]) == ["false"] * 8
-    assert verdicts([]) == ["undecided"] * 8
-
-
 @pytest.mark.parametrize("number", range(1, 9))
 def test_one_refuted_claim_makes_it_false_and_one_open_claim_undecided(number: int) -> None:
     first = next(claim for claim in BOXED if claim.observation == number)
@@ -202,13 +144,3 @@ def test_one_refuted_claim_makes_it_false_and_one_open_claim_undecided(number: i
     assert refuted == ["false" if i == number else "true" for i in range(1, 9)]
     opened = verdicts([exhibit(claim, None if claim is first else True) for claim in BOXED])
     assert opened == ["undecided" if i == number else "true" for i in range(1, 9)]
-
-
-def test_evidence_and_advice_are_shown() -> None:
-    claim = next(claim for claim in BOXED if claim.id == "pat19.minute_of_reads")
-    made = observations([exhibit(claim, True)], [Finding("advice")], ("caveat",))
-    row = next(r for r in made.tables[1].rows if r[0] == 4)
-    assert row[1:4] == (claim.text, "agrees", "0.4, 90% interval 0.35 to 0.45")
-    assert made.tables[1].rows[0][2] == "not testable"
-    assert made.findings[-1].text == "advice"
-    assert "caveat" in made.caveats

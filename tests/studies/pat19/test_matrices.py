@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import Any
-
 import numpy as np
 import pytest
 
 from ioweather.core.facility import Facility, FileSystem, Window
 from ioweather.core.frames import Matrix
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.stats.series import correlation, count_clusters, sorted_activity, window_sums
-from ioweather.studies.pat19 import matrices as climate_matrices
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.stats.series import count_clusters, sorted_activity, window_sums
 from ioweather.studies.pat19.matrices import (
     LAGS,
-    NEAREST_LAG,
     PAIRS,
     Grid,
     Limits,
@@ -75,13 +70,6 @@ def test_system_sums_and_exclusions(planted: dict[str, np.ndarray], passed: Targ
     assert passed.unit == 1440
 
 
-def test_totals_by_unit(planted: dict[str, np.ndarray], passed: Targets) -> None:
-    keep = usable(planted)
-    for metric in METRICS:
-        kept = np.where(keep[:, None], np.nan_to_num(planted[metric]), 0)
-        np.testing.assert_allclose(passed.totals[metric], kept.reshape(DAYS, 1440, TARGETS).sum(axis=1))
-
-
 @pytest.mark.parametrize("window", [1, 5, 25])
 def test_lagged_correlations(planted: dict[str, np.ndarray], passed: Targets, window: int) -> None:
     keep = usable(planted)[:, None]
@@ -90,13 +78,6 @@ def test_lagged_correlations(planted: dict[str, np.ndarray], passed: Targets, wi
         for target in range(TARGETS):
             want = lagged_correlation(left[:, target], right[:, target], LAGS)
             np.testing.assert_allclose(passed.lags[pair, window][:, target], want, atol=1e-9, equal_nan=True)
-
-
-def test_nearest_lags_by_unit_add_up(passed: Targets) -> None:
-    for pair in PAIRS:
-        assert passed.nearest[pair].shape == (DAYS, TARGETS, 6)
-        whole = correlation(passed.nearest[pair].sum(axis=0))
-        np.testing.assert_allclose(whole, passed.lags[pair, 1][NEAREST_LAG[pair]], atol=1e-9, equal_nan=True)
 
 
 def test_degrees(planted: dict[str, np.ndarray], passed: Targets) -> None:
@@ -154,46 +135,6 @@ def test_targets_that_came_later_are_no_gap_before() -> None:
     assert dict(found.system.excluded) == {"less than 90% recorded": 1}
 
 
-def test_units_need_not_fit_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hours as units, stretches of about a day, and a step that does not divide the day."""
-    monkeypatch.setattr(climate_matrices, "_STRETCH_DAYS", 1)
-    rng = np.random.default_rng(4)
-    step = 7 * 60 * 10**9
-    values = rng.lognormal(20, 1, (700, TARGETS))
-    names = tuple(map(str, range(TARGETS)))
-    made = {m: Matrix(m, 0, step, names, values, np.ones(values.shape, np.float32)) for m in METRICS}
-    found = reduce_targets(made, Limits())
-    np.testing.assert_allclose(found.totals["read_bytes"].sum(axis=0), values.sum(axis=0))
-    edges = np.arange(0, 700, found.unit)
-    np.testing.assert_allclose(found.totals["read_bytes"], np.add.reduceat(values, edges, axis=0))
-    np.testing.assert_allclose(found.lags["read", 25], found.lags["write", 25])
-    for target in range(TARGETS):
-        for window in (1, 5, 25):
-            wide = window_sums(values[:, target], window)
-            want = lagged_correlation(wide, wide, LAGS)
-            np.testing.assert_allclose(found.lags["read", window][:, target], want, atol=1e-9)
-
-
-def test_stretches_are_the_same_from_other_processes(planted: dict[str, np.ndarray], passed: Targets) -> None:
-    """Each as if in a process of its own: what it is given and what it leaves are pickled, and only order is kept."""
-
-    def elsewhere(task: Any, inputs: Any) -> Any:
-        later = [pickle.loads(pickle.dumps((task, given))) for given in inputs]
-        left = {n: pickle.dumps(run(*given)) for n, (run, given) in reversed(list(enumerate(later)))}
-        assert len(left) > 1
-        return (pickle.loads(left[n]) for n in sorted(left))
-
-    found = reduce_targets(matrices(planted), Limits(), spread=elsewhere)
-    for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.nearest, passed.nearest)):
-        for key in theirs:
-            np.testing.assert_array_equal(mine[key], theirs[key])
-    for metric in METRICS:
-        np.testing.assert_array_equal(found.system.values[metric], passed.system.values[metric])
-    for name, counts in passed.degrees.items():
-        np.testing.assert_array_equal(found.degrees[name].per_interval, counts.per_interval)
-    assert found.system.excluded == passed.system.excluded
-
-
 def grid_matrix(start_hours: int, names: str, hours: int, coverage: float = 1.0) -> Matrix:
     values = np.arange(hours * len(names), dtype=float).reshape(hours, len(names))
     covered = np.broadcast_to(np.float32(coverage), values.shape)
@@ -225,20 +166,3 @@ def test_cells_that_are_half_recorded_are_missing() -> None:
     assert np.isnan(values).sum() == 1
     half = grid_matrix(0, "x", 24, coverage=0.5)
     assert np.isnan(Grid.of([half]).rows(half, 0, 24)).all()
-
-
-def test_grids_that_do_not_meet_are_a_mistake() -> None:
-    a = grid_matrix(0, "x", 3)
-    shifted = Matrix("write_bytes", DAY_NS // 7, HOUR_NS, ("x",), a.values, a.coverage)
-    with pytest.raises(ValueError, match="different grids"):
-        Grid.of([a, shifted])
-
-
-@pytest.mark.parametrize("step_ns", [MINUTE_NS, 7 * MINUTE_NS, HOUR_NS, DAY_NS])
-def test_stretches_join_and_are_whole_windows_and_units(step_ns: int) -> None:
-    grid = Grid(0, step_ns, 100 * DAY_NS // step_ns, ("x",))
-    stretches = grid.stretches()
-    assert [first for first, _ in stretches] == [0, *(last for _, last in stretches[:-1])]
-    assert stretches[-1][1] == grid.steps
-    assert all((last - first) % 25 == 0 and (last - first) % grid.unit == 0 for first, last in stretches[:-1])
-    assert Grid(0, step_ns, 0, ("x",)).stretches() == []

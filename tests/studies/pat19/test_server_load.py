@@ -46,14 +46,6 @@ def test_stretches_equal_the_whole() -> None:
     assert sixteen.charts[0].table.rows[0][:2] == ("1 min", 0)
 
 
-def test_a_server_without_a_correlation_is_not_counted_as_weak(estimate_of: Any) -> None:
-    rng = np.random.default_rng(16)
-    values = np.repeat(rng.beta(1, 30, (400, 3)), 60, axis=0)  # every hour the same load
-    values[:, 1], values[:, 2] = 0.0, np.nan  # one idle, one never recorded
-    _, sixteen = server_exhibits(reduce_servers(load_matrix(values)), caveats=())
-    assert estimate_of(sixteen, "lag1_high_ratio").value == 1
-
-
 def test_planted_load(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
     fifteen = climate_exhibits["pat19.fig15"]
     cpu = planted_climate.values["cpu_ratio"]
@@ -63,10 +55,6 @@ def test_planted_load(planted_climate: Any, climate_exhibits: dict[str, Exhibit]
     share = estimate_of(fifteen, "max_load_servers_ratio").value
     assert share == pytest.approx(np.mean(cpu.max(axis=0) < 0.75))
     assert estimate_of(climate_exhibits["pat19.fig16"], "lag1_high_ratio").value == 1
-
-
-def test_no_load_makes_no_exhibit() -> None:
-    assert list(server_exhibits(reduce_servers(load_matrix(np.full((100, 2), np.nan))), caveats=())) == []
 
 
 def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -81,13 +69,6 @@ def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhi
     assert estimate_of(fourteen, "cross_lag0[5 min]").value == pytest.approx(1)
     assert all("go together" in f.text and f.kind == "note" for f in fourteen.findings[-2:])
     assert stands(made, "not_closed") == "supported"
-
-
-def test_more_closes_than_opens_are_said_to_be_so() -> None:
-    opens = np.random.default_rng(1).lognormal(10, 1, 3000)
-    steps = Steps(0, MINUTE_NS, {"open_ops": opens, "close_ops": 1.1 * opens})
-    thirteen = next(metadata_exhibits(steps, caveats=()))
-    assert stands(thirteen, "not_closed") == "refuted"
 
 
 def test_gaps_are_left_out() -> None:

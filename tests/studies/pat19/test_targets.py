@@ -17,7 +17,6 @@ from ioweather.core.papers.claims import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
-from judging import stands
 
 
 def test_totals_ratios_and_ranks(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -32,18 +31,6 @@ def test_totals_ratios_and_ranks(planted_climate: Any, climate_exhibits: dict[st
     half = len(planted_climate.values["read_bytes"]) // 2
     halves = [part.sum(axis=0) for part in np.split(planted_climate.values["read_bytes"], [half])]
     assert estimate_of(ten, "persistence_read").value == pytest.approx(scipy.stats.spearmanr(*halves).statistic)
-
-
-def test_a_target_that_came_later_is_named(planted_climate: Any, climate_exhibits: dict[str, Exhibit]) -> None:
-    data = planted_climate.data()
-    cut = {}
-    for metric, whole in data.matrices["targets"].items():
-        values = whole.values.copy()
-        values[: len(values) // 2, 5] = np.nan
-        cut[metric] = replace(whole, values=values)
-    ten = planted_climate.run(replace(data, matrices={**data.matrices, "targets": cut}))["pat19.fig10"]
-    (said,) = set(ten.caveats) - set(climate_exhibits["pat19.fig10"].caveats)
-    assert said.startswith("1 were recorded for less than 90% of the time of the others (OST0005)")
 
 
 def test_noise_alone_is_not_called_imbalance(climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -135,18 +122,6 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
     assert len(beside) == 15
     assert beside["clusters_read[>=10]"].name == "clusters_read[>=10]"
     assert beside["clusters_read[>=100]"].name == "clusters_read[100 of 248]"
-
-
-def test_sensitivity(striped: dict[str, Exhibit], estimate_of: Any) -> None:
-    made = striped["pat19.sensitivity"]
-    assert estimate_of(made, "mean_high_phases_write").value == pytest.approx(120 / 7)
-    assert estimate_of(made, "mean_high_phases_read").value == 1
-    # With a tolerance of 10% neighbours 6% apart pair up: 60 clusters of two in a quarter of the minutes.
-    assert estimate_of(made, "mean_read[10%]").value == pytest.approx(120 / (0.25 * 60 + 0.75 * 7))
-    assert estimate_of(made, "mean_write[5 min]").value == pytest.approx(120 / 7)
-    difference = estimate_of(made, "mean_high_phases_write_minus_read")
-    assert difference.value == pytest.approx(120 / 7 - 1)
-    assert stands(made, "writes_more_parallel") == "supported"
 
 
 def test_the_chance_level_takes_away_what_targets_do_together(estimate_of: Any) -> None:

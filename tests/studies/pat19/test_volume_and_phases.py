@@ -43,10 +43,3 @@ def test_lengths_and_interarrivals(
             ones = next(r for r in rows if r[2] == 300)
             assert ones[3] == pytest.approx(np.mean(np.array(values) == 1))
     assert estimate_of(made, "short_ratio").value == pytest.approx(short / total)
-
-
-def test_low_phases_are_set_against_high_ones(climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
-    high, low = climate_exhibits["pat19.fig7"], climate_exhibits["pat19.fig8"]
-    for way in ("read", "write"):
-        want = estimate_of(low, f"mean_length_{way}").value / estimate_of(high, f"mean_length_{way}").value
-        assert estimate_of(low, f"length_over_high_{way}").value == pytest.approx(want)

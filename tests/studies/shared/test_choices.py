@@ -57,12 +57,6 @@ def test_the_busiest_file_system_counts_the_same_bytes_once() -> None:
     assert chosen(lake)["burst_buffer"] is None
 
 
-def test_devices_serve_where_there_are_no_osts() -> None:
-    lake = Lake(group("gpfs", "device", "write_bytes", 1.0), group("gpfs", "host", "write_bytes", 1.0))
-    assert chosen(lake)["component_kind"] == "device"
-    assert chosen(Lake(group("odd", "oss", "write_bytes", 1.0)))["component_kind"] == "oss"
-
-
 def test_a_burst_buffer_is_known_by_its_name_and_is_not_the_main_system() -> None:
     lake = Lake(group("burst-buffer", "device", "read_bytes", 9e15), group("scratch", "ost", "read_bytes", 1e15))
     found = chosen(lake)
@@ -74,13 +68,6 @@ def test_a_burst_buffer_is_known_by_its_name_and_is_not_the_main_system() -> Non
     assert (alone["filesystem"], alone["burst_buffer"]) == ("bb", None)
     unlike = Lake(group("abba", "ost", "read_bytes", 1.0), group("x", "ost", "read_bytes", 1.0))
     assert chosen(unlike)["burst_buffer"] is None
-
-
-def test_resolution_is_a_minute_unless_the_data_say_otherwise() -> None:
-    for length, expected in ((group("s", "ost", "read_bytes", 1.0), MINUTE_NS),
-                             (group("s", "ost", "read_bytes", 1.0, interval_ns=HOUR_NS), HOUR_NS),
-                             (group("s", "ost", "read_bytes", 1.0, hours=1), 5 * NS)):  # fmt: skip
-        assert chosen(Lake(length))["resolution"] == expected
 
 
 def test_what_is_not_typed_is_chosen_for_the_file_system_that_is() -> None:
@@ -97,16 +84,3 @@ def test_what_is_not_typed_is_chosen_for_the_file_system_that_is() -> None:
     assert [home[name] for name in names] == ["home", "device", "mdt", 10 * MINUTE_NS]
     hosts = chosen(lake, filesystem="home", component_kind="host")
     assert [hosts[name] for name in names] == ["home", "host", "mdt", HOUR_NS]
-
-
-def test_every_chooser_comes_after_the_file_system_it_chooses_for() -> None:
-    for study in STUDIES:
-        names = [param.name for param in STUDIES[study].params]
-        if "filesystem" in names:
-            assert names[0] == "filesystem", study
-
-
-def test_an_empty_lake_has_choices_that_name_what_is_missing() -> None:
-    found = chosen(Lake())
-    assert found["filesystem"] is None
-    assert (found["component_kind"], found["metadata_kind"], found["resolution"]) == ("ost", "mds", MINUTE_NS)

@@ -196,7 +196,7 @@ def test_a_mapping_of_the_sites_own(lake, send):
 def test_a_damaged_state_is_named(lake, send):
     send(packed({OST: [(T0, 1.0)]}))
     drain(lake)
-    state = pushed_samples.state_file(lake.root, "prom")
+    state = lake.root / "counters" / "prom.json"
     assert json.loads(state.read_text())["version"] == 1
     state.write_text("{")
     send(packed({OST: [(T0 + 60, 1.0)]}))
