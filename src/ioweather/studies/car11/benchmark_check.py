@@ -21,11 +21,11 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piec
 from ioweather.core.units import MIB
 from ioweather.facts.bandwidth import (
     TOLERANCE,
-    LogIndex,
     Measured,
     Verb,
     bandwidth_caveats,
     ceiling_mib_per_s_per_node,
+    find_log,
     measured_operations,
     passed_seconds,
 )
@@ -91,9 +91,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     runs = instances_of(data, facility, params)
     states: Counter[str] = Counter()
     checks: list[_Check] = []
-    logs = LogIndex(runs.frame)
     for measured in measured_operations(data.frames["benchmarks"]):
-        place, state = logs.find(measured)
+        place, state = find_log(runs.frame, measured)
         if place is None:
             states[state] += 1
             continue

@@ -34,7 +34,7 @@ from ioweather.core.results import (
 from ioweather.core.tables import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 from ioweather.core.units import format_bytes, format_value
 from ioweather.core.words import names_of
-from ioweather.facts.file_records import quotient
+from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import (
     MIN_SIZES,
     NEEDS,
