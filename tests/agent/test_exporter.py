@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ioweather.ui.web.lake_metrics import Seen, _of_components, _of_users
 from prometheus_client.parser import text_string_to_metric_families
 
 from ioweather.agent.exporter import render
@@ -27,6 +26,7 @@ from ioweather.agent.status import (
     write_status,
 )
 from ioweather.ingestion.queue import collect_queue
+from ioweather.ui.web.lake_metrics import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOW = 1_800_000_000_000_000_000
