@@ -41,7 +41,7 @@ from ioweather.diagnosis.health_evidence import (
 )
 from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
-from ioweather.facts.file_records import file_records
+from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
 from ioweather.facts.runs import group_runs

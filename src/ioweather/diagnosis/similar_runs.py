@@ -37,8 +37,7 @@ from ioweather.diagnosis.comparison_pool import (
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.accounting import match_jobs
-from ioweather.facts.file_records import FileRecords, file_records, rows_of
-from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
+from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
 from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
 from ioweather.facts.run_targets import (
     BUSY,
