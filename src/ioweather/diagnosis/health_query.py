@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -365,12 +365,8 @@ def _matrix(start_ns: int, step_ns: int, names: tuple[str, ...], values: Floats)
     return Matrix("sum", start_ns, step_ns, names, values, np.broadcast_to(np.float32(1), values.shape))
 
 
-class _RequestTables(NamedTuple):
-    """(bin, component) seconds and numbers of requests, one table for each kind of request."""
-
-    components: tuple[str, ...]
-    seconds: list[Floats]
-    counts: list[Floats]
+# Components, and (bin, component) tables of the seconds and numbers of requests, one for each kind of request.
+_RequestTables: TypeAlias = tuple[tuple[str, ...], list[Floats], list[Floats]]
 
 
 def _counter_tables(
@@ -384,15 +380,14 @@ def _counter_tables(
     candidates = found[pairs[0][0]].components if wanted is None else wanted
     names = tuple(n for n in candidates if all(n in found[name].components for pair in pairs for name in pair))
     seconds, counts = ([window.bin_means(found[pair[side]], names) for pair in pairs] for side in (0, 1))
-    return _RequestTables(names, seconds, counts)
+    return names, seconds, counts
 
 
 def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[Observations]:
     tables = _counter_tables(window, kind, _DEVICE_TIMES, load.components)
-    if tables is not None and len(tables.components) >= LEAST_PEERS:
-        yield request_observations(
-            "service", tables.components, window.bins, *tables[1:], window.bin_means(load, tables.components)
-        )
+    if tables is not None and len(tables[0]) >= LEAST_PEERS:
+        names, seconds, counts = tables
+        yield request_observations("service", names, window.bins, seconds, counts, window.bin_means(load, names))
 
 
 def _client_requests(window: SearchWindow) -> Iterator[Observations]:
@@ -400,9 +395,10 @@ def _client_requests(window: SearchWindow) -> Iterator[Observations]:
     tables = _counter_tables(window, _CLIENT, _ROUND_TRIPS)
     if tables is None:
         return
-    load = utilisation(np.nansum(tables.counts, axis=(0, 2))[:, None])
-    loads = np.broadcast_to(load, (window.bins.count, len(tables.components)))
-    of_clients = request_observations("clients", tables.components, window.bins, *tables[1:], loads)
+    names, seconds, counts = tables
+    load = utilisation(np.nansum(counts, axis=(0, 2))[:, None])
+    loads = np.broadcast_to(load, (window.bins.count, len(names)))
+    of_clients = request_observations("clients", names, window.bins, seconds, counts, loads)
     yield replace(shared_observations(of_clients, window.filesystem, window.bins, load[:, 0]), source="clients")
 
 
@@ -412,7 +408,7 @@ _JOB_TIMES: Final = specs_of("component=text operation=text bin=int64 seconds=fl
 def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
     """Requests of all jobs at their servers (Lustre job_stats), by operation: another mix is no slowness."""
     if not window.snapshot.pinned["job_operations"].uris:
-        return _RequestTables((), [], [])
+        return (), [], []
     bins = window.bins
     rows = window.snapshot.rows(
         "job_operations", {"filesystem": window.filesystem, "component_kind": kind}, (window.start_ns, window.end_ns)
@@ -430,7 +426,7 @@ def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
         np.add.at(table, (operations.codes, found.ints("bin"), names.codes), found.floats(column))
         return list(table)
 
-    return _RequestTables(tuple(names.categories), tables("seconds"), tables("requests"))
+    return tuple(names.categories), tables("seconds"), tables("requests")
 
 
 def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[Observations]:
@@ -461,14 +457,9 @@ def _metadata_requests(window: SearchWindow) -> Iterator[Observations]:
 _PROBE_TIMES: Final = specs_of("component=text? minute=int64 took=float64 looks=int64")
 
 
-class _ProbeTimes(NamedTuple):
-    """Logarithm of the median time of probes over what is usual of their series, and their number."""
-
-    components: tuple[str, ...]
-    component: Ints
-    minute: Ints
-    log_ratio: Floats
-    count: Floats  # type: ignore[assignment]  # hides tuple.count
+# Components, and by row the component, its minute, the logarithm of the median time of probes over what is usual of
+# their series, and their number.
+_ProbeTimes: TypeAlias = tuple[tuple[str, ...], Ints, Ints, Floats, Floats]
 
 
 def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_component: bool = True) -> _ProbeTimes:
@@ -492,7 +483,7 @@ def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_componen
     found = fetch_frame(snapshot.bare, sql, _PROBE_TIMES)
     text = found.text("component")
     codes = text.codes.astype(np.int64)
-    return _ProbeTimes(tuple(text.categories), codes, found.ints("minute"), found.floats("took"), found.floats("looks"))
+    return tuple(text.categories), codes, found.ints("minute"), found.floats("took"), found.floats("looks")
 
 
 def _codes_in(names: Sequence[str], codes: Ints, wanted: Sequence[str]) -> Ints:
@@ -537,17 +528,17 @@ def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:
     load = replace(total, values=utilisation(total.values))
     names, has_peers = total.components, len(total.components) != 1
     # With several servers, only probes in a folder of one server show which one served them.
-    probes = _probe_times(window, _METADATA_OPERATIONS, by_component=has_peers)
-    component = _codes_in(probes.components, probes.component, names) if has_peers else np.zeros_like(probes.minute)
+    probed, codes, minute, log_ratio, count = _probe_times(window, _METADATA_OPERATIONS, by_component=has_peers)
+    component = _codes_in(probed, codes, names) if has_peers else np.zeros_like(minute)
     known = component >= 0
     at_load = Observations(
         source="metadata",
         components=names,
         component=component[known],
-        start_ns=probes.minute[known],
-        log_seconds=probes.log_ratio[known],
-        load=_load_at(load, probes.minute[known], component[known]),
-        count=probes.count[known],
+        start_ns=minute[known],
+        log_seconds=log_ratio[known],
+        load=_load_at(load, minute[known], component[known]),
+        count=count[known],
         has_peers=has_peers,
         slower=SLOWER_WITHOUT_PEERS,
     )
