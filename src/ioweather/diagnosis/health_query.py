@@ -25,26 +25,29 @@ from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
-from ioweather.diagnosis.comparison_pool import run_slowdowns
+from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import settle
-from ioweather.diagnosis.health_evidence import (
+from ioweather.diagnosis.health_incidents import (
     LEAST_PEERS,
+    OVERLOAD,
     SHOWS_IN_RUN,
     SLOWER_IN_RUN,
     SLOWER_WITHOUT_PEERS,
     SPREAD_IN_RUN,
     Bins,
+    HealthData,
     Observations,
+    UsingRuns,
+    find_incidents,
     request_observations,
     shared_observations,
+    to_events,
     utilisation,
 )
-from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
 from ioweather.facts.file_records import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
-from ioweather.facts.runs import group_runs
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
@@ -317,12 +320,13 @@ def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
     own = own_target_bytes(records, components)
     chosen = own.sum(axis=1) > 0
     first, last = io_times(runs)
+    times = usual_times(runs, np.flatnonzero(chosen))
     return UsingRuns(
         components=tuple(components),
         first_ns=first[chosen],
         last_ns=last[chosen],
-        seconds=runs.floats("io_seconds")[chosen],
-        slowdown=run_slowdowns(runs, group_runs(runs, "similar"))[chosen],
+        seconds=times.seconds,
+        slowdown=np.log(times.seconds / times.usual),
         own_bytes=own[chosen],
         contrast=target_contrast(records, components)[chosen],
     )
