@@ -27,7 +27,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_value
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
-from ioweather.facts.file_records import rows_of
+from ioweather.facts.job_metrics import rows_of
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot

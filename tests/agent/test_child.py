@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent.child import Child
+from ioweather.agent.agent import Child
 from ioweather.agent.sensor import Origin
 from live_reporter import HandClock
 from scripted_child import Nursery, PlainSource

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.agent.child import ObservedOperation, RunningMedian, load_baselines, save_baselines
+from ioweather.agent.agent import ObservedOperation, RunningMedian, load_baselines, save_baselines
 from ioweather.agent.sensor import Operation
 from ioweather.core.safe_files import PrivateDirectory
 

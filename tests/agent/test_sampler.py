@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from ioweather.agent import sampler
-from ioweather.agent.sampler import Sampler, SamplerSettings
+from ioweather.agent import probe
+from ioweather.agent.probe import Sampler, SamplerSettings
 from ioweather.agent.sensor import Timing
 from ioweather.core.errors import SourceError
 from live_reporter import Heard
@@ -64,8 +64,8 @@ def test_it_rests(tmp_path, monkeypatch):
         busy += 1000
         return Timing(0, 1000, True, errno.EIO), -1
 
-    monkeypatch.setattr(sampler.time, "monotonic_ns", clock)
-    monkeypatch.setattr(sampler, "timed_open", fail_after_a_while)
+    monkeypatch.setattr(probe.time, "monotonic_ns", clock)
+    monkeypatch.setattr(probe, "timed_open", fail_after_a_while)
     while not heard.is_done:
         source.cycle(0, heard)
         now += 100
@@ -88,20 +88,6 @@ def test_errors_are_results(tmp_path, monkeypatch):
         source.cycle(0, heard)
     assert {(row["status"], row["errno"]) for row in heard.of("responses")} == {("error", errno.EIO)}
     assert len(heard.of("responses")) == 4
-
-
-def test_files_stay_only_where_asked(tmp_path):
-    for keep in (True, False):
-        source = Sampler(str(tmp_path), SamplerSettings((8192,), rounds=1, keep_files=keep))
-        run_all(source)
-        source.finish(Heard())
-        assert any(tmp_path.iterdir()) == keep
-
-
-@pytest.mark.parametrize("settings", [{"sizes": (1000,)}, {"sizes": ()}, {"sizes": (2 << 30,)}, {"busy_ratio": 0.0}])
-def test_settings_that_cannot_work(tmp_path, settings):
-    with pytest.raises(SourceError):
-        Sampler(str(tmp_path), SamplerSettings(**settings))
 
 
 def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.live_reporter import Heard
 
-from ioweather.agent import target_probe as targets
-from ioweather.agent.probe import ProbeSettings
-from ioweather.agent.target_probe import REQUEST_BYTES, TargetProbe
+from ioweather.agent import probe as targets
+from ioweather.agent.probe import REQUEST_BYTES, ProbeSettings, TargetProbe
 from ioweather.core.errors import SourceError
 
 # Lustre cannot be had here: a program that answers as `lfs` of 2.15 does, and notes where files were placed. A target

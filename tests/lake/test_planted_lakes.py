@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -105,19 +103,12 @@ def test_backup_restore_and_scan_refuse_what_somebody_planted(place, uid):
 
 
 @pytest.mark.parametrize("uid", [ALICE, ROOT])
-def test_the_doctor_and_the_cache_change_nothing_of_others(place, uid):
-    """The doctor writes in the lake that it is asked about; a cache that is not ours is done without."""
+def test_the_doctor_changes_nothing_of_others(place, uid):
+    """The doctor writes in the lake that it is asked about."""
     victim = victim_of(place, uid)
-    place.plant(f"mkdir x; ln -s {victim}/thesis.tex x/lake.json; mkdir ioweather; ln -s {victim}/thesis.tex "
-                f"ioweather/vega-{version('vl-convert-python')}.js")  # fmt: skip
+    place.plant(f"mkdir x; ln -s {victim}/thesis.tex x/lake.json")
     before = facts_of(victim), facts_of(place.shared)
     assert place.ioweather(uid, "doctor", "--lake", place.shared / "x").returncode != 0
-    read = (
-        f"import os; os.environ['XDG_CACHE_HOME'] = {str(place.shared)!r}\n"
-        "from ioweather.ui.charts.render import vega_bundle; print(len(vega_bundle()))"
-    )
-    done = place.run_as(uid, sys.executable, "-c", read)
-    assert int(done.stdout) > 100_000, done.stderr
     assert (facts_of(victim), facts_of(place.shared)) == before
 
 

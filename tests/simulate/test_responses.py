@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ioweather.simulate.facility_files import as_served, draw, mean_seconds, window_responses
 from ioweather.simulate.fluid import Incident
-from ioweather.simulate.monitoring import as_served, draw, mean_seconds, window_responses
 from ioweather.simulate.presets import ResponseLaw, for_days, preset_named
 from ioweather.simulate.world import World
 

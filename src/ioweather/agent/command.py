@@ -6,27 +6,180 @@ The one-file agent (`ioweather agent bundle`) has no package but the standard li
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
+import math
 import pkgutil
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final, Literal
 
 from ioweather._version import __version__
 from ioweather.agent.agent import Agent, AgentSettings
-from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper, server_complaint
 from ioweather.agent.delivery import main as push_files
-from ioweather.agent.doctor import check_agent, check_programs, check_python, check_sources
 from ioweather.agent.probe import Probe, ProbeSettings
-from ioweather.agent.settings import settings_from, sources_for
+from ioweather.agent.settings import CollectSettings, settings_from, sources_for
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import Journal, Status, find_problems, read_status
-from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import NS, format_bytes, format_seconds, parse_duration_ns, parse_size
+from ioweather.core.words import names_of
+
+State = Literal["ok", "note", "problem"]
+_PROGRAMS: Final = {
+    "lfs": "per-OST samples (`ioweather probe --sizes`) need Lustre's client tools",
+    "sacct": "live Slurm accounting (`ioweather agent run slurm`) needs Slurm's client",
+    "iostat": "sysstat gives block-device history: apt-get install sysstat",
+}
+# Above this share of a file system's bandwidth, the probes of all hosts together disturb what they measure.
+LARGEST_PROBE_SHARE: Final = 0.001
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of `doctor`: what was checked, the result, and what to do."""
+
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+def check_python() -> Iterator[Check]:
+    """Name the interpreter."""
+    yield Check("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
+
+
+def check_programs() -> Iterator[Check]:
+    """Look for the programs of the file system, the scheduler and the system."""
+    for name, why in _PROGRAMS.items():
+        place = shutil.which(name)
+        yield Check(name, "ok", place) if place else Check(name, "note", "not here", why)
+
+
+def check_sources(facility: Facility) -> Iterator[Check]:
+    """Say what an agent would measure here. Nothing is opened on a file system that it would probe."""
+    settings = settings_from(facility.sections.get("collect", {}))
+    try:
+        found = sources_for((), facility, settings, "doctor")
+    except UsageError as error:
+        yield Check("collect", "note", error.message, error.hint)
+    else:
+        yield Check("collect", "ok", ", ".join(source.label for source in found))
+        if any(source.name == "probe" for source in found):
+            yield Check("probe load", "ok", f"per path: {settings.probe.load}")
+    yield from _check_server(settings)
+
+
+def _check_server(settings: CollectSettings) -> Iterator[Check]:
+    if settings.server is None:
+        return
+    complaint = server_complaint(settings.server)
+    if complaint:
+        yield Check("server", "problem", complaint, "rows wait in the spool until it answers")
+    else:
+        yield Check("server", "ok", f"{settings.server.url} answers")
+
+
+def check_agent(spool: Path) -> Iterator[Check]:
+    """Say whether the agent of this spool runs, and whether its rows arrive."""
+    try:
+        status = read_status(spool)
+    except DataUnavailable:
+        yield Check("agent", "note", f"none has run in {spool}", "ioweather probe PATH, or ioweather agent run")
+        return
+    age = format_seconds((now_ns() - status.written_ns) / NS)
+    again = "start it again: ioweather agent run"
+    if status.state == "stopped":
+        yield Check("agent", "note", f"stopped {age} ago on {status.host}", again)
+    elif status.is_stale(now_ns()):
+        yield Check("agent", "problem", f"last heard of {age} ago on {status.host}", again)
+    else:
+        yield Check("agent", "ok", f"running on {status.host}, pid {status.pid}")
+    waiting = status.spool
+    if waiting.dropped_rows:
+        why = waiting.dropped_why or waiting.message
+        yield Check("spool", "problem", f"{waiting.dropped_rows:,} rows were given up: {why}", "check the lake")
+    elif waiting.last_ship_ok is False:
+        yield Check("spool", "problem", f"rows do not reach the lake: {waiting.message}", "check space and permissions")
+    else:
+        yield Check("spool", "ok", f"{format_bytes(waiting.bytes)} waiting")
+
+
+def probe_loads(statuses: Iterable[Status], facility: Facility) -> Mapping[str, tuple[int, float]]:
+    """Return, by file system, how many hosts probe it, and the bytes/s that their probes read and write together."""
+    hosts: dict[str, set[str]] = defaultdict(set)
+    loads: dict[str, float] = defaultdict(float)
+    for status in statuses:
+        for target in status.targets:
+            moved = sum(o.request_bytes for o in target.operations if o.op in ("read", "write") and o.mode == "nocache")
+            found = facility.filesystem_of_path(target.target)
+            name = found.name if found else facility.filesystem_of(target.system)
+            hosts[name].add(status.host)
+            loads[name] += moved * NS / target.period_ns
+    return {name: (len(hosts[name]), loads[name]) for name in loads}
+
+
+def check_loads(statuses: Iterable[Status], facility: Facility) -> Iterator[Check]:
+    """Compare the load of all probes with the bandwidth of the file system that they measure."""
+    for name, (hosts, load) in sorted(probe_loads(statuses, facility).items()):
+        described = facility.filesystem(name)
+        peak = (described.peak_bytes_per_s or described.highest_bytes_per_s) if described else None
+        text = f"{hosts} {'host' if hosts == 1 else 'hosts'} read and write {format_bytes(load)}/s on {name}"
+        if peak is None:
+            fix = f"set peak_bytes_per_s in [filesystem.{name}] to compare it with what storage can do"
+            yield Check("probe load", "note", text, fix)
+            continue
+        text += f", {load / peak:.2%} of its peak"
+        if load <= LARGEST_PROBE_SHARE * peak:
+            yield Check("probe load", "ok", text)
+        else:
+            times = math.ceil(load / (LARGEST_PROBE_SHARE * peak))
+            fix = f"probe from fewer hosts, or {times} times less often (probe_period in [collect])"
+            yield Check("probe load", "problem", f"{text}; more than 0.1% disturbs what is measured", fix)
+
+
+_PACKAGE: Final = Path(__file__).parent.parent
+_CORE: Final = names_of("__init__ clock errors facility foreign_text safe_files units words")
+_MAIN: Final = "import sys\n\nfrom ioweather.agent.command import main\n\nsys.exit(main())\n"
+# The same files give the same bytes: sites compare digests.
+_STAMP: Final = (2020, 1, 1, 0, 0, 0)
+
+
+def write_bundle(out: Path, facility: Mapping[str, Any] | None = None) -> None:
+    """Write the archive as an executable file, with the settings of a facility file inside if they are given."""
+    sources = [*(_PACKAGE / "agent").glob("*.py"), *(_PACKAGE / "core" / "counters").glob("*.py")]
+    sources += [_PACKAGE / "core" / f"{name}.py" for name in _CORE] + [_PACKAGE / "_version.py"]
+    files = {f"ioweather/{source.relative_to(_PACKAGE).as_posix()}": source.read_bytes() for source in sources}
+    files |= {"__main__.py": _MAIN.encode(), "ioweather/__init__.py": b'"""The agent of ioweather."""\n'}
+    if facility is not None:
+        settings_from(parse_facility(facility).sections.get("collect", {}))  # raises if the agent could not use it
+        files[f"ioweather/agent/{EMBEDDED_SETTINGS}"] = json.dumps(facility, default=str).encode()
+    made = io.BytesIO(b"#!/usr/bin/env python3\n")
+    made.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(path, _STAMP)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o100755 << 16
+            archive.writestr(entry, data)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(made.getvalue())
+        out.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}.") from None
+
 
 KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
 EMBEDDED_SETTINGS = "facility.json"

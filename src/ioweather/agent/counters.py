@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.sensor import LiveSource, Ready, Reporter, event_row, report_growth, run_tool, series_row
-from ioweather.core.counters.client_counters import Mount, counter_growth, parse_mountstats, samples
+from ioweather.core.counters.client_counters import counter_growth, parse_mountstats, samples
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
 from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Growth, Origin, Sample, Step, Target
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
@@ -37,84 +37,96 @@ _SACCT_OVERLAP_NS = HOUR_NS
 
 @dataclass
 class _FileSource(LiveSource):
-    """Base of sources that read one file of /proc below `root`."""
+    """Base of sources that read one file of /proc below `root`: counters by name."""
 
     period_ns: int = 10 * NS
     root: Path = Path("/")
     host: str = field(default_factory=socket.gethostname)
     clocks: Clocks = field(default_factory=Clocks)
+    file = Path()
+    nothing = ""  # said if the file names nothing
 
     def __post_init__(self) -> None:
         self._time = ForwardTime()
-        self._last: dict[str, Any] = {}
+        self._last: Mapping[str, Any] = {}
+        self._last_wall_ns = 0
 
-    def _read_text(self, path: Path) -> tuple[str, int, int]:
-        """Return the text, and the wall and monotonic time at which it was read."""
-        wall, monotonic = self.clocks.wall_ns(), self.clocks.monotonic_ns()
-        try:
-            return (self.root / path).read_text(encoding="utf-8", errors="replace"), wall, monotonic
-        except OSError as error:
-            raise SourceError(f"{self.root / path} cannot be read: {error.strerror}.") from None
+    def prepare(self, reporter: Reporter) -> Ready:
+        return Ready(self.host, message=", ".join(sorted(self._parsed())) or self.nothing)
 
-    def _step(self, wall_ns: int, monotonic_ns: int, reporter: Reporter) -> Step | None:
-        """Return the interval since the last reading, if it has a place in time; report a clock that was set as a
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Report the growth since the last reading, if the interval has a place in time; a clock that was set is a
         gap."""
-        step = self._time.step(wall_ns, monotonic_ns)
+        wall_ns, monotonic_ns = self.clocks.wall_ns(), self.clocks.monotonic_ns()
+        found, step = self._parsed(), self._time.step(wall_ns, monotonic_ns)
         if step is not None and step.gap is not None:
             gap, key = step.gap, f"gap:{self.host}:{self.name}:{step.gap.start_ns}"
             reporter.row("events", event_row(key, "gap", gap.label, gap.start_ns, gap.end_ns, host=self.host))
-        return step if step is not None and step.is_placed else None
+        if step is not None and step.is_placed:
+            for name in found:
+                if name in self._last:
+                    self._report(name, self._last[name], found[name], step, reporter)
+        self._note_gone(found, wall_ns, reporter)
+        self._last, self._last_wall_ns = found, wall_ns
+
+    def _parsed(self) -> Mapping[str, Any]:
+        path = self.root / self.file
+        try:
+            return self._parse(path.read_text(encoding="utf-8", errors="replace"), str(path))
+        except OSError as error:
+            raise SourceError(f"{path} cannot be read: {error.strerror}.") from None
+
+    def _parse(self, text: str, where: str) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def _report(self, name: str, before: Any, after: Any, step: Step, reporter: Reporter) -> None:
+        raise NotImplementedError
+
+    def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
+        """Report what is there no more, if that is an event."""
 
 
 @dataclass
 class BlockDevices(_FileSource):
     """/proc/diskstats, each byte once: devices on top of others (md, dm, multipath, bcache) are left out in favour of
-    the ones below, and so are partitions. Devices made of files or memory (loop, ram, zram) are left out."""
+    the ones below, and so are partitions. Devices made of files or memory (loop, ram, zram) are left out. A device that
+    was pulled out leaves a gap until it is back."""
 
     name = "block"
+    file = Path("proc/diskstats")
+    nothing = "no device that stores anything"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._last_wall_ns = 0
         self._away: dict[str, dict[str, object]] = {}
 
-    def prepare(self, reporter: Reporter) -> Ready:
-        return Ready(self.host, message=", ".join(sorted(self._read()[0])) or "no device that stores anything")
+    def _report(self, name: str, before: Any, after: Any, step: Step, reporter: Reporter) -> None:
+        amounts = amounts_between(before, after, step.interval_ns / NS)
+        target = Target(f"{self.host}:{name}", "device", name)
+        for metric, value in amounts.values.items() if amounts is not None else ():
+            flag = RESET if amounts is not None and amounts.restarted else 0
+            reporter.row("series", series_row(target, step.start_ns, step.interval_ns, metric, value, flag))
 
-    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        devices, wall_ns, monotonic_ns = self._read()
-        if step := self._step(wall_ns, monotonic_ns, reporter):
-            for device in [name for name in devices if name in self._last]:
-                amounts = amounts_between(self._last[device], devices[device], step.interval_ns / NS)
-                if amounts is not None:
-                    target, flag = Target(f"{self.host}:{device}", "device", device), RESET if amounts.restarted else 0
-                    for metric, value in amounts.values.items():
-                        row = series_row(target, step.start_ns, step.interval_ns, metric, value, flag)
-                        reporter.row("series", row)
-        # A device that was pulled out leaves a gap until it is back.
-        for device in self._last.keys() - devices.keys():
+    def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
+        for device in self._last.keys() - found.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
             named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}
             self._away[device] = event_row(key, "gap", "device is gone", self._last_wall_ns, **named)
             reporter.row("events", self._away[device])
-        for device in self._away.keys() & devices.keys():
+        for device in self._away.keys() & found.keys():
             reporter.row("events", {**self._away.pop(device), "end_ns": wall_ns})
-        self._last, self._last_wall_ns = devices, wall_ns
 
-    def _read(self) -> tuple[dict[str, tuple[int, ...]], int, int]:
-        text, wall, monotonic = self._read_text(Path("proc/diskstats"))
-        return {name: found for name, found in parse_diskstats(text).items() if self._counts(name)}, wall, monotonic
-
-    def _counts(self, name: str) -> bool:
-        """Return whether this is a whole device to be counted; sysfs shows which device is on which."""
-        if _NOT_STORAGE.fullmatch(name):
-            return False
-        blocks = self.root / "sys/block"
-        if not blocks.is_dir():
-            return True
-        folder = blocks / name.replace("/", "!")  # as sysfs writes cciss/c0d0
-        # A partition has its folder inside its device's.
-        return folder.is_dir() and not any((folder / "slaves").glob("*"))
+    def _parse(self, text: str, where: str) -> Mapping[str, Any]:
+        """Return the whole devices to be counted; sysfs shows which device is on which."""
+        blocks, found = self.root / "sys/block", {}
+        for name, numbers in parse_diskstats(text).items():
+            folder = blocks / name.replace(
+                "/", "!"
+            )  # as sysfs writes cciss/c0d0; that of a partition is in its device's
+            is_whole = not blocks.is_dir() or (folder.is_dir() and not any((folder / "slaves").glob("*")))
+            if is_whole and not _NOT_STORAGE.fullmatch(name):
+                found[name] = numbers
+        return found
 
 
 def has_nfs(root: Path) -> bool:
@@ -130,23 +142,15 @@ class NfsClient(_FileSource):
     """/proc/self/mountstats of NFS mounts."""
 
     name = "nfs"
+    file = MOUNTSTATS
+    nothing = "nothing is mounted by NFS"
 
-    def prepare(self, reporter: Reporter) -> Ready:
-        return Ready(self.host, message=", ".join(sorted(self._read()[0])) or "nothing is mounted by NFS")
+    def _parse(self, text: str, where: str) -> Mapping[str, Any]:
+        return {mount.path: mount for mount in parse_mountstats(text.splitlines(), where)}
 
-    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        mounts, wall_ns, monotonic_ns = self._read()
-        if step := self._step(wall_ns, monotonic_ns, reporter):
-            for path, mount in mounts.items():
-                if path in self._last:
-                    grown = counter_growth(self._last[path], mount, step.start_ns, step.start_ns + step.interval_ns)
-                    report_growth(reporter, Target(f"mount:{path}", "host", self.host), grown)
-        self._last = mounts
-
-    def _read(self) -> tuple[dict[str, Mount], int, int]:
-        text, wall, monotonic = self._read_text(MOUNTSTATS)
-        mounts = parse_mountstats(text.splitlines(), str(self.root / MOUNTSTATS))
-        return {mount.path: mount for mount in mounts}, wall, monotonic
+    def _report(self, name: str, before: Any, after: Any, step: Step, reporter: Reporter) -> None:
+        grown = counter_growth(before, after, step.start_ns, step.start_ns + step.interval_ns)
+        report_growth(reporter, Target(f"mount:{name}", "host", self.host), grown)
 
 
 def mmpmon() -> str | None:
@@ -186,15 +190,10 @@ class GpfsNode(LiveSource):
         if command is None:
             raise SourceError("mmpmon is not installed here.", hint="Run this on a node of GPFS, as root.")
         text = run_tool([command, "-p", "-i", "/dev/stdin"], self.timeout_seconds, stdin="fs_io_s\n")
-        found: list[tuple[Origin, Sample]] = []
-        refused: list[str] = []
-        for item in samples(text.splitlines()):
-            if isinstance(item, str):
-                refused.append(item)
-            else:
-                origin, sample = item
-                found.append((origin._replace(target=origin.target._replace(name=self.host)), sample))
-        return found, refused
+        answers = list(samples(text.splitlines()))
+        refused = [answer for answer in answers if isinstance(answer, str)]
+        found = [answer for answer in answers if not isinstance(answer, str)]
+        return [(o._replace(target=o.target._replace(name=self.host)), sample) for o, sample in found], refused
 
 
 def has_sacct() -> bool:

@@ -1,4 +1,6 @@
-"""The probe of kun19 (section 3.1): a few small operations a second, timed one at a time.
+"""The probe of kun19, the probe of every storage target, and the sampler of don15.
+
+The probe (kun19, section 3.1): a few small operations a second, timed one at a time.
 
 One cycle reads one block and writes another at random places of a large file; then it stats, reads and deletes the
 oldest small file of a pool and creates a new one. `write` is the time until the call returns, `write_sync` the time of
@@ -6,25 +8,59 @@ the same write until fdatasync(2) returns: both start at the same moment, and no
 
 The files of the pool are numbered; the pool is the range [oldest, newest]. They go through the page cache, as users'
 files do. Their names are relative to a descriptor of the pool's directory.
+
+The target probe (kun19's outlook): every storage target in turn, one small file on each, one target per tick.
+
+It sees a slow target from a client within minutes, without access to any server, and its load does not grow with the
+number of targets. Rows name the target as their component. Each metadata target of Lustre has a folder, in which an
+empty file is made and removed.
+
+Lustre places a file on a named target (`lfs setstripe -i`), and a directory on a metadata target (`lfs mkdir -i`).
+MooseFS chooses itself and reports where a file is (`mfsfileinfo`): files are made until each server has one, up to a
+limit. Where files are is noted in the folder, because it may not be possible to find out while a server hangs.
+
+A target that hangs when the probe starts takes no new file; a file from an earlier run is used. Missing and new
+targets, and files that are gone, are looked for again after some minutes, later once an hour.
+
+The sampler (don15, section 2): response times of reads and writes by request size, cached and uncached.
+
+nocache: the cache of the file is emptied before a read; a write ends with fsync(2), so its operation is `write_sync`.
+cache: the same range was read just before, and a write ends when the call returns. There is one file per size on each
+of some OSTs (those named, else four on Lustre), so that a slow OST is not mistaken for a slow size. After each
+measurement the sampler rests, so that it is busy for at most the given share of the time.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import re
+import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, Literal
 
 from ioweather.agent.probe_files import DataFile, FileProbe, check_space
-from ioweather.agent.sensor import Operation, Progress, Ready, Reporter, Timing, response_row, timed, timed_open
-from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.safe_files import PrivateDirectory
-from ioweather.core.units import GIB, MIB, NS, format_bytes
+from ioweather.agent.sensor import (
+    Operation,
+    Progress,
+    Ready,
+    Reporter,
+    Timing,
+    response_row,
+    run_tool,
+    timed,
+    timed_open,
+)
+from ioweather.core.errors import IoweatherError, SourceError, UnsafePlace
+from ioweather.core.safe_files import PrivateDirectory, file_system_of
+from ioweather.core.units import GIB, HOUR_NS, KIB, MIB, MINUTE_NS, NS, TARGET_PROBE_BYTES, format_bytes
 
 _NAME: Final = re.compile(r"[0-9]{12}")
 _NEW: Final = os.O_CREAT | os.O_EXCL
@@ -349,3 +385,347 @@ def _closing(fd: int) -> Iterator[None]:
     finally:
         with suppress(OSError):
             os.close(fd)
+
+
+_ACTIVE: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
+_COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
+# MooseFS: files in a row without a new server that end the search, and the limit of files.
+_TRIES, _MAX_FILES = 12, 1000
+_TOOL_SECONDS: Final = 30.0
+NOTE: Final = "placed.json"
+
+
+def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
+    """Make an empty file whose only stripe is on this OST."""
+    if shutil.which("lfs") is None:
+        raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
+    _run_in(folder, ["lfs", "setstripe", "-c", "1", "-i", str(ost), name])
+
+
+def osts_of(folder: PrivateDirectory, kinds: Literal["osts", "mdts"] = "osts") -> list[tuple[int, str]]:
+    """Return numbers and names of the active OSTs, or MDTs; none if this is not Lustre."""
+    kind = file_system_of(os.path.realpath(folder.path))[1]
+    if kind != "lustre" or shutil.which("lfs") is None:
+        return []
+    text = _run_in(folder, ["lfs", kinds, "."])
+    return [(int(number), name.removesuffix("_UUID")) for number, name in _ACTIVE.findall(text)]
+
+
+def _run_in(folder: PrivateDirectory, command: list[str]) -> str:
+    """Run a program of the file system in the directory that was checked, whatever has its name now."""
+    what = f"{' '.join(command)} in {folder.path}"
+    return run_tool(command, _TOOL_SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")
+
+
+# Components by the name of the file, or folder, that is on them.
+Placed = dict[str, str]
+
+
+def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> tuple[Placed, Placed, dict[str, str]]:
+    """Return files on OSTs, folders on MDTs, and the targets that take none now, as they hang or are full, with the
+    reason."""
+    files: Placed = {}
+    folders: Placed = {}
+    without: dict[str, str] = {}
+    existing = set(folder.names())
+    for number, component in osts_of(folder):
+        name = f"target-{number:04x}"
+        try:
+            if name not in existing:
+                place_on_ost(folder, name, number)
+            make(name)
+            files[name] = component
+        except (SourceError, OSError) as error:
+            without[component] = str(error)
+    mdts = osts_of(folder, "mdts")
+    for number, component in mdts:
+        name = f"metadata-{number:04x}"
+        try:
+            if name not in existing and len(mdts) > 1:  # choosing one needs a right that not every user has
+                _run_in(folder, ["lfs", "mkdir", "-i", str(number), name])
+            folder.inside(name).close()
+            folders[name] = component
+        except (SourceError, UnsafePlace, OSError) as error:
+            without[component] = str(error)
+    return files, folders, without
+
+
+def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> Placed:
+    """Return one file on each server of MooseFS. New chunks go to the servers in turn, by free space: make files until
+    each has one, and remove the rest."""
+    noted: Placed = {}
+    with suppress(OSError, ValueError, AttributeError):  # no note, or not ours
+        noted = {str(name): str(server) for name, server in json.loads(folder.read(NOTE)).items()}
+    chosen: dict[str, str] = {}
+    in_vain = 0
+    for number in range(_MAX_FILES):
+        name = f"target-{number:04x}"
+        make(name)
+        servers = _COPY.findall(_run_in(folder, ["mfsfileinfo", name])) or [noted[name]] * (name in noted)
+        # A file with copies on several servers measures none of them.
+        if len(servers) == 1 and servers[0] not in chosen:
+            chosen[servers[0]] = name
+            in_vain = 0
+        else:
+            in_vain += 1
+        if in_vain >= max(_TRIES, 3 * len(chosen)):
+            break
+    for spare in range(number + 1):
+        if f"target-{spare:04x}" not in chosen.values():
+            folder.discard(f"target-{spare:04x}")
+    placed = {name: server for server, name in sorted(chosen.items())}
+    folder.replace(NOTE, json.dumps(placed).encode())
+    return placed
+
+
+REQUEST_BYTES: Final = TARGET_PROBE_BYTES
+_FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
+_FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 5 * MINUTE_NS, HOUR_NS
+_READ, _WRITE = (Operation(op, REQUEST_BYTES, "nocache") for op in ("read", "write_sync"))
+# Without data, so that no storage target is involved; and no cache answers.
+_CREATE, _DELETE = (Operation(op, 0, "nocache") for op in ("create", "delete"))
+_EMPTY_FILE: Final = "file"
+
+
+@dataclass
+class TargetProbe(FileProbe):
+    """The probe of the storage targets of one file system. It takes the period and `keep_files` of the settings. A
+    missed tick has no rows, because it belongs to no particular target."""
+
+    settings: ProbeSettings = field(default_factory=ProbeSettings)
+    name = "targets"
+    folder_prefix = "targets-"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.placed: Placed = {}
+        self._files: dict[str, DataFile] = {}
+        self._folders: dict[str, PrivateDirectory] = {}  # of metadata targets; checked and closed
+        self._next = 0
+        self._placed_ns, self._pause_ns = 0, _FIRST_PAUSE_NS
+
+    @property
+    def period_ns(self) -> int:  # type: ignore[override]
+        return self.settings.period_ns
+
+    def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        without = self._place(reporter)
+        if not self._files:
+            why = "".join(f" {name}: {reason}" for name, reason in without.items())
+            raise SourceError(f"no storage target of {self.target} was found.{why}")
+        message = f"{len(self.placed)} targets, one at a time"
+        if without:
+            message += f"; not yet probed, for they took no file: {', '.join(without)}"
+        return next(iter(self._files.values())).access, message
+
+    def _place(self, reporter: Reporter) -> dict[str, str]:
+        """Make a file or folder on every target that takes one; return the others, with the reason."""
+        with self._own.claimed(reporter.progress) as (folder, progress):
+            check_space(folder, REQUEST_BYTES, 1)
+            made: dict[str, DataFile] = {}
+
+            def make(name: str) -> None:
+                made[name] = DataFile(name, REQUEST_BYTES, REQUEST_BYTES)
+                made[name].fill(folder, progress, _FILL_BYTES_PER_S)
+
+            kind = file_system_of(os.path.realpath(folder.path))[1] or ""
+            folders: Placed = {}
+            without: dict[str, str] = {}
+            if kind == "lustre" and shutil.which("lfs"):
+                files, folders, without = _place_on_lustre(folder, make)
+            elif kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # fails by itself on other FUSE file systems
+                files = _place_on_chunk_servers(folder, make)
+            else:
+                raise SourceError(
+                    f"{folder.path} lies on {kind or 'a file system'} that does not say where files lie.",
+                    hint="Targets are probed one by one on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+                )
+            self._files = {name: made[name] for name in files}
+            # Requests reach storage in the same way on all targets: test one, and do not wait for the others.
+            for place, file in enumerate(self._files.values()):
+                if place == 0:
+                    first = file
+                    file.find_access(folder)
+                file.direct, file.reaches_storage = first.direct, first.reaches_storage
+            self._folders = {}
+            for name in folders:
+                with folder.inside(name) as inner:
+                    self._folders[name] = inner
+            self.placed = {**files, **folders}
+        self._placed_ns = time.monotonic_ns()
+        return without
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        if time.monotonic_ns() - self._placed_ns > self._pause_ns:
+            reporter.begin("prepare", 0, None)
+            self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+            self._placed_ns = time.monotonic_ns()
+            with suppress(OSError, IoweatherError):  # the probe goes on with the targets that have files
+                self._place(reporter)
+        name = list(self.placed)[self._next % len(self.placed)]
+        self._next += 1
+        folder = self._folders.get(name)
+        kinds = (_READ, _WRITE) if folder is None else (_CREATE, _DELETE)
+
+        def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
+            row = response_row(self.origin, kind, timing, scheduled_ns, cached, self.placed[name])
+            reporter.row("responses", row)
+
+        reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
+        opener = self._files[name].open if folder is None else folder.again
+        entered, fd = timed_open(self._own.open, opener)
+        if entered.failed:
+            for kind in kinds:
+                report(kind, entered, None)
+            return
+        try:
+            if folder is None:
+                file = self._files[name]
+                cached = file.make_uncached(fd, 0, REQUEST_BYTES)
+                report(_READ, timed(file.read, fd, 0, REQUEST_BYTES), cached)
+                reporter.begin(_WRITE.op, REQUEST_BYTES, scheduled_ns)
+                file.renew()
+                written = timed(file.write_sync, fd, 0, REQUEST_BYTES, os.fdatasync)
+                report(_WRITE, written, None if file.reaches_storage is None else not file.reaches_storage)
+            else:
+                with suppress(OSError):  # left by a run that was killed between the two
+                    os.unlink(_EMPTY_FILE, dir_fd=fd)
+                # mknod(2) makes no objects on storage targets, unlike open(2) with O_CREAT.
+                report(_CREATE, timed(lambda: os.mknod(_EMPTY_FILE, stat.S_IFREG | 0o600, dir_fd=fd)), False)
+                reporter.begin(_DELETE.op, 0, scheduled_ns)
+                report(_DELETE, timed(lambda: os.unlink(_EMPTY_FILE, dir_fd=fd)), False)
+        finally:
+            os.close(fd)
+
+    def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        for name in (*self._files, NOTE):
+            folder.discard(name)
+        for name, checked in self._folders.items():
+            with suppress(OSError):
+                with checked.reopened(folder.fd) as inner:
+                    inner.discard(_EMPTY_FILE)
+                os.rmdir(name, dir_fd=folder.fd)
+
+
+PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
+_PIECE_BYTES = MIB
+_OSTS = 4
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """`rounds`: times through all sizes, None for no end. `busy_ratio`: largest share of the time that it measures."""
+
+    sizes: tuple[int, ...] = PAPER_SIZES
+    modes: tuple[str, ...] = ("cache", "nocache")
+    rounds: int | None = None
+    busy_ratio: float = 0.1
+    osts: tuple[int, ...] = ()
+    fill_bytes_per_s: float = 200 * MIB
+    keep_files: bool = False
+
+    def check(self) -> None:
+        """Raise SourceError for values that cannot be measured with."""
+        for size in self.sizes:
+            if size < 4096 or size % 4096 or size > 1 << 30:
+                raise SourceError(f"a request of {size} bytes is not a multiple of 4096 between 4 KiB and 1 GiB.")
+        if not self.sizes or not self.modes or not 0 < self.busy_ratio <= 1:
+            raise SourceError("the sampler needs a size, a mode and a busy share above 0 and up to 1.")
+
+
+@dataclass
+class Sampler(FileProbe):
+    """The sampler of one target."""
+
+    settings: SamplerSettings = field(default_factory=SamplerSettings)
+    name = "sample"
+    folder_prefix = "sample-"
+    period_ns = 50_000_000
+    is_periodic = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._files = self._files_on(self.settings.osts)
+        self._random = self.generator()
+        self._steps: list[tuple[DataFile, str | None, str, str]] = []  # file, OST, mode, operation
+        self._rounds = 0
+        self._resume_ns = 0
+
+    def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        with self._own.claimed(reporter.progress) as (folder, progress):
+            if not self.settings.osts:
+                osts = [number for number, _ in osts_of(folder)]
+                # Some of the targets, spread evenly: each of them takes a file of each size.
+                self._files = self._files_on(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
+            check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
+            for file, ost in self._files:
+                if ost is not None and file.name not in folder.names():
+                    place_on_ost(folder, file.name, ost)
+                file.fill(folder, progress, self.settings.fill_bytes_per_s)
+                file.find_access(folder)
+        kinds = {file.access for file, _ in self._files}
+        access = kinds.pop() if len(kinds) == 1 else "mixed"
+        return access, "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
+
+    def _files_on(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
+        """A file of each size on each OST."""
+        found: list[tuple[DataFile, int | None]] = []
+        for ost in osts or (None,):
+            for size in self.settings.sizes:
+                name = format_bytes(size).replace(" ", "") + ("" if ost is None else f"-ost{ost:04x}")
+                found.append((DataFile(name, size, min(size, _PIECE_BYTES), prefer_direct=False), ost))
+        return found
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Measure once, unless the rest after the last measurement is not over."""
+        started = time.monotonic_ns()
+        if started < self._resume_ns:
+            return
+        if not self._steps:
+            if self.settings.rounds is not None and self._rounds >= self.settings.rounds:
+                reporter.done()
+                return
+            self._rounds += 1
+            self._steps = [
+                (file, None if ost is None else f"OST{ost:04x}", mode, op)
+                for file, ost in self._files
+                for mode in self.settings.modes
+                for op in ("read", "write" if mode == "cache" else "write_sync")
+            ]
+            self._random.shuffle(self._steps)
+        file, component, mode, op = self._steps.pop()
+        length = file.file_bytes
+        reporter.begin(op, length, scheduled_ns)
+        timing, fd = timed_open(self._own.open, partial(file.open, cached=mode == "cache"))
+        cached: bool | None = None
+        if fd >= 0:
+            try:
+                file.renew()
+                cached = _arrange(file, mode, op, fd)
+                timing = timed(
+                    file.read if op == "read" else file.write_sync if op == "write_sync" else file.write, fd, 0, length
+                )
+            except OSError as error:
+                timing = timing._replace(failed=True, errno=error.errno)
+            finally:
+                os.close(fd)
+        row = response_row(self.origin, Operation(op, length, mode), timing, scheduled_ns, cached, component)
+        reporter.row("responses", row)
+        busy = time.monotonic_ns() - started
+        self._resume_ns = started + round(busy / self.settings.busy_ratio)
+
+    def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        for file, _ in self._files:
+            folder.discard(file.name)
+
+
+def _arrange(file: DataFile, mode: str, op: str, fd: int) -> bool | None:
+    """Bring the cache into the state that the mode names, untimed; return whether the request is cached."""
+    if mode == "cache":
+        file.read(fd, 0, file.file_bytes)
+        return file.is_cached(fd, 0, file.file_bytes) if op == "read" else True
+    os.fsync(fd)  # dirty pages cannot be dropped
+    found = file.make_uncached(fd, 0, file.file_bytes)
+    if op == "read":
+        return found
+    return None if file.reaches_storage is None else not file.reaches_storage

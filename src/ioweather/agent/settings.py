@@ -10,9 +10,8 @@ from typing import Any
 
 from ioweather.agent import counters
 from ioweather.agent.delivery import Server, check_url
-from ioweather.agent.probe import Probe, ProbeSettings
+from ioweather.agent.probe import Probe, ProbeSettings, TargetProbe
 from ioweather.agent.sensor import LiveSource
-from ioweather.agent.target_probe import TargetProbe
 from ioweather.core.counters.lustre_snapshot import is_tree
 from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility

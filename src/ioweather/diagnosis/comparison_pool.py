@@ -18,7 +18,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
-from ioweather.facts.file_records import file_records, quotient
+from ioweather.facts.job_metrics import file_records, quotient
 from ioweather.facts.runs import SIMILAR_FACTOR, find_similar_runs, group_runs, program_names
 
 # Measures of a run's pattern: name, label, and the factor from which two runs differ.

@@ -45,7 +45,7 @@ from ioweather.diagnosis.health_incidents import (
     utilisation,
 )
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
-from ioweather.facts.file_records import file_records
+from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
 from ioweather.lake import grid

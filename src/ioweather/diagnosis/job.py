@@ -16,8 +16,7 @@ from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
-from ioweather.job_io.job_page import page_exhibits
-from ioweather.job_io.server_counts import beside_log, server_answer
+from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
 from ioweather.job_io.view import LOG_TABLES, JobView, as_one_run, named_log, only_files, target_exhibit
 from ioweather.topics.source import DataSource

@@ -20,7 +20,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Cells, Frame, Text
-from ioweather.core.outcomes import Unhealthy
+from ioweather.core.outcomes import EVENT_COLUMNS, Unhealthy, unhealthy_of
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS
@@ -37,9 +37,7 @@ from ioweather.diagnosis.comparison_pool import (
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.accounting import match_jobs
-from ioweather.facts.file_records import FileRecords, file_records, rows_of
-from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, job_io, on_mounts
-from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
+from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
 from ioweather.facts.run_targets import (
     BUSY,
     StandsOut,

@@ -13,9 +13,8 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.words import names_of
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
-from ioweather.simulate.applications import Program
 from ioweather.simulate.fluid import Calendar, Resources, stream
-from ioweather.simulate.world import Run
+from ioweather.simulate.world import Program, Run
 
 # Upper edges of Darshan's ten access-size bins.
 _EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)

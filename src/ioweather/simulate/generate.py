@@ -21,28 +21,26 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.words import pairs_of
 from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
+    SIZES,
     Content,
+    JobCounts,
+    Observed,
+    as_served,
+    coarser,
     facility_toml,
     make_contents,
+    mean_seconds,
+    observe,
+    window_responses,
     write_accounts,
     write_detail,
+    write_job_stats,
     write_listing,
     write_result,
     write_segments,
     write_tokio,
 )
 from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, divided
-from ioweather.simulate.monitoring import (
-    SIZES,
-    JobCounts,
-    Observed,
-    as_served,
-    coarser,
-    mean_seconds,
-    observe,
-    window_responses,
-    write_job_stats,
-)
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final
 
-from ioweather.agent.doctor import Check, check_agent, check_loads, check_programs, check_python, check_sources
+from ioweather.agent.command import Check, check_agent, check_loads, check_programs, check_python, check_sources
 from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable, IoweatherError

@@ -304,31 +304,3 @@ def test_the_facility_switch_leads_to_the_other_lake(browser, address):
     page.wait_for_url("**/exhibits?lake=again")
     assert "lake=again" in page.locator("nav a").first.get_attribute("href")
     page.close()
-
-
-def test_the_weather_is_refreshed_as_the_server_tells_and_by_asking_where_it_cannot(browser, lake, tmp_path):
-    app = create_app(lake.root, [tmp_path / "spool"])
-    feed = app.state.feed
-    feed.look_seconds = 0.2
-    count = iter(range(10**6))
-    feed.read = lambda: {"n": next(count)}
-    with running(app, bind("127.0.0.1", 0)) as where:
-        page = browser.new_page()
-        asked: list[str] = []
-        wrong: list[str] = []
-        page.on("request", lambda request: asked.append(request.url.removeprefix(where)))
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.goto(where + "now")
-        page.wait_for_timeout(3000)
-        assert asked.count("api/v1/now/stream") == 1
-        assert asked.count("fragments/now") > 3
-        assert not wrong
-        page.close()
-        feed.most = 0  # nobody may listen
-        page = browser.new_page()
-        page.on("request", lambda request: asked.append(request.url.removeprefix(where)))
-        asked.clear()
-        page.goto(where + "now")
-        page.wait_for_timeout(7000)
-        assert asked.count("fragments/now") >= 2
-        page.close()

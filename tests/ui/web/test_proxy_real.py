@@ -125,19 +125,6 @@ def test_a_name_that_a_browser_sends_is_replaced(nginx, users):
     assert get(nginx, "/api/v1/jobs", None, X_Remote_User="anna")[0] == 401
 
 
-def test_the_stream_comes_through_at_once(nginx, users):
-    connection = connect(nginx)
-    headers = {"host": NAME, "authorization": "Basic " + base64.b64encode(f"{users[0]}:secret".encode()).decode()}
-    connection.request("GET", "/api/v1/now/stream", headers=headers)
-    response = connection.getresponse()
-    assert response.status == 200
-    text = b""
-    while b"still here" not in text:
-        text += response.readline()
-    response.close()
-    connection.close()
-
-
 def test_an_agent_pushes_through_the_proxy_with_its_token_alone(nginx, lake, tmp_path, served):
     port, certificate = nginx
     token = tmp_path / "token"

@@ -18,7 +18,7 @@ import os
 import pwd
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -28,7 +28,7 @@ from ioweather.core.facility import Facility, ProjectRule
 from ioweather.core.frames import Frame
 from ioweather.core.safe_files import file_system_of
 from ioweather.core.tables import TABLES
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.words import pairs_of
 
 ONE: Final = 1 << 96  # one entry; below it is room for 2^33 files of the greatest size there is
 WEIGHT: Final = ONE - 1
@@ -78,16 +78,6 @@ def count_of(cell: int) -> int:
 def weight_of(cell: int) -> int:
     """Sum of the weights in a cell."""
     return cell & WEIGHT
-
-
-def power_range(index: int) -> tuple[int, int]:
-    """[low, high) of a power-of-two bin."""
-    return (0, 1) if index == 0 else (1 << (index - 1), 1 << index)
-
-
-def age_range(index: int) -> tuple[int | None, int]:
-    """[low, high) in days; times to come have no low end."""
-    return (None, 0) if index == FUTURE else power_range(index)
 
 
 def split_size_age(index: int) -> tuple[int, int]:
@@ -444,6 +434,8 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
     }
     links = whole["link_count"]
     linked = sum(count_of(cell) for index, cell in links.items() if index > 1)
+    examples = [[shown_path(path, paths), code] for path, code in tally.troubles]
+    errors = {"errors": dict(sorted(tally.errors.items())), "examples": examples}
     of_tree = {} if facts.tree is None else facts.tree._asdict()
     of_tree.pop("mount", None)
     return TABLES["scans"].frame(
@@ -462,7 +454,7 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         directory_bytes=None if present["directory_count"] is None else _weight(whole["directory_size"]),
         linked_file_count=linked if is_walk or links else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
-        errors=_errors(tally, paths),
+        errors=json.dumps(errors) if tally.errors else None,
         largest=_largest(tally, paths),
         cpu_seconds=facts.cpu_seconds,
         **walked,
@@ -473,73 +465,60 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
 
 def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
     """The rows of `scan_bins`."""
-    rows = [
-        (kind, owner, name, histogram, *bounds, count_of(cell), _fits(weight_of(cell)))
-        for kind, owner, name, histograms in _owners(tally, facts.names)
-        for histogram, cells in histograms.items()
-        for *bounds, cell in _bins(HISTOGRAMS[histogram], cells)
-    ]
-    columns = zip(*rows, strict=True) if rows else [()] * len(_BIN_COLUMNS)
-    return TABLES["scan_bins"].frame(
-        {name: list(column) for name, column in zip(_BIN_COLUMNS, columns, strict=True)},
-        rows=len(rows),
-        scan_id=facts.scan_id,
-        start_ns=facts.start_ns,
-        root=stored_text(facts.root)[0],
+    same = {"scan_id": facts.scan_id, "start_ns": facts.start_ns, "root": stored_text(facts.root)[0]}
+    return TABLES["scan_bins"].frame_of(
+        [
+            {
+                **same,
+                "owner_kind": kind,
+                "owner": owner,
+                "owner_name": name,
+                "histogram": histogram,
+                **_bin(HISTOGRAMS[histogram], index),
+                "count": count_of(cell),
+                "bytes": _fits(weight_of(cell)),
+            }
+            for kind, owner, name, histograms in _owners(tally, facts.names)
+            for histogram, cells in histograms.items()
+            for index, cell in sorted(cells.items())
+        ]
     )
-
-
-_BIN_COLUMNS: Final = names_of("""
-    owner_kind owner owner_name histogram bin low high age_low_days age_high_days count bytes
-""")
 
 
 def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, Mapping[str, Cells]]]:
     """Owner kind, owner, name, histograms."""
     yield "all", "", None, tally.histograms()
-    users: dict[int, list[Owner]] = {}
-    groups: dict[int, list[Owner]] = {}
-    projects: dict[str, list[Owner]] = {}
-    for owner in tally.owners:
-        if owner.uid is not None:
-            users.setdefault(owner.uid, []).append(owner)
-        if owner.gid is not None:
-            groups.setdefault(owner.gid, []).append(owner)
-        if (project := project_name(owner)) is not None:
-            projects.setdefault(project, []).append(owner)
-    for uid, members in sorted(users.items()):
-        yield "user", str(uid), user_name(uid) if named else None, tally.histograms(members)
-    for gid, members in sorted(groups.items()):
-        yield "group", str(gid), group_name(gid) if named else None, tally.histograms(members)
-    for project, members in sorted(projects.items()):
-        yield "project", project, None, tally.histograms(members)
+    kinds: tuple[tuple[str, Callable[[Owner], Any], Callable[[int], str | None] | None], ...] = (
+        ("user", lambda owner: owner.uid, user_name),
+        ("group", lambda owner: owner.gid, group_name),
+        ("project", project_name, None),
+    )
+    for kind, part_of, name_of in kinds:
+        members: dict[Any, list[Owner]] = {}
+        for owner in tally.owners:
+            if (part := part_of(owner)) is not None:
+                members.setdefault(part, []).append(owner)
+        for part, owners in sorted(members.items()):
+            yield kind, str(part), name_of(part) if named and name_of else None, tally.histograms(owners)
 
 
-Bin: TypeAlias = tuple[str, int | None, int | None, int | None, int | None, int]
-
-
-def _bins(spec: Histogram, cells: Cells) -> Iterator[Bin]:
-    """Label, edges, edges of the age, cell."""
-    for index, cell in sorted(cells.items()):
-        if spec.edges == "label":
-            yield stored_text(index)[0], None, None, None, None, cell
-        elif spec.edges == "linear":
-            yield str(index), index, index + 1, None, None, cell
-        elif spec.edges == "age_size":
-            size_bin, age_bin = split_size_age(index)
-            low, high = power_range(size_bin)
-            age_low, age_high = age_range(age_bin)
-            yield f"{size_bin}x{_age_label(age_bin)}", _fits(low), _fits(high), age_low, age_high, cell
-        elif spec.unit == "days":
-            age_low, age_high = age_range(index)
-            yield _age_label(index), age_low, age_high, None, None, cell
-        else:
-            low, high = power_range(index)
-            yield str(index), _fits(low), _fits(high), None, None, cell
-
-
-def _age_label(index: int) -> str:
-    return "-1" if index == FUTURE else str(index)
+def _bin(spec: Histogram, index: Any) -> dict[str, Any]:
+    """Label, edges and edges of the age of a bin."""
+    if spec.edges == "label":
+        return {"bin": stored_text(index)[0]}
+    if spec.edges == "linear":
+        return {"bin": str(index), "low": index, "high": index + 1}
+    size_bin, age_bin = split_size_age(index) if spec.edges == "age_size" else (index, index)
+    low, high = (0, 1) if size_bin == 0 else (1 << (size_bin - 1), 1 << size_bin)
+    size = {"low": _fits(low), "high": _fits(high)}
+    age_low: int | None
+    age_low, age_high = (0, 1) if age_bin == 0 else (1 << (age_bin - 1), 1 << age_bin)
+    age_label = str(age_bin)
+    if age_bin == FUTURE:  # times to come have no low end
+        age_low, age_high, age_label = None, 0, "-1"
+    if spec.edges == "age_size":
+        return {"bin": f"{size_bin}x{age_label}", **size, "age_low_days": age_low, "age_high_days": age_high}
+    return {"bin": age_label, "low": age_low, "high": age_high} if spec.unit == "days" else {"bin": str(index), **size}
 
 
 def _fits(number: int) -> int:
@@ -556,13 +535,6 @@ def shown_path(path: str, paths: PathPolicy) -> str | None:
         return None
     text, _ = stored_text(path)
     return text if paths == "keep" else hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _errors(tally: Tally, paths: PathPolicy) -> str | None:
-    if not tally.errors:
-        return None
-    examples = [[shown_path(path, paths), code] for path, code in tally.troubles]
-    return json.dumps({"errors": dict(sorted(tally.errors.items())), "examples": examples})
 
 
 def _largest(tally: Tally, paths: PathPolicy) -> str | None:

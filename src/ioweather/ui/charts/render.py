@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from importlib.metadata import version
-from pathlib import Path
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import vl_convert
 
-from ioweather.core.errors import UnsafePlace, UsageError
+from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
-from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ui.charts.chart_data import describe, legible
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.panels import HOVER, PanelKind
@@ -164,24 +160,7 @@ def _printed(value: Any) -> Any:
     return value
 
 
-_SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
-
-
-def cache_directory() -> Path:
-    """`$XDG_CACHE_HOME/ioweather`, or its place in the home directory."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "ioweather"
-
-
+@cache
 def vega_bundle() -> str:
-    """The JavaScript text, cached because building takes two seconds.
-
-    Browsers run it, so the cache must be a directory of this user alone; otherwise nothing is cached.
-    """
-    name = f"vega-{version('vl-convert-python')}.js"
-    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
-        return cache.read(name).decode()
-    text: str = vl_convert.javascript_bundle(_SNIPPET)
-    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
-        cache.replace(name, text.encode())
-    return text
+    """The JavaScript text for browsers; building it takes two seconds."""
+    return str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"))

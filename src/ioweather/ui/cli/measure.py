@@ -17,15 +17,13 @@ import click
 from rich.live import Live
 
 from ioweather.agent.agent import Agent, AgentSettings
-from ioweather.agent.bundle import write_bundle
 from ioweather.agent.command import run_agent as run_sources
+from ioweather.agent.command import write_bundle
 from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
 from ioweather.agent.exporter import export_metrics
-from ioweather.agent.probe import Probe, ProbeSettings
-from ioweather.agent.sampler import PAPER_SIZES, Sampler, SamplerSettings
+from ioweather.agent.probe import PAPER_SIZES, Probe, ProbeSettings, Sampler, SamplerSettings, TargetProbe
 from ioweather.agent.sensor import LiveSource
 from ioweather.agent.spool import Spool, SpoolBusy
-from ioweather.agent.target_probe import TargetProbe
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.facility import facility_data, load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir

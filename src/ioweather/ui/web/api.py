@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final, Literal
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import PlainTextResponse
 
 from ioweather._version import __version__
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
-from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
+from ioweather.core.results import SCHEMA_VERSION, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
@@ -23,7 +23,6 @@ from ioweather.topics.analyse import ALL_TIME, availability, parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.publish import answer_schema
-from ioweather.ui.web.live import Feed
 from ioweather.ui.web.queries import (
     JOB_COLUMNS,
     JOB_ID,
@@ -165,29 +164,13 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
     return {"schema_version": SCHEMA_VERSION, **body}
 
 
-def weather(answer: Answer, wrong: bool) -> dict[str, Any]:
-    """The answer of `now`, and whether something is wrong."""
-    return {**result_json(answer), "wrong": wrong}
-
-
 @router.get("/now", response_class=Response, responses=_JSON)
 def now(view: PublicView) -> Response:
     """How slow storage is at this moment."""
-    data = view.facilities.now_as(view.name, "json", lambda *found: json.dumps(weather(*found)).encode())
+    data = view.facilities.now_as(
+        view.name, "json", lambda answer, wrong: json.dumps({**result_json(answer), "wrong": wrong}).encode()
+    )
     return Response(data, media_type="application/json")
-
-
-@router.get(
-    "/now/stream",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)
-async def now_stream(request: Request, view: PublicView) -> StreamingResponse:
-    """The same as server-sent events, `now` or `unavailable`, whenever it changes."""
-    view.facilities.measured(view.name)
-    feed: Feed = request.app.state.feed
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx is not to hold it back
-    return StreamingResponse(feed.join(), media_type="text/event-stream", headers=headers)
 
 
 @router.get("/events", response_model=None, responses=_TABLE)

@@ -37,9 +37,9 @@ from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
-from ioweather.ui.web import api, receive
-from ioweather.ui.web.facilities import MAIN, Facilities
-from ioweather.ui.web.live import Feed, LakeMetrics
+from ioweather.ui.web import MAIN, api, receive
+from ioweather.ui.web.facilities import Facilities
+from ioweather.ui.web.lake_metrics import LakeMetrics
 from ioweather.ui.web.pages import data, jobs, storage, studies
 from ioweather.ui.web.receive import Bodies, LakeWriter
 from ioweather.ui.web.shell import Html, page, problem
@@ -64,7 +64,7 @@ _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/sta
 def guarded(app: ASGIApp, zone: dt.tzinfo) -> ASGIApp:
     """Add the headers to every response, and set the zone of times on pages; the API gives UTC.
 
-    A function middleware of Starlette would delay streams and their end.
+    A function middleware of Starlette would hold every body back.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,7 +104,6 @@ def create_app(
     app.state.facilities = facilities
     app.state.writer = LakeWriter(lake_dir)  # not started yet
     app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
-    app.state.feed = Feed(lambda: api.weather(*facilities.now(MAIN)[:2]))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_middleware(Bodies)
     app.add_middleware(guarded, zone=zone)
@@ -299,14 +298,13 @@ def bind_socket(path: Path) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends streams and refuses waiting requests when it stops."""
+    """A server that refuses waiting requests when it stops."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self._state = app.state
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._state.feed.end()
         self._state.facilities.stop()
         await super().shutdown(sockets)
 

@@ -24,7 +24,6 @@ from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
-from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
 from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for, status_of
 
@@ -51,8 +50,7 @@ _NOTHING = Markup('<p class="quiet">{}</p>')
 
 @router.get("/")
 def overview_page(view: PublicView) -> Html:
-    live = "/api/v1/now/stream" if view.name == MAIN else ""
-    return shell.page("overview.html", view, "/", "Overview", live=live, default_ns=RANGE_NS)
+    return shell.page("overview.html", view, "/", "Overview", default_ns=RANGE_NS)
 
 
 @router.get("/fragments/summary")
@@ -155,8 +153,7 @@ def fixes(view: OwnView) -> str:
 
 @router.get("/now")
 def now_page(view: PublicView) -> Html:
-    live = "/api/v1/now/stream" if view.name == MAIN else ""
-    return shell.page("now.html", view, "/now", "Now", live=live, ranged=False)
+    return shell.page("now.html", view, "/now", "Now", ranged=False)
 
 
 @router.get("/fragments/now")

@@ -68,17 +68,7 @@ async function start(place) {
   await fill(place, place.dataset.fragment);
   if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
   if (!again) return;
-  const refresh = () => { if (!document.hidden) fill(place, place.dataset.fragment); };
-  const poll = () => setInterval(refresh, again);
-  if (place.dataset.live) listen(place.dataset.live, refresh, poll); else poll();
-}
-
-// The server tells when something changed; where it cannot (too many listen, a proxy in between), ask from time to time.
-function listen(address, refresh, poll) {
-  const events = new EventSource(address);
-  for (const kind of ["now", "unavailable"]) events.addEventListener(kind, refresh);
-  events.onerror = () => { if (events.readyState === EventSource.CLOSED) poll(); };
-  document.addEventListener("visibilitychange", refresh);
+  setInterval(() => { if (!document.hidden) fill(place, place.dataset.fragment); }, again);
 }
 
 for (const place of document.querySelectorAll("[data-fragment]")) seen.observe(place);

@@ -1,103 +1,22 @@
-"""The weather as server-sent events, and metrics of the lake for Prometheus."""
+"""Metrics of the lake for Prometheus: unhealthy components, and who uses storage."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
-
-import anyio.to_thread
+from typing import TYPE_CHECKING, Final, cast
 
 from ioweather.agent.exporter import Metric, gauges, render_metrics
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import Busy, IoweatherError
+from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.topics.ask import ask
-from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed
+from ioweather.ui.web import MAIN
+from ioweather.ui.web.facilities import Facilities, Refreshed
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.health import HealthOutcome
-
-MOST_LISTENERS: Final = 64
-_LOOK_SECONDS: Final = 2.0
-_HEARTBEAT_SECONDS: Final = 15.0
-
-
-@dataclass
-class Feed:
-    """`read` gives the weather as JSON has it. An event is sent when it changed, and at every heartbeat a comment, by
-    which a connection that is gone is noticed."""
-
-    read: Callable[[], dict[str, Any]]
-    look_seconds: float = _LOOK_SECONDS
-    heartbeat_seconds: float = _HEARTBEAT_SECONDS
-    most: int = MOST_LISTENERS
-    listeners: int = 0
-    looks: int = 0
-    is_over: bool = False
-    _number: int = 0
-    _event: bytes = b""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _reader: asyncio.Task[None] | None = None
-
-    def join(self) -> AsyncIterator[bytes]:
-        """Refused here, before an answer has begun; of many who come at the same moment, the last end at once."""
-        if self.listeners >= self.most:
-            raise Busy(f"Limit of {self.most} listeners reached.", hint="Poll /api/v1/now instead.")
-        return self._listen()
-
-    async def _listen(self) -> AsyncIterator[bytes]:
-        if self.is_over or self.listeners >= self.most:
-            return
-        self.listeners += 1
-        if self._reader is None or self._reader.done():
-            self._reader = asyncio.create_task(self._look())
-        seen = 0
-        try:
-            yield b"retry: 5000\n\n"
-            while not self.is_over:
-                changed = self._changed
-                if self._event and self._number > seen:
-                    seen = self._number
-                    yield self._event
-                    continue
-                try:
-                    await asyncio.wait_for(changed.wait(), self.heartbeat_seconds)
-                except TimeoutError:
-                    yield b": still here\n\n"
-        finally:
-            self.listeners -= 1
-            if not self.listeners and self._reader is not None:
-                self._reader.cancel()
-                self._reader = None
-                self._event = b""
-
-    def end(self) -> None:
-        """End all streams when the server stops: it waits for open responses."""
-        self.is_over = True
-        self._changed.set()
-
-    async def _look(self) -> None:
-        last = ""
-        while True:
-            self.looks += 1
-            try:
-                body = await anyio.to_thread.run_sync(self.read)
-                name = "now"
-            except IoweatherError as error:
-                body, name = {"message": error.message, "hint": error.hint}, "unavailable"
-            text = json.dumps(body)
-            if text != last:
-                last = text
-                self._number += 1
-                self._event = f"id: {self._number}\nevent: {name}\ndata: {text}\n\n".encode()
-                self._changed.set()
-                self._changed = asyncio.Event()
-            await asyncio.sleep(self.look_seconds)
-
 
 KINDS: Final = ("slow", "stalled", "capped", "absent", "busy", "overloaded")
 # An incident that ended less than this ago counts as current: rows arrive late.
