@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.tables import TABLES
-from ioweather.facts.file_records import file_records
+from ioweather.facts.job_metrics import file_records
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_page import LIBRARIES, usages
 from ioweather.job_io.view import LogFacts, ModuleRecords, view_of_log

@@ -29,18 +29,17 @@ from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_time_ns
 from ioweather.facts.accounting import job_numbers, match_jobs
-from ioweather.facts.file_records import file_records, rows_of
-from ioweather.facts.job_metrics import job_io
+from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.topics.source import DataSource
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
     from ioweather.lake.snapshot import Snapshot
+    from ioweather.topics.source import DataSource
 
 
 def printable(text: str) -> str:
