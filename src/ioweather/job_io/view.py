@@ -35,11 +35,11 @@ from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog, Module
-from ioweather.topics.source import DataSource
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
     from ioweather.lake.snapshot import Snapshot
+    from ioweather.topics.source import DataSource
 
 
 def printable(text: str) -> str:
