@@ -27,7 +27,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_value
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
-from ioweather.facts.file_records import rows_of
+from ioweather.facts.job_metrics import rows_of
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
@@ -36,7 +36,7 @@ from ioweather.simulate.generate import Generated, read_manifest
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
 from ioweather.topics.analyse import make_exhibits
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 Measure: TypeAlias = Literal["factor", "difference", "rate"]
 

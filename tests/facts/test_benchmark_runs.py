@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from planted_jobs import NS, T, planted
 
-from ioweather.facts.bandwidth import LogIndex, Measured
+from ioweather.facts.bandwidth import Measured, find_log
 
 
 def measured(**changes: Any) -> Measured:
@@ -22,7 +22,7 @@ def measured(**changes: Any) -> Measured:
 
 def find(logs: list[dict[str, Any]], **changes: Any) -> tuple[int | None, str]:
     full = [{"exe": "/opt/ior -w -o f", "nprocs": 8, "start_ns": T} | log for log in logs]
-    return LogIndex(planted(full)["applications"]).find(measured(**changes))
+    return find_log(planted(full)["applications"], measured(**changes))
 
 
 def test_the_nearest_log_in_time_is_taken() -> None:

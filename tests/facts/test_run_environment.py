@@ -10,7 +10,7 @@ import pytest
 from ioweather.core.frames import Cells, Frame, Text
 from ioweather.core.tables import APPLICATIONS, FILES, TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
-from ioweather.facts.file_records import file_records
+from ioweather.facts.job_metrics import file_records
 from ioweather.facts.run_targets import (
     longest_queue,
     own_target_bytes,

@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.frames import Cells
 from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.core.units import NS
-from ioweather.facts.file_records import file_records
+from ioweather.facts.job_metrics import file_records
 from ioweather.facts.run_targets import (
     on_busiest_target,
     on_targets,

@@ -11,7 +11,7 @@ import pytest
 from ioweather.core.tables import TABLES
 from ioweather.facts.server_io import Done, server_io
 from ioweather.ingestion.ingest import ingest
-from ioweather.job_io.server_counts import server_answer
+from ioweather.job_io.job_page import server_answer
 from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioweather.facts.file_records import file_records
-from ioweather.facts.job_metrics import job_io, times
+from ioweather.facts.job_metrics import file_records, job_io, times
 from ioweather.readers.darshan.darshan_reader import MODULES, read_log, rows_of_logs
 
 

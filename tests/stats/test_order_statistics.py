@@ -96,7 +96,4 @@ def test_empirical_maxima_agree_when_independent_and_fall_short_when_not() -> No
         assert check.ratio == pytest.approx(1, abs=0.12 if check.probability > 0.9 else 0.05)
     # Eight targets that are one: the formula overestimates the slowest.
     same = np.repeat(PLANTED.sample(4_000, rng)[:, None], 8, axis=1)
-    assert all(check.ratio > 1.1 for check in check_maxima(same, PLANTED, requests=[8]))
-    assert check_maxima(apart[:50], PLANTED, requests=[2, 16], probabilities=(0.5, 0.99)) == check_maxima(
-        apart[:50], PLANTED, requests=[2], probabilities=(0.5,)
-    )
+    assert all(check.ratio > 1.1 for check in check_maxima(same, PLANTED) if check.requests == 8)

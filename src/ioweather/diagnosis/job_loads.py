@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.frames import Frame
-from ioweather.facts.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
+from ioweather.facts.job_metrics import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
 from ioweather.facts.run_targets import target_number
 
 AMOUNTS: Final = ("read_bytes", "write_bytes", "requests")

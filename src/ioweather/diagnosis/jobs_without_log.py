@@ -40,7 +40,7 @@ from ioweather.facts.accounting import (
 from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
 from ioweather.facts.system_activity import Stretches
-from ioweather.job_io.server_counts import server_answer
+from ioweather.job_io.job_page import server_answer
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.snapshot import Snapshot

@@ -19,7 +19,7 @@ from ioweather.core.units import NS, format_value
 from ioweather.core.words import names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
-from ioweather.facts.file_records import maximum, rows_of
+from ioweather.facts.job_metrics import maximum, rows_of
 from ioweather.facts.runs import NEEDS, instances_of, program_of
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource

@@ -35,7 +35,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, format_seconds
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.blame_query import activity_since
-from ioweather.facts.file_records import rows_of
+from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Promise

@@ -31,7 +31,7 @@ from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
-from ioweather.facts.file_records import quotient
+from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import program_names
 from ioweather.job_io.summary import ALWAYS_SAID, notes
 from ioweather.job_io.view import JobView

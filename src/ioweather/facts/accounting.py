@@ -23,7 +23,7 @@ from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.tables import JOB_IO
 from ioweather.core.units import HOUR_NS, NS, format_time_ns
 from ioweather.core.words import names_of
-from ioweather.facts.file_records import (
+from ioweather.facts.job_metrics import (
     INTERFACE_SETS,
     NEVER_FIRST,
     NEVER_LAST,
@@ -59,11 +59,16 @@ def match_jobs(applications: Frame, jobs: Frame | None) -> Frame:
         "log_digest": applications.text("log_digest"),
         "state": Text(state.astype(np.int32), STATES),
         "job_row": np.ma.MaskedArray(np.maximum(job_row, 0), mask=job_row < 0),
+        **{name: Text(np.full(rows, -1, np.int32), ()) for name in _TEXTS},
+        **{name: np.ma.MaskedArray(np.zeros(rows, np.int64), mask=True) for name in _NUMBERS},
     }
-    for name in _TEXTS:
-        columns[name] = _text_of(jobs, name, job_row)
-    for name in _NUMBERS:
-        columns[name] = _number_of(jobs, name, job_row)
+    if jobs is not None and jobs.rows:
+        for name in _TEXTS:
+            text = jobs.text(name)
+            columns[name] = Text(np.where(job_row >= 0, text.codes[job_row], -1).astype(np.int32), text.categories)
+        for name in _NUMBERS:
+            unknown = ~jobs.known(name)[job_row] | (job_row < 0)
+            columns[name] = np.ma.MaskedArray(jobs.ints(name)[job_row], mask=unknown)
     return Frame(columns)
 
 
@@ -95,7 +100,12 @@ def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
     state[log[in_time]] = _UID_DIFFERS
     fits = in_time & same_user
     log, candidate, exact = log[fits], candidate[fits], ((log_start >= start) & (log_start <= end))[fits]
-    log, candidate = _without_requeues(log, candidate, exact, jobs)
+    # Of several runs of a requeued job keep the one that includes the log's start without grace, if there is one.
+    cluster = jobs.text("cluster").codes[candidate].astype(np.int64)
+    _, job = np.unique(log * (int(cluster.max(initial=0)) + 2) + cluster, return_inverse=True)
+    has_exact = np.bincount(job[exact], minlength=int(job.max(initial=-1)) + 1) > 0
+    keep = exact | ~has_exact[job]
+    log, candidate = log[keep], candidate[keep]
     found = np.bincount(log, minlength=len(job_id))
     state[found == 1] = _MATCHED
     state[found > 1] = _AMBIGUOUS
@@ -103,30 +113,6 @@ def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
     job_row[log] = candidate
     job_row[found != 1] = -1
     return state, job_row
-
-
-def _without_requeues(
-    log: NDArray[Any], candidate: NDArray[Any], exact: Bools, jobs: Frame
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Of several runs of a requeued job keep the one that includes the log's start without grace, if there is one."""
-    cluster = jobs.text("cluster").codes[candidate].astype(np.int64)
-    _, job = np.unique(log * (int(cluster.max(initial=0)) + 2) + cluster, return_inverse=True)
-    has_exact = np.bincount(job[exact], minlength=int(job.max(initial=-1)) + 1) > 0
-    keep = exact | ~has_exact[job]
-    return log[keep], candidate[keep]
-
-
-def _text_of(jobs: Frame | None, name: str, rows: Ints) -> Text:
-    if jobs is None or not jobs.rows:
-        return Text(np.full(len(rows), -1, np.int32), ())
-    text = jobs.text(name)
-    return Text(np.where(rows >= 0, text.codes[rows], -1).astype(np.int32), text.categories)
-
-
-def _number_of(jobs: Frame | None, name: str, rows: Ints) -> Ints:
-    if jobs is None or not jobs.rows:
-        return np.ma.MaskedArray(np.zeros(len(rows), np.int64), mask=True)
-    return np.ma.MaskedArray(jobs.ints(name)[rows], mask=~jobs.known(name)[rows] | (rows < 0))
 
 
 # Without accounting, runs of one user and job id are one job if the pauses are not longer: a pid used as job id is
@@ -172,6 +158,10 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     # Representatives: the first instance, and the one that moved most.
     first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
     most_common = _last_of(group, job_io.ints("common_access_count", missing=-1), jobs)
+    # The interfaces of all instances: a set has a bit for each.
+    interfaces, union = job_io.text("interfaces"), np.zeros(jobs, np.int64)
+    bits = np.array([*map(INTERFACE_SETS.index, interfaces.categories), 0], np.int64)
+    np.bitwise_or.at(union, group, bits[interfaces.codes])
     columns: dict[str, Column] = {
         "log_digest": job_io.text("log_digest")[first],
         "start_ns": minimum(start, group, jobs),
@@ -179,7 +169,7 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
         "partial": np.bincount(group[job_io.bools("partial")], minlength=jobs) > 0,
         "d_s_definition": _agreed(job_io.text("d_s_definition"), group, jobs),
         "create_rule": _agreed(job_io.text("create_rule"), group, jobs),
-        "interfaces": _united(job_io.text("interfaces"), group, jobs),
+        "interfaces": Text(union.astype(np.int32), INTERFACE_SETS),
         "main_mount": job_io.text("main_mount")[busiest],
         **{name: job_io.array(name)[most_common] for name in ("common_access_bytes", "common_access_count")},
     }
@@ -233,13 +223,6 @@ def _agreed(text: Text, group: Ints, groups: int) -> Text:
     low, high = minimum(codes, group, groups, known), maximum(codes, group, groups, known)
     merged = np.where(low == NEVER_FIRST, -1, np.where(low == high, low, len(text.categories)))
     return Text(merged.astype(np.int32), (*text.categories, "mixed"))
-
-
-def _united(interfaces: Text, group: Ints, groups: int) -> Text:
-    bits = [INTERFACE_SETS.index(each) for each in interfaces.categories]
-    union = np.zeros(groups, np.int64)
-    np.bitwise_or.at(union, group, np.array([*bits, 0], np.int64)[interfaces.codes])
-    return Text(union.astype(np.int32), INTERFACE_SETS)
 
 
 def _running_end(end: Ints, new_key: Bools) -> Ints:

@@ -92,10 +92,6 @@ class Measured:
     end_ns: int | None
     parameters: Mapping[str, Any]
 
-    @property
-    def command(self) -> str:
-        return normal(str(self.parameters.get("command") or ""))
-
 
 def measured_operations(benchmarks: Frame) -> list[Measured]:
     """Return read and write bandwidths of benchmark outputs, without a tool's own summary ([max])."""
@@ -103,74 +99,58 @@ def measured_operations(benchmarks: Frame) -> list[Measured]:
     for row in benchmarks.records():
         if row["operation"] in ("read", "write") and row["bytes_per_s"] and not row["phase"].endswith("[max]"):
             groups.setdefault((row["digest"], row["operation"]), []).append(row)
-    return [_measured(*key, rows) for key, rows in groups.items()]
+    return [
+        Measured(
+            digest=digest,
+            tool=rows[0]["tool"],
+            operation=operation,
+            bytes_per_s=len(rows) / sum(1 / row["bytes_per_s"] for row in rows),
+            iterations=len(rows),
+            start_ns=min((row["start_ns"] for row in rows if row["start_ns"] is not None), default=None),
+            end_ns=max((row["end_ns"] for row in rows if row["end_ns"] is not None), default=None),
+            parameters=json.loads(rows[0]["parameters"] or "{}"),
+        )
+        for (digest, operation), rows in groups.items()
+    ]
 
 
-def _measured(digest: str, operation: str, rows: list[dict[str, Any]]) -> Measured:
-    return Measured(
-        digest=digest,
-        tool=rows[0]["tool"],
-        operation=operation,
-        bytes_per_s=len(rows) / sum(1 / row["bytes_per_s"] for row in rows),
-        iterations=len(rows),
-        start_ns=min((row["start_ns"] for row in rows if row["start_ns"] is not None), default=None),
-        end_ns=max((row["end_ns"] for row in rows if row["end_ns"] is not None), default=None),
-        parameters=json.loads(rows[0]["parameters"] or "{}"),
-    )
-
-
-class LogIndex:
-    """Finds the log that a benchmark run wrote.
+def find_log(applications: Frame, measured: Measured) -> tuple[int | None, str]:
+    """Return the row of the log that a benchmark run wrote, and the state: matched, no_log or ambiguous.
 
     A log fits if it has the same number of processes, the same command line if both are known, and overlaps in time.
     Without times, the command line must be known and unique.
     """
-
-    def __init__(self, applications: Frame) -> None:
-        self._start = applications.ints("start_ns")
-        self._end = applications.ints("end_ns")
-        self._nprocs = applications.ints("nprocs")
-        self._exe = applications.text("exe")
-
-    def find(self, measured: Measured) -> tuple[int | None, str]:
-        """Return the row of the log, and the state: matched, no_log or ambiguous."""
-        fits = np.ones(len(self._start), np.bool_)
-        tasks = measured.parameters.get("tasks")
-        if tasks is not None:
-            fits &= self._nprocs == int(tasks)
-        start = measured.start_ns
-        if start is not None:
-            end = measured.end_ns if measured.end_ns is not None else start
-            fits &= (self._start - SLACK_NS <= end) & (self._end + SLACK_NS >= start)
-        rows = [int(i) for i in np.flatnonzero(fits) if self._same_command(measured, int(i), must=start is None)]
-        if not rows:
-            return None, "no_log"
-        if start is None:
-            return (rows[0], "matched") if len(rows) == 1 else (None, "ambiguous")
-        distances = sorted((abs(int(self._start[i]) - start), i) for i in rows)
-        # Two logs at the same distance in time are ambiguous.
-        if len(distances) > 1 and distances[1][0] - distances[0][0] < NS // 10:
-            return None, "ambiguous"
-        return distances[0][1], "matched"
-
-    def _same_command(self, measured: Measured, row: int, *, must: bool) -> bool:
-        code = int(self._exe.codes[row])
-        command = normal(self._exe.categories[code]) if code >= 0 else ""
-        if not command or not measured.command:
-            return not must
-        return same_command(measured.command, command)
+    begin, start, tasks = applications.ints("start_ns"), measured.start_ns, measured.parameters.get("tasks")
+    fits = np.ones(len(begin), np.bool_)
+    if tasks is not None:
+        fits &= applications.ints("nprocs") == int(tasks)
+    if start is not None:
+        end = measured.end_ns if measured.end_ns is not None else start
+        fits &= (begin - SLACK_NS <= end) & (applications.ints("end_ns") + SLACK_NS >= start)
+    commands, wanted = applications.text("exe"), normal(str(measured.parameters.get("command") or ""))
+    rows = []
+    for row in np.flatnonzero(fits).tolist():
+        code = int(commands.codes[row])
+        command = normal(commands.categories[code]) if code >= 0 else ""
+        # Darshan cuts long command lines: one begins with the other.
+        same = command.startswith(wanted) or wanted.startswith(command)
+        if same if command and wanted else start is not None:
+            rows.append(row)
+    if not rows:
+        return None, "no_log"
+    if start is None:
+        return (rows[0], "matched") if len(rows) == 1 else (None, "ambiguous")
+    distances = sorted((abs(int(begin[row]) - start), row) for row in rows)
+    # Two logs at the same distance in time are ambiguous.
+    if len(distances) > 1 and distances[1][0] - distances[0][0] < NS // 10:
+        return None, "ambiguous"
+    return distances[0][1], "matched"
 
 
 def normal(command: str) -> str:
     """Return a command line with single spaces, and the program without its folder."""
     words = command.split()
     return " ".join([words[0].rpartition("/")[2], *words[1:]]) if words else ""
-
-
-def same_command(one: str, other: str) -> bool:
-    """Whether one command line begins with the other: Darshan cuts long ones."""
-    short, long = sorted((one, other), key=len)
-    return long.startswith(short)
 
 
 def peak_of(mount: str | None, facility: Facility) -> float | None:

@@ -292,8 +292,8 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
         found.setdefault(filesystem, []).append((start_ns, ratio))
     for filesystem, lines in sorted(found.items()):
         starts, place = np.unique(np.concatenate([when for when, _ in lines]), return_inverse=True)
-        slowest = np.full(len(starts), -np.inf)
-        np.maximum.at(slowest, place, np.concatenate([ratio for _, ratio in lines]))
+        slowest = np.full(len(starts), np.nan)
+        np.fmax.at(slowest, place, np.concatenate([ratio for _, ratio in lines]))
         yield Slowness(filesystem, starts, slowest)
 
 

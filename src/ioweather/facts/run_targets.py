@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Cells, Frame, Text
 from ioweather.core.units import DAY_NS
-from ioweather.facts.file_records import FileRecords
+from ioweather.facts.job_metrics import FileRecords
 from ioweather.facts.system_activity import Stretches
 
 # A target with less than this share of an even spread of the run's bytes does not count as used.
@@ -266,14 +266,11 @@ def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]
         known = np.where(np.isnan(values), 0.0, values)
         for run, first, last in zip(stretches.run, low, high, strict=True):
             total[run] += known[first:last].sum(axis=0)
-        amounts[name], peaks[name] = total, _peaks(values)
+        together = np.nansum(values, axis=1)[np.isfinite(values).any(axis=1)]
+        columns = [*(column[np.isfinite(column)] for column in values.T), together]
+        peaks[name] = np.array([float(np.quantile(each, _PEAK_QUANTILE)) if len(each) else 0.0 for each in columns])
+        amounts[name] = total
     return TargetAmounts(cells.components, amounts, peaks, cells.step_ns / 1e9)
-
-
-def _peaks(values: Floats) -> Floats:
-    together = np.nansum(values, axis=1)[np.isfinite(values).any(axis=1)]
-    columns = [column[np.isfinite(column)] for column in values.T]
-    return np.array([float(np.quantile(each, _PEAK_QUANTILE)) if len(each) else 0.0 for each in (*columns, together)])
 
 
 def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ from ioweather.core.tables import encode_text
 from ioweather.core.units import MIB, format_bytes
 from ioweather.core.words import names_of
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances, state_counts
-from ioweather.facts.file_records import quotient, rows_of
+from ioweather.facts.job_metrics import quotient, rows_of
 from ioweather.stats.estimates import grouped_share
 
 _INTERPRETER: Final = re.compile(r"(?:python|perl|bash|sh|java|julia|Rscript)[\d.]*")

@@ -17,8 +17,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.words import pairs_of
-from ioweather.facts.file_records import sums
-from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io
+from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
 from ioweather.stats.grid import SystemGrid
 
 OPERATIONS: Final = ("read_ops", "write_ops")
@@ -76,7 +75,8 @@ def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: Io
     start, end = np.asarray(run_start_ns, np.int64), np.asarray(run_end_ns, np.int64)
     first, last = grid.opened(start), np.maximum(grid.closed(end), grid.opened(start))
     whole = Stretches(np.arange(len(start), dtype=np.int64), first, last, len(start))
-    state = _state(grid, first, last)
+    gap = grid.missing(first, last) > 0
+    state = np.where(~grid.inside(first, last), _OUTSIDE, np.where(gap, _GAP, _COMPLETE)).astype(np.int64)
     columns: dict[str, Column] = {
         "state": Text(state.astype(np.int32), STATES),
         "coverage_ratio": coverage(grid, start, end),
@@ -93,11 +93,6 @@ def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: Io
         columns[f"own_{verb}_bytes"] = own
         columns[f"others_{verb}_bytes"] = np.asarray(columns[f"psi_{verb}_bytes"]) - own
     return Frame(columns)
-
-
-def _state(grid: SystemGrid, first: Ints, last: Ints) -> Ints:
-    gap = grid.missing(first, last) > 0
-    return np.where(~grid.inside(first, last), _OUTSIDE, np.where(gap, _GAP, _COMPLETE)).astype(np.int64)
 
 
 def _during_io(

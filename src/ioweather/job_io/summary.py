@@ -18,7 +18,7 @@ from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES,
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
-from ioweather.facts.file_records import file_records
+from ioweather.facts.job_metrics import file_records
 from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
 from ioweather.job_io.heat_map import busiest, heat_chart
 from ioweather.job_io.view import JobView, printable, recorded_whole

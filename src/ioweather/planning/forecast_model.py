@@ -772,5 +772,5 @@ def _slowdown(
     # On a complete grid: windows without an operation are missing.
     first = int(series.start_ns[0])
     slowdown = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
-    slowdown[(series.start_ns - first) // step] = series.slowdown("median")
+    slowdown[(series.start_ns - first) // step] = series.slowdown()
     return Quantity(name, "slowdown", chosen), History(first, step, slowdown)

@@ -8,7 +8,6 @@ that across storage targets, `independence` tests it, and `check_maxima` shows w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,29 +152,18 @@ class MaximaCheck:
         return self.predicted / self.observed
 
 
-def check_maxima(
-    concurrent: ArrayLike,
-    base: Distribution,
-    *,
-    requests: Sequence[int] | None = None,
-    probabilities: Sequence[float] = (0.5, 0.9, 0.99),
-) -> tuple[MaximaCheck, ...]:
-    """Empirical maxima over random groups of targets in each round, against the formula. A quantile is left out where
-    fewer than ten rounds lie beyond it."""
+def check_maxima(concurrent: ArrayLike, base: Distribution) -> tuple[MaximaCheck, ...]:
+    """Empirical maxima over random groups of targets in each round, against the formula, for groups of powers of two. A
+    quantile is left out where fewer than ten rounds lie beyond it."""
     table = np.asarray(concurrent, np.float64)
     table = table[~np.isnan(table).any(axis=1)]
     rounds, targets = table.shape
-    sizes = requests if requests is not None else [2**k for k in range(int(math.log2(max(targets, 1))) + 1)]
     mixed = np.random.default_rng(0).permuted(table, axis=1)
     checks = []
-    for size in sizes:
-        if size > targets:
-            continue
-        slowest = mixed[:, :size].max(axis=1)
-        law = MaximumOf(base, size)
-        for p in probabilities:
-            if rounds * (1 - p) < 10:
-                continue
-            predicted = float(law.upper_quantile(1 - p))
-            checks.append(MaximaCheck(size, p, predicted, float(np.quantile(slowest, p)), rounds))
+    for size in (2**k for k in range(int(math.log2(max(targets, 1))) + 1)):
+        slowest, law = mixed[:, :size].max(axis=1), MaximumOf(base, size)
+        for p in (0.5, 0.9, 0.99):
+            if rounds * (1 - p) >= 10:
+                predicted = float(law.upper_quantile(1 - p))
+                checks.append(MaximaCheck(size, p, predicted, float(np.quantile(slowest, p)), rounds))
     return tuple(checks)

@@ -433,11 +433,11 @@ class OperationSeries:
             return None, n
         return float(self.reduced.histograms.part(first, last).pooled().quantiles([baseline.quantile])[0, 0]), n
 
-    def slowdown(self, statistic: str = "median", baseline: Baseline = WHOLE) -> Floats:
-        """The statistic of each interval over what is usual; of a baseline that moves, in the window before it."""
+    def slowdown(self, baseline: Baseline = WHOLE) -> Floats:
+        """The median of each interval over what is usual; of a baseline that moves, in the window before it."""
         moments = [None] if baseline.window_ns is None else self.start_ns.tolist()
         usual = [self.expected(baseline, moment)[0] for moment in moments]
-        return self.statistics[statistic] / np.array(usual, np.float64)
+        return self.statistics["median"] / np.array(usual, np.float64)
 
 
 def _statistics(histograms: Histograms, total: Floats, longest: Floats) -> dict[str, Floats]:
@@ -521,14 +521,12 @@ def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_second
                 yield episode
 
 
-def all_episodes(
-    every: Sequence[OperationSeries], threshold: float, statistic: str = "median", baseline: Baseline = WHOLE
-) -> list[Episode]:
+def all_episodes(every: Sequence[OperationSeries], threshold: float, baseline: Baseline = WHOLE) -> list[Episode]:
     """Of all series, in order of time; without those that chance alone would give now and then."""
     found: list[Episode] = []
     for series in every:
-        slowdown = series.slowdown(statistic, baseline)
-        usual = series.statistics[statistic] / slowdown
+        slowdown = series.slowdown(baseline)
+        usual = series.statistics["median"] / slowdown
         found += beyond_chance(series, episodes(series, slowdown, threshold), threshold * usual)
     return sorted(found, key=lambda episode: (episode.start_ns, episode.filesystem, episode.op))
 

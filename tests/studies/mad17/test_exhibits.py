@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from planted_jobs import cells, estimate, words
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Frame
 from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.exhibits import Pairing, in_words
 from ioweather.studies.mad17.run_groups import association_data
-from ioweather.topics.catalogue import STUDIES
 from planted_association import PARAMS, made, planted_association, site
 
 
@@ -66,18 +62,6 @@ def test_groups_and_their_times(exhibits):
     assert mean.value == pytest.approx(27.6 * 60, rel=0.02)
     assert mean.low < mean.value < mean.high
     assert estimate(exhibits["mad17.table2"], f"D_J_sd[{name}]").value == pytest.approx(32, rel=0.4)
-
-
-def test_the_time_on_shared_files_is_the_one_asked_for_and_by_default_the_papers(data):
-    planted = {"span": 792.0, "per_file": 300.0, "slowest": 58.0}
-    columns = {f"d_s_{name}_seconds": np.full(data.frames["job_io"].rows, value) for name, value in planted.items()}
-    frames = {name: Frame({**frame, **columns}) if name in ("job_io", "runs") else frame
-              for name, frame in data.frames.items()}  # fmt: skip
-    for params, seconds in ({}, 792.0), *(({"d_s": name}, value) for name, value in planted.items()):
-        study = STUDIES["association"].run(replace(data, frames=frames), site(), {**PARAMS, **params})
-        table = next(exhibit for exhibit in study if exhibit.id == "mad17.table2")
-        assert {row["D_S"] for row in cells(table)} == {seconds}
-        assert (params.get("d_s") or "span") in table.caveats[0]
 
 
 def test_monitored_files_are_the_share_that_was_planted(exhibits):

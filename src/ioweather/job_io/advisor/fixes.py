@@ -15,7 +15,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
-from ioweather.facts.file_records import ratio
+from ioweather.facts.job_metrics import ratio
 from ioweather.job_io.advisor.profile import VERBS, Profile, Verb
 
 # The fewest small requests that make a pattern, and their share of all (Drishti's).

@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
-from ioweather.facts.file_records import ratio
+from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
     BUFFER_BYTES,

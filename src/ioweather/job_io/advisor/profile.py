@@ -20,7 +20,7 @@ from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import peak_of
-from ioweather.facts.file_records import file_records, maximum, ratio, strategy_of_files, sums
+from ioweather.facts.job_metrics import file_records, maximum, ratio, strategy_of_files, sums
 from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.view import JobView, printable
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
-from ioweather.facts.file_records import NEVER_LAST, maximum, ratio
+from ioweather.facts.job_metrics import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
 from ioweather.job_io.advisor.fixes import (
     BROADCAST,

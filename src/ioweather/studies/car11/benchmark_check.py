@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,11 +21,11 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piec
 from ioweather.core.units import MIB
 from ioweather.facts.bandwidth import (
     TOLERANCE,
-    LogIndex,
     Measured,
     Verb,
     bandwidth_caveats,
     ceiling_mib_per_s_per_node,
+    find_log,
     measured_operations,
     passed_seconds,
 )
@@ -38,52 +38,35 @@ _EXPLAINED: Final = 0.06
 
 @dataclass(frozen=True)
 class _Check:
-    """One operation of one benchmark run, and what its log gives."""
+    """One operation of one benchmark run, and what its log gives. `pattern` is N-1 or N-N by where this log's bytes
+    went; `by_passed` the deviation with the time that passed from first to last, the check on `ranks`."""
 
     measured: Measured
     row: dict[str, Any]
+    verb: Verb
     ours: float
     causes: Mapping[str, str]
-
-    @property
-    def verb(self) -> Verb:
-        return cast(Verb, self.measured.operation)
-
-    @property
-    def deviation(self) -> float:
-        return self.ours / self.measured.bytes_per_s - 1
+    pattern: str
+    deviation: float
+    by_passed: float | None
 
     @property
     def agrees(self) -> bool:
         return abs(self.deviation) <= TOLERANCE
 
     @property
-    def pattern(self) -> str:
-        """N-1 or N-N by where this log's bytes went."""
-        shared = self.row[f"shared_{self.verb}_bytes"] + self.row[f"partially_shared_{self.verb}_bytes"]
-        return "N-1" if 2 * shared > self.row[f"{self.verb}_bytes"] else "N-N"
-
-    @property
-    def by_time_passed(self) -> float | None:
-        """Bandwidth by the time that passed from first to last; the check on `ranks`."""
-        passed = passed_seconds(self.row, self.verb)
-        return self.row[f"{self.verb}_bytes"] / passed if passed else None
-
-    @property
     def explained(self) -> bool:
         """By the time that passed, or by the cache, whose transfers are too short for processes to meet in them."""
-        names = set(self.causes)
-        if names & {"cache", "spans", "partial", "metadata"}:
+        if set(self.causes) & {"cache", "spans", "partial", "metadata"}:
             return True
-        passed = self.by_time_passed
-        return "ranks" in names and passed is not None and abs(passed / self.measured.bytes_per_s - 1) <= _EXPLAINED
+        return "ranks" in self.causes and self.by_passed is not None and abs(self.by_passed) <= _EXPLAINED
 
     @property
     def verdict(self) -> str:
-        if self.agrees:
-            return "agrees"
         words = "; ".join(self.causes.values())
-        return words if self.explained else f"not explained{': ' + words if words else ''}"
+        if self.agrees or self.explained:
+            return "agrees" if self.agrees else words
+        return f"not explained{': ' + words if words else ''}"
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -91,21 +74,21 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     runs = instances_of(data, facility, params)
     states: Counter[str] = Counter()
     checks: list[_Check] = []
-    logs = LogIndex(runs.frame)
     for measured in measured_operations(data.frames["benchmarks"]):
-        place, state = logs.find(measured)
-        if place is None:
-            states[state] += 1
-            continue
-        row = runs.frame.take(slice(place, place + 1)).records()[0]
-        ours = row[f"{measured.operation}_bytes_per_s"]
-        if ours is None:
-            states["nothing moved"] += 1
-            continue
+        place, state = find_log(runs.frame, measured)
+        row = runs.frame.take(slice(place, place + 1)).records()[0] if place is not None else {}
         verb: Verb = "read" if measured.operation == "read" else "write"
-        checks.append(_Check(measured, row, float(ours), bandwidth_caveats(row, verb)))
+        ours = row.get(f"{verb}_bytes_per_s")
+        if ours is None:
+            states[state if place is None else "nothing moved"] += 1
+            continue
+        shared, moved = row[f"shared_{verb}_bytes"] + row[f"partially_shared_{verb}_bytes"], row[f"{verb}_bytes"]
+        passed, theirs = passed_seconds(row, verb), measured.bytes_per_s
+        by_passed = moved / passed / theirs - 1 if passed else None
+        of_log = (bandwidth_caveats(row, verb), "N-1" if 2 * shared > moved else "N-N", float(ours) / theirs - 1)
+        checks.append(_Check(measured, row, verb, float(ours), *of_log, by_passed))
     if checks or states:
-        checks.sort(key=lambda check: (check.pattern, check.measured.operation, check.row["start_ns"]))
+        checks.sort(key=lambda check: (check.pattern, check.verb, check.row["start_ns"]))
         yield _bandwidths(runs, checks, states)
 
 
@@ -131,8 +114,7 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
         label = f"{c.measured.tool} {c.measured.parameters.get('api') or ''} {c.pattern} {c.verb}".replace("  ", " ")
         rates = (c.measured.bytes_per_s / MIB, c.ours / MIB, c.deviation)
         per_node = c.ours / MIB / c.row["node_count"] if c.row["node_count"] else None
-        by_passed = None if c.agrees or c.by_time_passed is None else c.by_time_passed / c.measured.bytes_per_s - 1
-        moved = c.row[f"{c.verb}_bytes"]
+        moved, by_passed = c.row[f"{c.verb}_bytes"], None if c.agrees else c.by_passed
         rows.append((label, c.row["nprocs"], moved, *rates, per_node, by_passed, c.verdict))
     yield ResultTable.of(
         "bandwidths",

@@ -20,7 +20,7 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piec
 from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
 from ioweather.facts.accounting import match_jobs, state_counts
-from ioweather.facts.file_records import rows_of
+from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.stats.estimates import grouped_share, number, plain
 

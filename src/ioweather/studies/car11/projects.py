@@ -34,7 +34,7 @@ from ioweather.core.results import (
 from ioweather.core.tables import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 from ioweather.core.units import format_bytes, format_value
 from ioweather.core.words import names_of
-from ioweather.facts.file_records import quotient
+from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import (
     MIN_SIZES,
     NEEDS,
@@ -209,7 +209,15 @@ def run_performance(data: StudyData, facility: Facility, params: Params) -> Iter
     if shown:
         big, above = below_ceiling(large(jobs, params), facility)
         yield _boxes(big, shown, above, params)
-        varied, scaled = (_project(big, params, fitting) for fitting in (by_variety, by_sizes))
+
+        def by_sizes(own: Runs) -> int:
+            """The largest number of node counts of one program."""
+            nodes, programs = own.floats("node_count"), own.programs
+            return max((len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs)), default=0)
+
+        # Projects with enough jobs for a table first, then those whose jobs differ most.
+        varied = _project(big, params, lambda own: (own.rows >= _JOBS_SHOWN, by_spread(own)))
+        scaled = _project(big, params, by_sizes)
         yield replace(_by_job(big, varied, above), title=f"Performance by job: {varied or 'no project'}")
         yield replace(_by_size(big, scaled, above), title=f"Performance by node count: {scaled or 'no project'}")
 
@@ -227,25 +235,10 @@ def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str 
     return max(candidates, key=lambda name: (fitting(jobs.of_project(name)), -candidates.index(name)), default=None)
 
 
-def by_variety(jobs: Runs) -> tuple[bool, float]:
-    """Return a sort key: projects with enough jobs for a table first, then those whose jobs differ most."""
-    return jobs.rows >= _JOBS_SHOWN, by_spread(jobs)
-
-
 def by_spread(jobs: Runs) -> float:
     """Return the ratio of the best to the worst rate of the jobs of a project."""
     rates = known(jobs.floats(PER_NODE))
     return float(rates.max() / rates.min()) if len(rates) > 1 and rates.min() > 0 else 0.0
-
-
-def by_sizes(jobs: Runs) -> float:
-    """Return the largest number of node counts of one program of a project."""
-    nodes, programs = jobs.floats("node_count"), jobs.programs
-    return float(max((len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs)), default=0))
-
-
-def _rate(value: float) -> str:
-    return format_value(value, PER_NODE)
 
 
 @exhibit("car11.fig10")
@@ -275,14 +268,18 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         yield Chart.of("box", drawn, "x=project q05=min q25 q50 q75 q95=max", title)
         yield _posix_advantage(jobs)
         best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
-        text = f"{best[0]} has the highest median, {_rate(best[5])}; {worst[0]} the lowest, {_rate(worst[5])}."
+        highest, lowest = (format_value(row[5], PER_NODE) for row in (best, worst))
+        text = f"{best[0]} has the highest median, {highest}; {worst[0]} the lowest, {lowest}."
         yield Finding(text, name="median_range")
     else:
         yield NO_NODES
     spreads = {r[0]: (r[6] - r[4], (r[6] - r[4]) / r[5]) for r in rows if r[1] >= 4 and r[5]}
     if spreads:
         steady, wide = (choose(spreads, key=lambda name: spreads[name][1]) for choose in (min, max))
-        shown_as = {name: f"{_rate(width)}, {part:.0%} of the median" for name, (width, part) in spreads.items()}
+        shown_as = {
+            name: f"{format_value(width, PER_NODE)}, {part:.0%} of the median"
+            for name, (width, part) in spreads.items()
+        }
         text = f"Jobs of {steady} perform most alike (interquartile range {shown_as[steady]})."
         yield Finding(text, name="steadiest_project")
         if wide != steady:

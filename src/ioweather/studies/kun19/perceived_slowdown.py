@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -11,10 +12,9 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import FORMS, Baseline, Facility, parse_baseline
+from ioweather.core.facility import Baseline, Facility
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -77,11 +77,10 @@ COUNTED: Final = (
 
 @dataclass(frozen=True, eq=False)
 class Probed:
-    """Series of the usual requests, and what their slowdown is measured by: `baseline` and `statistic`."""
+    """Series of the usual requests, and what their slowdown is measured by."""
 
     series: list[OperationSeries]
     baseline: Baseline
-    statistic: str
     caveats: tuple[str, ...]
     coverage: Coverage
 
@@ -94,15 +93,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
         return
-    statistic = str(params.get("statistic") or "median")
-    if statistic not in STATISTICS:
-        raise UsageError(f"There is no statistic {statistic!r}.", hint=f"There are: {', '.join(STATISTICS)}.")
     baseline = facility.baseline
-    if params.get("baseline") is not None:
-        try:
-            baseline = parse_baseline(params["baseline"], zone_named(facility.zone) if facility.zone else None)
-        except ValueError as error:
-            raise UsageError(f"baseline: {error}.") from None
     caveats = [expected_note(baseline), ROLLED_UP]
     missed = sum(int(series.missed_count.sum()) for series in usual)
     if missed:
@@ -119,7 +110,6 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     probed = Probed(
         usual,
         baseline,
-        statistic,
         tuple(caveats),
         Coverage(used + sum(excluded.values()), used, "operations", left_out),
     )
@@ -289,8 +279,7 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
 
 @exhibit("kun19.episodes")
 def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
-    statistic = probed.statistic
-    found = all_episodes(probed.series, threshold, statistic, probed.baseline)
+    found = all_episodes(probed.series, threshold, probed.baseline)
     rows: list[tuple[Cell, ...]] = []
     for e in found:
         peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
@@ -321,7 +310,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
         series = of_kind[filesystem, op]
         place = int(np.searchsorted(series.start_ns, e.peak_ns))
-        yield _interval_slowdown(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic)
+        yield _interval_slowdown(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio)
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
@@ -329,7 +318,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
-        slowdown = series.slowdown(statistic, probed.baseline)
+        slowdown = series.slowdown(probed.baseline)
         known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
         for day, name in enumerate(_WEEKDAYS):
@@ -348,13 +337,13 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         "By day of the week",
     )
     yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
-    yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
+    yield f"An episode: consecutive intervals whose median is at least {threshold:g}x expected."
     yield probed.caveats, probed.coverage
 
 
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     """Return by how much the mean slowdown differs between days of the week, less what weeks turned at random give."""
-    ratios = [(series, series.slowdown(probed.statistic, probed.baseline)) for series in probed.series]
+    ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
     first = min(int(local_clock(series.start_ns, zone).day[0]) for series, _ in ratios)
     last = max(int(local_clock(series.start_ns, zone).day[-1]) for series, _ in ratios)
     monday = first - (first + 3) % 7
@@ -369,26 +358,24 @@ def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     return cycle_spread("weekday_spread", whole, rotated_sums(whole), n=len(whole))
 
 
-def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown: float, statistic: str) -> Estimate:
-    """Return the slowdown of interval `index`; if the statistic is a quantile, with a 90% confidence interval."""
-    quantile, n = QUANTILES.get(statistic), int(series.count[index])
-    method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][index])
-    if quantile is None or n < LEAST_OF_INTERVAL or not observed > 0:
+def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown: float) -> Estimate:
+    """Return the slowdown of interval `index` by its median, with a 90% confidence interval."""
+    n, observed = int(series.count[index]), float(series.statistics["median"][index])
+    method = "median of the interval over expected"
+    if n < LEAST_OF_INTERVAL or not observed > 0:
         return plain(name, slowdown, "factor", n=n, method=method)
-    half_width = _NORMAL_90 * float(np.sqrt(quantile * (1 - quantile) / n))
+    half_width = _NORMAL_90 * 0.5 / math.sqrt(n)
     histogram = series.reduced.histograms.part(index, index + 1)
-    levels = [max(0.0, quantile - half_width), min(1.0, quantile + half_width)]
-    low, high = histogram.quantiles(levels)[0] * (slowdown / observed)
+    low, high = histogram.quantiles([max(0.0, 0.5 - half_width), min(1.0, 0.5 + half_width)])[0] * (slowdown / observed)
     low, high = min(float(low), slowdown), max(float(high), slowdown)
     return Estimate(name, slowdown, "factor", low, high, LEVEL, n, f"{method}, interval by order statistics")
 
 
 @exhibit("kun19.fig6")
 def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[OperationSeries]) -> Iterator[Piece]:
-    statistic = probed.statistic
     rows: list[tuple[Cell, ...]] = []
     slow: list[Finding] = []
-    ratios = [(series, series.slowdown(statistic, probed.baseline)) for series in (*long, *short)]
+    ratios = [(series, series.slowdown(probed.baseline)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
     greatest = {"long": 0.0, "short": 0.0}
     for series, slowdown in every:
@@ -400,9 +387,7 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
         place = int(np.nanargmax(slowdown))
         worst, which = float(slowdown[place]), "long" if series in long else "short"
         greatest[which] = max(greatest[which], worst)
-        yield _interval_slowdown(
-            f"slowdown_{series.op}[{series.filesystem}, {length}]", series, place, worst, statistic
-        )
+        yield _interval_slowdown(f"slowdown_{series.op}[{series.filesystem}, {length}]", series, place, worst)
         if which == "long" and worst >= 2:
             begin = format_time_ns(int(series.start_ns[place]))
             text = f"{series.label} took {worst:.1f} times as long as usual in the {length} from {begin}."
@@ -410,11 +395,10 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     if all(greatest.values()):
         for name, own in (("long", long), ("short", short)):
             yield plain(f"interval[{name}]", own[0].interval_ns / NS, "seconds", method="as set")
-        method = f"greatest of the intervals' {statistic} over expected"
+        method = "greatest of the intervals' median over expected"
         yield plain("slowdown_of_all", greatest["long"], "factor", method=method)
-        if statistic in QUANTILES:
-            of = f"greatest {statistic} of an interval over the median one"
-            yield _worst_interval("slowest_over_typical", long, statistic, of)
+        of = "greatest median of an interval over the median one"
+        yield _worst_interval("slowest_over_typical", long, "median", of)
     calmer = format_seconds(long[0].interval_ns / 1e9)
     rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
     drawn = ResultTable.of("slowdown", "time [time_ns]; interval [text]; slowdown [factor]; panel [text]", rows)
@@ -422,7 +406,7 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
         "timeline",
         drawn,
         "x=time y=slowdown series=interval",
-        f"Slowdown by the {statistic} of each interval",
+        "Slowdown by the median of each interval",
         facet="panel",
         log="y",
         references=(Reference("y", 1.0),),
@@ -438,11 +422,7 @@ _HOURS, _TENS = (
     Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length})
     for length in (HOUR_NS, _TEN_MINUTES)
 )
-_PARAMS = (
-    Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
-    Param("baseline", f"what is usual: {FORMS} (default: as facility.toml says, else whole)", "text"),
-    Param("statistic", f"what of an interval is compared with the usual: {', '.join(STATISTICS)}", default="median"),
-)
+_PARAMS = (Param("interval", "length of an interval, in whole hours", "duration", default="4h"),)
 STUDY = Study(
     name="slowdown",
     too_few="no probe measured in the period",

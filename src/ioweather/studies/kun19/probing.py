@@ -4,7 +4,7 @@ phases."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -84,45 +84,32 @@ class Measured:
 
 
 def measured(responses: Frame, facility: Facility) -> Measured:
-    """Return the finished operations of the usual size and mode."""
-    ok = responses.text("status").equals("ok")
-    ended = ok & responses.known("duration_ns")
-    usual = _usual_requests(responses, facility)
+    """Return the finished operations of the most frequent size and mode of each file system and operation: the table
+    also has the requests of the sampler (don15), of many sizes."""
+    ended = responses.text("status").equals("ok") & responses.known("duration_ns")
+    systems, ops, modes = (responses.text(name) for name in ("system", "op", "mode"))
+    names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
+    filesystem = names[systems.codes] if responses.rows else np.empty(0, object)
+    columns = (filesystem, ops.codes.tolist(), responses.ints("request_bytes").tolist(), modes.codes.tolist())
+    requests = list(zip(*columns, strict=True))
+    counts = Counter(requests)
+    most = {kind[:2]: kind for kind in sorted(counts, key=lambda kind: (counts[kind], kind))}
+    usual = np.array([most[kind[:2]] == kind for kind in requests], np.bool_)
     kept = np.flatnonzero(ended & usual)
     frame = responses.take(kept)
-    systems = frame.text("system")
-    names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
+    op, host, mode = (np.array(frame.text(name).tolist(), object) for name in ("op", "host", "mode"))
     return Measured(
         start_ns=frame.ints("start_ns"),
         seconds=frame.ints("duration_ns") / NS,
-        op=np.array(frame.text("op").tolist(), object),
-        host=np.array(frame.text("host").tolist(), object),
-        filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
+        op=op,
+        host=host,
+        filesystem=filesystem[kept],
         request_bytes=frame.ints("request_bytes"),
-        mode=np.array(frame.text("mode").tolist(), object),
+        mode=mode,
         cached=frame.bools("cached"),
         failed=int((~ended & usual).sum()),
         other=int((~usual).sum()),
     )
-
-
-def _usual_requests(responses: Frame, facility: Facility) -> Bools:
-    """Return whether a row has the most frequent size and mode of its file system and operation.
-
-    The table also has the requests of the sampler (don15), of many sizes.
-    """
-    systems = responses.text("system")
-    places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
-    place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
-    ops = np.stack([place[systems.codes], responses.text("op").codes]) if responses.rows else np.empty((2, 0), np.int64)
-    sizes = responses.ints("request_bytes")
-    kinds, kind, counts = np.unique(
-        np.vstack([ops, sizes, responses.text("mode").codes]), axis=1, return_inverse=True, return_counts=True
-    )
-    most: dict[tuple[int, ...], int] = {}
-    for i in np.argsort(counts, kind="stable"):
-        most[tuple(kinds[:2, i].tolist())] = int(i)
-    return np.isin(kind, list(most.values()))
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -173,17 +160,6 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
             text = f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."
             yield Finding(text, name="slow_operations")
     yield drawn_note(shown, part.seconds), _coverage(part)
-
-
-def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
-    """Return which operations are outside slow episodes of ten minutes of their kind."""
-    calm = np.zeros(len(seconds), np.bool_)
-    rows = np.flatnonzero(mine)
-    usual = float(np.median(seconds[rows])) if len(rows) else 0.0
-    stretch = start_ns[rows] // (10 * MINUTE_NS)
-    for own in (rows[stretch == each] for each in np.unique(stretch)):
-        calm[own] = np.median(seconds[own]) < _EPISODE * usual or len(own) < _LEAST_OF_EPISODE
-    return calm
 
 
 _GRID: Final = 512
@@ -258,7 +234,11 @@ def _bands(part: Measured) -> Iterator[Piece]:
     several, most = False, 0
     for filesystem, op in part.kinds():
         mine = part.of(filesystem, op)
-        mine &= _calm(part.start_ns, part.seconds, mine)
+        # Without slow episodes of ten minutes.
+        rows_of, stretch = np.flatnonzero(mine), part.start_ns[mine] // (10 * MINUTE_NS)
+        usual = float(np.median(part.seconds[rows_of]))
+        for own in (rows_of[stretch == each] for each in np.unique(stretch)):
+            mine[own] = np.median(part.seconds[own]) < _EPISODE * usual or len(own) < _LEAST_OF_EPISODE
         bands = find_bands(part.seconds[mine])
         parts = [mine & (part.seconds >= band.low) & (part.seconds < band.high) for band in bands]
         shares = [float(part.cached[inside].mean()) if inside.any() else 0.0 for inside in parts]
@@ -293,22 +273,6 @@ def _bands(part: Measured) -> Iterator[Piece]:
     yield _coverage(part)
 
 
-def _paired_medians(part: Measured, mine: Bools) -> tuple[list[str], Floats]:
-    """Hosts, and logarithms of their medians in the stretches of time that all of them measured: (stretches, hosts)."""
-    hosts = sorted(set(part.host[mine].tolist()))
-    start, seconds, host = part.start_ns[mine], part.seconds[mine], part.host[mine]
-    width = max(1, (int(part.start_ns.max() - part.start_ns.min()) + 1) // _STRETCHES + 1)
-    stretch = (start - int(part.start_ns.min())) // width
-    medians = np.full((_STRETCHES, len(hosts)), np.nan)
-    for place, name in enumerate(hosts):
-        own = host == name
-        for each in np.unique(stretch[own]).tolist():
-            times = seconds[own & (stretch == each)]
-            if len(times) >= _LEAST_OF_PHASE:
-                medians[each, place] = math.log(float(np.median(times)))
-    return hosts, medians[np.isfinite(medians).all(axis=1)]
-
-
 @dataclass(frozen=True)
 class _Pair:
     """How many times as slow `slow` is as `fast`, with its standard error on the scale of logarithms."""
@@ -327,16 +291,26 @@ class _Pair:
 
 
 def _pairs_of_hosts(part: Measured) -> Iterator[_Pair]:
-    """Every two hosts, compared in the same stretches of time: what the system does then, both see."""
+    """Every two hosts, compared by logarithms of their medians in the stretches of time that all of them measured: what
+    the system does then, all see."""
+    first_ns = int(part.start_ns.min())
+    stretch = (part.start_ns - first_ns) // max(1, (int(part.start_ns.max() - first_ns) + 1) // _STRETCHES + 1)
     for filesystem, op in part.kinds():
-        hosts, medians = _paired_medians(part, part.of(filesystem, op))
-        if len(medians) < MIN_BLOCKS:
-            continue
-        for first, second in combinations(range(len(hosts)), 2):
+        mine = part.of(filesystem, op)
+        hosts = sorted(set(part.host[mine].tolist()))
+        medians = np.full((_STRETCHES, len(hosts)), np.nan)
+        for place, name in enumerate(hosts):
+            own = mine & (part.host == name)
+            for each in np.unique(stretch[own]).tolist():
+                times = part.seconds[own & (stretch == each)]
+                if len(times) >= _LEAST_OF_PHASE:
+                    medians[each, place] = math.log(float(np.median(times)))
+        medians = medians[np.isfinite(medians).all(axis=1)]
+        for first, second in combinations(range(len(hosts)), 2) if len(medians) >= MIN_BLOCKS else ():
             difference = medians[:, first] - medians[:, second]
-            spread, mean = effective_sample(difference), float(difference.mean())
+            mean, error = float(difference.mean()), float(effective_sample(difference).error)
             slow, fast = (hosts[first], hosts[second]) if mean >= 0 else (hosts[second], hosts[first])
-            yield _Pair(f"{filesystem} {op}", slow, fast, abs(mean), spread.error, len(medians))
+            yield _Pair(f"{filesystem} {op}", slow, fast, abs(mean), error, len(medians))
 
 
 @exhibit("kun19.fig2")
@@ -485,10 +459,6 @@ def _end(inventory: Inventory, _: Params) -> Cell:
     return int(last) + 1 if isinstance(last, int) else 0
 
 
-def _before_end(length: str) -> Callable[[Inventory, Params], Cell]:
-    return lambda _, values: values["last_ns"] - values[length]
-
-
 def _bound(which: str, margin_ns: int) -> Callable[[Inventory, Params], Cell]:
     """The newest day with phases, and an hour on either side."""
 
@@ -503,10 +473,6 @@ def _stretch(first: str) -> dict[str, Cell | tuple[Cell, ...]]:
     return {"start_ns >=": f"${first}", "start_ns <": "$last_ns"}
 
 
-def _moment(name: str, text: str, choose: Callable[[Inventory, Params], Cell]) -> Param:
-    return Param(name, text, "int", choose=choose)
-
-
 STUDY = Study(
     name="probing",
     exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
@@ -517,13 +483,19 @@ STUDY = Study(
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
-        _moment("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", _end),
-        _moment("first_ns", "where fig1 begins (UTC ns); default: one window before the end", _before_end("window")),
+        Param("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end),
+        Param(
+            "first_ns",
+            "where fig1 begins (UTC ns); default: one window before the end",
+            "int",
+            choose=lambda _, values: values["last_ns"] - values["window"],
+        ),
         Param("bands_window", "length of what bands and hosts are looked at in", "duration", default="24h"),
-        _moment(
+        Param(
             "day_ns",
             "where bands and fig2 begin (UTC ns); default: one such length before the end",
-            _before_end("bands_window"),
+            "int",
+            choose=lambda _, values: values["last_ns"] - values["bands_window"],
         ),
     ),
 )
@@ -538,11 +510,17 @@ BENCHMARK_PHASES = Study(
     ),
     run=run_phases,
     params=(
-        _moment(
+        Param(
             "first_ns",
             "where it begins (UTC ns); default: an hour before the newest day's phases",
-            _bound("min(start_ns)", -HOUR_NS),
+            "int",
+            choose=_bound("min(start_ns)", -HOUR_NS),
         ),
-        _moment("last_ns", "where it ends (UTC ns); default: an hour after them", _bound("max(end_ns)", HOUR_NS)),
+        Param(
+            "last_ns",
+            "where it ends (UTC ns); default: an hour after them",
+            "int",
+            choose=_bound("max(end_ns)", HOUR_NS),
+        ),
     ),
 )

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.contracts import Param, Params, Study, StudyData
+from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.results import (
@@ -269,9 +269,7 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
             level = LEVEL if found.low is not None else None
             named = f"{name}_{pair.way}[{pair.group}]"
             yield Estimate(named, value, "", found.low, found.high, level, found.n, found.method)
-    for way in _WAYS:
-        beyond = _beyond_moved(pairs, way)
-        yield _all_groups(beyond, way), _heterogeneity(beyond, way)
+    yield [_pooled(pairs, way) for way in _WAYS]
     yield ResultTable.of(
         "coefficients",
         "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
@@ -286,49 +284,38 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
     yield in_words(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
 
 
-def _beyond_moved(pairs: list[Pairing], way: str) -> list[tuple[float, int]]:
-    """Return Spearman's coefficient of each group on Fisher's scale, less that of runs shifted in time, and n - 3.
+def _pooled(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
+    """Spearman's coefficient of all groups by Fisher's z, weighted by n - 3, and how much more groups differ than
+    chance makes them: Cochran's Q per degree of freedom, 1 by chance.
 
-    Shifted runs share their steps with D_D in the same way. Without them the coefficient of the rate is used, which a
-    longer run does not raise.
+    Of each group it is that less the one of runs shifted in time, which share their steps with D_D in the same way.
+    Without them the coefficient of the rate is used, which a longer run does not raise.
     """
-    found = []
+    known = []
     for pair in pairs:
         null, n = pair.nulls.get("spearman"), pair.found["spearman"].n
         rho = pair.found["spearman"].value if null else pair.rate.get("spearman", np.nan)
         if pair.way == way and n > MIN_PAIRS and np.isfinite(rho):
             beyond = np.arctanh(np.clip(rho, -ALMOST_1, ALMOST_1)) - np.arctanh(null.median if null else 0.0)
-            found.append((float(beyond), n - 3))
-    return found
-
-
-def _all_groups(known: list[tuple[float, int]], way: str) -> Estimate:
-    """Return the coefficient pooled over groups by Fisher's z, weighted by n - 3."""
-    name, n = f"spearman_{way}_all_groups", sum(weight + 3 for _, weight in known)
-    if not known:
-        return plain(name, None, "", n=0, method="no group has runs enough")
-    weight = sum(weight for _, weight in known)
-    z = sum(z * weight for z, weight in known) / weight
-    reach = NORMAL_90 * float(np.sqrt(1.06 / weight))
-    low, high = float(np.tanh(z - reach)), float(np.tanh(z + reach))
-    method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
-    return Estimate(name, float(np.tanh(z)), "", low, high, LEVEL, n, method)
-
-
-def _heterogeneity(known: list[tuple[float, int]], way: str) -> Estimate:
-    """Return how much more groups differ than chance makes them: Cochran's Q per degree of freedom, 1 by chance."""
-    name, freedom = f"spearman_{way}_heterogeneity", len(known) - 1
+            known.append((float(beyond), n - 3))
+    name, differ = f"spearman_{way}_all_groups", f"spearman_{way}_heterogeneity"
+    if known:
+        z, weight = (np.array(each, np.float64) for each in zip(*known, strict=True))
+        mean = float((z * weight).sum() / weight.sum())
+        reach, n = NORMAL_90 * float(np.sqrt(1.06 / weight.sum())), int(weight.sum()) + 3 * len(known)
+        low, high = float(np.tanh(mean - reach)), float(np.tanh(mean + reach))
+        method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
+        yield Estimate(name, float(np.tanh(mean)), "", low, high, LEVEL, n, method)
+    else:
+        yield plain(name, None, "", n=0, method="no group has runs enough")
+    freedom = len(known) - 1
     if freedom < 1:
-        return plain(name, None, "factor", n=len(known), method="one group has nothing to differ from")
-    z, weight = np.array([z for z, _ in known]), np.array([weight for _, weight in known]) / 1.06
-    q = float((weight * (z - (weight * z).sum() / weight.sum()) ** 2).sum())
-    low, high = (q / float(chdtri(freedom, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return Estimate(name, q / freedom, "factor", low, high, LEVEL, len(known), "Cochran's Q per degree of freedom")
-
-
-def strength(value: float) -> str:
-    """Return the word for a coefficient: strong, mild or no."""
-    return "strong" if abs(value) >= STRONG else "mild" if abs(value) >= MILD else "no"
+        yield plain(differ, None, "factor", n=len(known), method="one group has nothing to differ from")
+    else:
+        q = float((weight / 1.06 * (z - mean) ** 2).sum())
+        low, high = (q / float(chdtri(freedom, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+        method = "Cochran's Q per degree of freedom"
+        yield Estimate(differ, q / freedom, "factor", low, high, LEVEL, len(known), method)
 
 
 def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
@@ -341,9 +328,15 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
             text = f"{group}: nothing can be said ({mine[0].found['spearman'].method})."
             yield Finding(text, "undecided", name="association")
             continue
-        pair = max(own, key=_beyond_null)
+
+        def beyond_null(pair: Pairing) -> float:
+            null, value = pair.nulls.get("spearman"), pair.found["spearman"].value
+            return value - null.median if null else abs(value)
+
+        pair = max(own, key=beyond_null)
         found, null = pair.found["spearman"], pair.nulls.get("spearman")
-        words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
+        strength = "strong" if abs(found.value) >= STRONG else "mild" if abs(found.value) >= MILD else "no"
+        words = f"{group}: {strength} association of {time} with the system's {pair.way}s ({symbol}"
         between = f", {found.low:.2f} to {found.high:.2f}" if found.low is not None and found.high is not None else ""
         words += f"; Spearman {found.value:.2f}{between}, n {found.n})"
         chance = best_shift_p([each.volumes for each in own], pair.times)
@@ -358,11 +351,6 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         else:
             beyond = f", and than runs moved in time have ({null.median:.2f}, {p_text(moved)})" if null else ""
             yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
-
-
-def _beyond_null(pair: Pairing) -> float:
-    null = pair.nulls.get("spearman")
-    return pair.found["spearman"].value - null.median if null else abs(pair.found["spearman"].value)
 
 
 @dataclass(frozen=True)
@@ -513,18 +501,10 @@ GRANULARITY = Study(
 _MOST_GROUPS: Final = 12
 _SHADES: Final = 20
 _MOST_FILES: Final = 800
-# "D_S" is one of three, by the parameter.
 TIMES: Final = pairs_of("""
-    D_U_M=d_u_m_seconds D_U_RW=d_u_rw_seconds D_S=d_s_{}_seconds D_D=d_d_seconds D_F_R=d_f_r_seconds
+    D_U_M=d_u_m_seconds D_U_RW=d_u_rw_seconds D_S=d_s_span_seconds D_D=d_d_seconds D_F_R=d_f_r_seconds
     D_F_W=d_f_w_seconds D_J=run_seconds
 """)
-_SHARED_TIMES: Final = {
-    "span": "D_S is the span from the first open of any shared file to the last I/O on any, as in the paper.",
-    "per_file": "D_S is that span of each shared file, summed (car11).",
-    "slowest": "D_S is the slowest rank's time on each shared file, summed; newer logs have it.",
-}
-_SHARED_HELP = "time on shared files in mad17.table2: span (as in the paper), per_file or slowest"
-SHARED_TIME: Final = Param("d_s", _SHARED_HELP, default="span", choices=tuple(_SHARED_TIMES))
 _COUNTS: Final = (
     ("processes", "nprocs", "count"),
     ("unique_files", "unique_file_count", "count"),
@@ -700,14 +680,11 @@ def _groups(data: AssociationData) -> Iterator[Piece]:
 @exhibit("mad17.table2")
 def _times(data: AssociationData) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    definition = str(data.params.get("d_s") or "span")
-    if definition not in _SHARED_TIMES:
-        raise UsageError(f"There is no D_S {definition!r}.", hint=f"There are: {', '.join(_SHARED_TIMES)}.")
     for group in data.shown:
         members, name = data.members(group), data.name(group)
         cells: list[Cell] = [name, len(members)]
         for symbol, column in TIMES.items():
-            values = known(data.of(column.format(definition))[members])
+            values = known(data.of(column)[members])
             deviation = float(values.std(ddof=1)) if len(values) > 1 else None
             mean = mean_estimate(f"{symbol}_mean[{name}]", values, "seconds")
             yield mean
@@ -724,7 +701,7 @@ def _times(data: AssociationData) -> Iterator[Piece]:
             )
     columns = "; ".join(f"{symbol}: {symbol} [seconds]; {symbol}_sd: {symbol} sd [seconds]" for symbol in TIMES)
     yield ResultTable.of("times", f"group [text]; runs [count]; {columns}", rows)
-    yield f"{_SHARED_TIMES[definition]} --set d_s=... takes one of {', '.join(_SHARED_TIMES)}."
+    yield "D_S is the span from the first open of any shared file to the last I/O on any, as in the paper."
     yield data.span_caveat(data.members(data.asked)), data.caveats, data.coverage
 
 
@@ -766,6 +743,6 @@ STUDY = Study(
     """),
     needs=NEEDS,
     run=run,
-    params=(*PARAMS, SHARED_TIME, ERROR),
+    params=(*PARAMS, ERROR),
     too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
 )

@@ -3,33 +3,76 @@
 The eight boxed observations of the paper are sets of claims (core/papers/pat19.toml). Each is an estimate of another
 exhibit against a number. An observation is true when all its claims are supported by their intervals, false when one is
 refuted, and undecided otherwise.
+
+Components one by one (sections 6 and 7): imbalance of the storage targets (fig10), their correlation (fig12) and degree
+of parallelism (fig11, table1, sensitivity); object storage and metadata servers (fig13 to fig16).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
+import numpy as np
+
 from ioweather.core import choices
+from ioweather.core.arrays import Floats
+from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.papers.claims import STANDINGS, claims, evidence, judge
-from ioweather.core.results import Cell, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.stats.estimates import Intervals
-from ioweather.stats.grid import facility_zone, steps_of
-from ioweather.studies.pat19.components import (
-    METADATA,
-    degree_distribution,
-    high_phase_counts,
-    imbalance_of_targets,
-    metadata_exhibits,
-    sensitivity,
-    server_exhibits,
-    target_correlations,
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Piece,
+    Reference,
+    ResultTable,
+    columns_of,
+    exhibit,
 )
-from ioweather.studies.pat19.matrices import Climate, Limits, reduce_servers, reduce_targets
+from ioweather.core.units import format_bytes
+from ioweather.stats.dependence import rank_correlation
+from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
+from ioweather.stats.grid import Steps, facility_zone, steps_of
+from ioweather.stats.series import (
+    DEGREES,
+    PAPER_TARGETS,
+    TOLERANCE,
+    N,
+    ParallelismCounts,
+    coefficient_of_variation,
+    correlation,
+    max_to_min,
+    members,
+    scaled,
+    thresholds,
+    variation_from_sums,
+)
+from ioweather.stats.summary_tables import cumulative_table, table
+from ioweather.studies.pat19.matrices import (
+    HIGH_CORRELATION,
+    LAGS,
+    NEAREST_LAG,
+    WAYS,
+    WIDE_TOLERANCE,
+    WINDOWS,
+    Climate,
+    Limits,
+    ServerLoad,
+    high_share,
+    reduce_servers,
+    reduce_targets,
+    span,
+)
 from ioweather.studies.pat19.system import (
+    autocorrelation_findings,
+    correlate,
     cumulative_volume,
     days_of_week,
     hours_of_day,
@@ -37,6 +80,453 @@ from ioweather.studies.pat19.system import (
     rate_distribution,
     system_correlations,
 )
+
+# [ours] Least ratio to the median target, by the low end of the interval, for the advice to move files.
+RELIEVE = 1.25
+TABLE_DEGREES = (10, 25, 50, 75, 100)
+WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
+LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
+_MAX_NAMED = 10
+_FULLY_RECORDED = 0.9
+_UPPER_BOUND = (
+    "Targets that move similar amounts in the same step are counted as working together; by chance alone busy targets "
+    "fall together too (pat19.fig11 says how often), so a degree is an upper bound of what applications stripe."
+)
+MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
+METADATA = ("open_ops", "close_ops")
+KINDS = ("open", "close")
+_CLOSES = (
+    "A file left open when its process ends is closed by the client, but an open that asks again for a file already "
+    "open may be counted without a close of its own: the share not closed is what the counters say."
+)
+
+
+@exhibit("pat19.fig10")
+def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
+    """Totals per target: extremes, variation and persistence of their order."""
+    names, intervals = climate.targets.components, climate.intervals
+    n = len(names)
+    per_unit = {way: climate.targets.totals[metric] for way, metric in zip(WAYS, TRAFFIC, strict=True)}
+    sums = {way: amount.sum(axis=0) for way, amount in per_unit.items()}
+    for way, amounts in per_unit.items():
+        total, kind = sums[way], climate.component_kind
+        yield plain(f"mean_per_{kind}_{way}", float(total.mean()), "bytes", n=n, method="mean over components")
+        yield intervals.estimate(f"max_over_min_{way}", "factor", amounts, max_to_min, n=n, bounds=(1.0, np.inf))
+        name = f"max_over_min_excess_{way}"
+        yield intervals.estimate(name, "ratio", amounts, lambda s: max_to_min(s) - 1, n=n, bounds=(0.0, np.inf))
+        yield plain(
+            f"variation_{way}", float(coefficient_of_variation(total)), "ratio", n=n, method="sd / mean over components"
+        )
+        # Whether the targets that were busy in the first half of the period are busy in the second.
+        half = len(amounts) // 2
+        rho = rank_correlation(amounts[:half].sum(axis=0), amounts[half:].sum(axis=0)) if half else math.nan
+        lasting = rank_estimate(f"persistence_{way}", rho, n, "Spearman of first and second half over components")
+        yield lasting
+        if way == "write":
+            words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
+            lasts = f"{words} lasts (rank correlation of the two halves {shown})."
+            yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
+    both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
+    yield intervals.estimate(
+        "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"
+    )
+    order = np.argsort(-(sums["read"] + sums["write"]), kind="stable")
+    columns = f"component: {climate.component_kind} [text]; read: read [bytes]; write: written [bytes]"
+    busiest = [names[i] for i in order]
+    yield table("totals", columns, busiest, sums["read"][order], sums["write"][order], title="Totals, busiest first")
+    rows: list[tuple[Cell, ...]] = []
+    for way in WAYS:
+        ranked = enumerate(np.argsort(sums[way], kind="stable").tolist(), 1)
+        rows += [(way, rank, float(sums[way][i]), names[i]) for rank, i in ranked]
+    drawn = ResultTable.of("sorted", "series [text]; rank [count]; total [bytes]; component [text]", rows)
+    title = "Totals, sorted for each direction"
+    # An axis that begins at 0: a cut one makes small differences large.
+    zero = (Reference("y", 0.0),)
+    yield Chart.of("scatter", drawn, "x=rank y=total series label=component", title, references=zero)
+    # Targets whose files should move: far above the median, surely.
+    for way, amounts in per_unit.items():
+        value, low, _ = intervals.estimates(amounts, lambda s: s / np.median(s, axis=-1, keepdims=True))
+        over = [int(i) for i in np.argsort(-value) if low[i] > RELIEVE]
+        if over:
+            excess = sums[way] - np.median(sums[way])
+            shown = ", ".join(
+                f"{names[i]} ({value[i]:.2f}x, {format_bytes(excess[i])} too much)" for i in over[:_MAX_NAMED]
+            )
+            more = f" and {len(over) - _MAX_NAMED} more" if len(over) > _MAX_NAMED else ""
+            files = "often-read" if way == "read" else "often-written"
+            text = f"Move {files} files off {shown}{more}: `ioweather relieve` names them."
+            advice = Finding(text, name="files_to_move")
+            climate.advice.append(advice)
+            yield advice
+    yield climate.caveats
+    # Targets with short records have moved less for that reason alone.
+    steps = climate.targets.nearest["read"][..., N].sum(axis=0)
+    short = [names[i] for i in np.flatnonzero(steps < _FULLY_RECORDED * steps.max(initial=0.0))]
+    if short:
+        named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
+        yield (
+            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of the others ({named}): "
+            "their totals are smaller for that alone."
+        )
+    yield climate.coverage()
+
+
+@exhibit("pat19.fig12")
+def target_correlations(climate: Climate) -> Iterator[Piece]:
+    """Lagged correlation of each target with itself, and of reads with writes."""
+    names, intervals, lags = climate.targets.components, climate.intervals, climate.targets.lags
+    n = len(names)
+    high: dict[str, Estimate] = {}
+    wide: dict[tuple[str, int], float] = {}
+    for pair, near in NEAREST_LAG.items():
+        nearest = climate.targets.nearest[pair]
+        name = f"lag{near}_median_{pair}"
+        yield intervals.estimate(name, "", nearest, lambda s: _median(correlation(s)), n=n, scale="fisher")
+        name = f"lag{near}_high_ratio_{pair}"
+        high[pair] = intervals.estimate(
+            name, "ratio", nearest, lambda s: high_share(correlation(s)), n=n, scale="logit"
+        )
+        yield high[pair]
+        for window in WINDOWS[1:]:
+            wide[pair, window] = float(_median(lags[pair, window][near]))
+            name = f"lag{near}_median_{pair}[{climate.span(window)}]"
+            yield plain(name, wide[pair, window], "", n=n, method="median over components")
+        far = float(high_share(lags[pair, 1][LAGS]))
+        yield plain(f"lag{LAGS}_high_ratio_{pair}", far, "ratio", n=n, method="share of components")
+    yield plain("targets", n, "count"), plain("lags", LAGS, "count", method="as set")
+    yield plain("window", climate.system.step_seconds, "seconds", method="as set")
+    columns = (
+        f"component: {climate.component_kind} [text]; read: reads, lag 1; write: writes, lag 1; "
+        "cross: reads with writes, lag 0"
+    )
+    at_nearest = (lags[pair, 1][near] for pair, near in NEAREST_LAG.items())
+    yield table("targets", columns, names, *at_nearest, title=f"Correlation at windows of {climate.span(1)}")
+    # One curve per target is what the paper draws; quantiles over targets say the same in fewer lines.
+    rows: list[tuple[Cell, ...]] = []
+    for (pair, window), values in lags.items():
+        label = "reads then writes" if pair == "cross" else f"{pair}s with themselves"
+        for lag, row in enumerate(values):
+            known = row[~np.isnan(row)]
+            if len(known):
+                q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
+                rows.append((label, climate.span(window), lag, q05, q50, q95))
+    columns = (
+        "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
+    )
+    title = "Correlation with later windows: median target, and nine tenths of all"
+    encoding = "x=lag y=q50 low=q05 high=q95 series=window"
+    yield Chart.of("band", ResultTable.of("lags", columns, rows), encoding, title, facet="pair")
+    # How much history predicts the load of one target.
+    for way in WAYS:
+        low = high[way].low
+        enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
+        if low is not None and low > 0.5:
+            text = f"To foresee {way}s on one target, the last {climate.span(1)} on that target is enough."
+            climate.advice.append(Finding(text, name="target_history"))
+        else:
+            text = f"{way.capitalize()}s on one target cannot be foreseen from its own past at these windows."
+            if enough:
+                text = f"To foresee {way}s on one target, look at its last {enough}."
+            climate.advice.append(Finding(text, "undecided", name="target_history"))
+    yield climate.caveats, climate.coverage()
+
+
+def _median(values: Floats) -> Floats:
+    """Return the median over components with a known correlation; NaN without any."""
+    kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
+    return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
+
+
+def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+    return climate.targets.degrees[TRAFFIC[WAYS.index(way)], tolerance, window]
+
+
+def _unit_sums(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
+    """Clusters, targets in clusters, clusters of at least each degree, by unit; `high`: in high phases alone."""
+    rows = _counts(climate, way, tolerance).per_interval
+    if high:
+        rows = rows * members(climate.way(way), thresholds(climate.way(way))[1], "high")[:, None]
+    return sums_by_unit(rows, climate.intervals.unit)
+
+
+def _place(degree: int, *, here: bool = False) -> int:
+    """Where the counts of an interval have this degree; `here`: scaled to the targets of this site."""
+    return 2 + DEGREES.index(degree) + (len(DEGREES) if here else 0)
+
+
+def _mean_degree(sums: Floats) -> Floats:
+    return np.asarray(sums[:, 1] / sums[:, 0])
+
+
+@exhibit("pat19.fig11")
+def degree_distribution(climate: Climate) -> Iterator[Piece]:
+    """Distribution of the degree of parallelism."""
+    targets, intervals = len(climate.targets.components), climate.intervals
+
+    def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
+        place = _place(degree, here=here)
+        return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
+
+    rows: list[tuple[Cell, ...]] = []
+    means, chance = [], []
+    both = np.zeros((intervals.units, WIDTH))
+    for way in WAYS:
+        counts, sums = _counts(climate, way), _unit_sums(climate, way)
+        both += sums
+        n = int(counts.histogram.sum())
+        means.append(intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n, scale="log"))
+        yield means[-1], [below(sums, degree, f"below_ratio_{way}[{degree}]", n) for degree in (10, 20)]
+        degrees, share = counts.cdf()
+        last = int(np.flatnonzero(counts.histogram).max(initial=1))
+        rows += [(way, int(d), float(s)) for d, s in zip(degrees[:last], share[:last], strict=True)]
+        # What is left when each target's time line is turned against the others': no application makes that.
+        turned = sums_by_unit(climate.targets.chance[TRAFFIC[WAYS.index(way)]].per_interval, intervals.unit)
+        chance.append(intervals.estimate(f"chance_mean_{way}", "count", turned, _mean_degree, n=n, scale="log"))
+        yield chance[-1]
+    total = int(both[:, 0].sum())
+    yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
+    if targets >= LEAST_TARGETS:
+        yield below(both, 20, "few_targets_ratio", total, here=True)
+    yield plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")
+    drawn = ResultTable.of(
+        "degrees", "series [text]; degree: targets working alike [count]; share: share of clusters [ratio]", rows
+    )
+    yield Chart.of("cdf", drawn, "x=degree y=share series", "Degree of parallelism", log="x")
+    read, write = (mean.value or 0.0 for mean in means)
+    text = f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike"
+    yield Finding(f"{text} in the same step.", name="degree")
+    by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
+    text = f"With each target moved in time by itself the mean degrees are {by_chance}: so much is chance."
+    yield Finding(text, name="chance_degree")
+    yield climate.caveats, _UPPER_BOUND, climate.coverage()
+
+
+@exhibit("pat19.table1")
+def high_phase_counts(climate: Climate) -> Iterator[Piece]:
+    """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
+    both = np.concatenate([_unit_sums(climate, way, high=True) for way in WAYS], axis=1)
+    targets = len(climate.targets.components)
+    left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
+    columns = columns_of(
+        "degree: degree of parallelism [text]; read: clusters, reads [count]; write: clusters, writes [count]; "
+        "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]"
+    )
+    for here in (False, True) if left_out else (False,):
+        rows: list[tuple[Cell, ...]] = []
+        for degree in TABLE_DEGREES:
+            if degree > targets and not here:
+                continue
+            place = _place(degree, here=here)
+            pair = both[:, [place, WIDTH + place]]
+            read, write = (int(part) for part in pair.sum(axis=0))
+            key = f"{degree} of {PAPER_TARGETS}" if here else f">={degree}"
+            more = climate.intervals.estimate(
+                f"difference[{key}]", "ratio", pair, lambda s: (s[:, 1] - s[:, 0]) / s[:, 0], n=read + write
+            )
+            yield Estimate(f"clusters_read[{key}]", read, "count", n=climate.n, method="exact count")
+            yield Estimate(f"clusters_write[{key}]", write, "count", n=climate.n, method="exact count"), more
+            label = f"≥ {scaled(degree, targets)} ({key})" if here else f"≥ {degree}"
+            rows.append((label, float(read), float(write), more.value, more.low, more.high))
+            # The lowest degree is the paper's claim; the others only say more of it.
+            if not here and degree != TABLE_DEGREES[0] and more.value is not None:
+                words = f"In high phases writes reach a degree {key}"
+                yield directed(
+                    more,
+                    0.0,
+                    f"{words} more often than reads, by {more.value:.0%}.",
+                    f"{words} less often than reads, by {-more.value:.0%}.",
+                )
+        title = f"The same shares of {targets} targets" if here else ""
+        yield ResultTable("scaled_degrees" if here else "degrees", columns, tuple(rows), title)
+    yield climate.caveats, _UPPER_BOUND
+    if left_out:
+        yield (
+            f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts "
+            "stand beside those of the same shares of the targets."
+        )
+    yield climate.coverage()
+
+
+@exhibit("pat19.sensitivity")
+def sensitivity(climate: Climate) -> Iterator[Piece]:
+    """Mean degree by tolerance, by length of the interval, and in high phases."""
+    step, usual, intervals = climate.span(1), f"{TOLERANCE:.0%}", climate.intervals
+    wide = f"{WIDE_TOLERANCE:.0%}"
+    means: dict[str, list[float | None]] = {}
+    high = {way: _unit_sums(climate, way, high=True) for way in WAYS}
+    for way in WAYS:
+        variants = [
+            (f"mean_{way}", _unit_sums(climate, way)),
+            (f"mean_high_phases_{way}", high[way]),
+            (f"mean_{way}[{wide}]", _unit_sums(climate, way, WIDE_TOLERANCE)),
+        ]
+        made = [
+            intervals.estimate(name, "count", s, _mean_degree, n=int(s[:, 0].sum()), scale="log")
+            for name, s in variants
+        ]
+        for window in WINDOWS[1:]:
+            rows = _counts(climate, way, TOLERANCE, window).per_interval
+            unit, step_ns = max(1, round(intervals.unit / window)), climate.system.step_ns * window
+            own = Intervals(rows[:, 0] > 0, step_ns, unit=unit, unit_name=intervals.unit_name)
+            sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
+            name = f"mean_{way}[{climate.span(window)}]"
+            made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()), scale="log"))
+        means[way] = [estimate.value for estimate in made]
+        value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
+        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide} {tolerant:.2f}"
+        yield made, Finding(f"{text}, in high phases {in_high:.2f}.", name="tolerance")
+    both = np.concatenate([high["read"][:, :2], high["write"][:, :2]], axis=1)
+    yield intervals.estimate(
+        "mean_high_phases_write_minus_read",
+        "count",
+        both,
+        lambda s: s[:, 3] / s[:, 2] - s[:, 1] / s[:, 0],
+        n=int(both[:, 0].sum() + both[:, 2].sum()),
+    )
+    labels = [f"{step}, {usual}", f"{step}, {usual}, high phases", f"{step}, {wide}"]
+    labels += [f"{climate.span(window)}, {usual}" for window in WINDOWS[1:]]
+    columns = (
+        "variant: interval and tolerance [text]; read: mean degree, reads [count]; write: mean degree, writes [count]"
+    )
+    yield table("sensitivity", columns, labels, means["read"], means["write"])
+    yield plain("targets", len(climate.targets.components), "count")
+    yield climate.caveats, _UPPER_BOUND, climate.coverage()
+
+
+def server_exhibits(load: ServerLoad, caveats: tuple[str, ...]) -> Iterator[Exhibit]:
+    """Yield pat19.fig15 and pat19.fig16; empty without any recorded load."""
+    if not load.count.any():
+        return
+    intervals = Intervals(load.count.sum(axis=1) > 0, load.grid.step_ns * load.grid.unit, unit=1)
+    cells, present = load.grid.steps * len(load.grid.components), int(load.count.sum())
+    excluded = {"not recorded": cells - present - load.over_limit, "above 100%": load.over_limit}
+    excluded = {why: n for why, n in excluded.items() if n}
+    coverage = Coverage(cells, present, "values", excluded, "per server and step")
+    yield _processor_load(load, intervals, caveats, coverage)
+    yield _load_correlation(load, intervals, caveats, coverage)
+
+
+@exhibit("pat19.fig15")
+def _processor_load(
+    load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
+) -> Iterator[Piece]:
+    names, n = load.grid.components, len(load.grid.components)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = load.total.sum(axis=0) / load.count.sum(axis=0)
+    both = np.stack([load.count, load.total], axis=1)
+    yield plain("servers", n, "count")
+    yield intervals.estimate(
+        "mean_load_all",
+        "ratio",
+        both,
+        lambda s: s[:, 1].sum(axis=1) / s[:, 0].sum(axis=1),
+        n=int(load.count.sum()),
+        scale="logit",
+    )
+    highest = intervals.estimate(
+        "mean_load", "ratio", both, lambda s: np.fmax.reduce(s[:, 1] / s[:, 0], axis=1), n=n, scale="logit"
+    )
+    top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
+    yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")
+    yield plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}")
+    yield Finding(f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.", name="mean_load")
+    order = np.argsort(-np.nan_to_num(mean), kind="stable")
+    columns = "component: server [text]; mean: mean load [ratio]; largest: largest load [ratio]"
+    ranked = [names[i] for i in order]
+    yield table("servers", columns, ranked, mean[order], load.largest[order], title="Busiest first")
+    rows: list[tuple[Cell, ...]] = []
+    for series, values in (("mean", mean), ("maximum", load.largest)):
+        known = [i for i in np.argsort(values, kind="stable").tolist() if np.isfinite(values[i])]
+        rows += [(series, rank, float(values[i]), names[i]) for rank, i in enumerate(known, 1)]
+    drawn = ResultTable.of("sorted", "series [text]; rank [count]; load [ratio]; component [text]", rows)
+    yield Chart.of("scatter", drawn, "x=rank y=load series label=component", "Load of each server, sorted")
+    yield caveats, f"The maximum is that of means over {span(1, load.grid.step_ns)}; shorter peaks are higher."
+    yield coverage
+
+
+@exhibit("pat19.fig16")
+def _load_correlation(
+    load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
+) -> Iterator[Piece]:
+    n, step_ns = len(load.grid.components), load.grid.step_ns
+    yield intervals.estimate(
+        "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
+    )
+    yield plain("window", step_ns / 1e9, "seconds", method="as set")
+    rows: list[tuple[Cell, ...]] = []
+    for window, values in load.lags.items():
+        word = span(window, step_ns)
+        for lag, row in enumerate(values):
+            known = row[~np.isnan(row)]
+            if not len(known):
+                continue
+            q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
+            rows.append((word, lag, q05, q50, q95))
+            if lag in (1, LAGS):
+                yield plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers")
+    drawn = ResultTable.of(
+        "lags", "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below", rows
+    )
+    title = "Autocorrelation of the load: median server, and nine tenths of all"
+    yield Chart.of("band", drawn, "x=lag y=q50 low=q05 high=q95 series=window", title), caveats, coverage
+
+
+def metadata_exhibits(steps: Steps, caveats: tuple[str, ...]) -> Iterator[Exhibit]:
+    """Yield pat19.fig13 and pat19.fig14; empty without a usable step."""
+    if steps.usable.any():
+        intervals = Intervals(steps.usable, steps.step_ns)
+        yield _opens_and_closes(steps, intervals, caveats)
+        yield _metadata_correlation(steps, intervals, caveats)
+
+
+@exhibit("pat19.fig13")
+def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    there, seconds = steps.usable, steps.step_seconds
+    n = int(there.sum())
+    rates = {
+        kind: np.where(there, steps.values[metric], np.nan) / seconds
+        for kind, metric in zip(KINDS, METADATA, strict=True)
+    }
+    yield [plain(f"{kind}s", float(np.nansum(rate)) * seconds, "count", n=n) for kind, rate in rates.items()]
+    both = intervals.sums(rates["open"], rates["close"])
+    yield intervals.estimate("not_closed_ratio", "ratio", both, lambda s: 1 - s[:, 1] / s[:, 0], n=n)
+    for kind, rate in rates.items():
+        sums, top = intervals.sums(there, rate, rate**2), float(np.nanmax(rate))
+        mean = intervals.estimate(f"mean_rate_{kind}", "ops_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
+        variation = intervals.estimate(
+            f"variation_{kind}",
+            "ratio",
+            sums,
+            lambda s: variation_from_sums(s[:, 0], s[:, 1], s[:, 2]),
+            n=n,
+            scale="log",
+        )
+        yield mean, plain(f"max_rate_{kind}", top, "ops_per_s", n=n, method="maximum"), variation
+        yield Finding(
+            f"{kind.capitalize()}s: {(mean.value or 0.0) * 60:,.0f} per minute on average, {top * 60:,.0f} at most, "
+            f"coefficient of variation {variation.value or 0.0:.0%}.",
+            name="metadata_rate",
+        )
+    running = {f"{kind}s": rate * seconds for kind, rate in rates.items()}
+    line = cumulative_table("cumulative", steps.times_ns, running, "since the start", "count")
+    yield Chart.of("timeline", line, "x=time y=value series", "Operations since the start")
+    yield caveats, _CLOSES, steps.coverage("steps")
+
+
+@exhibit("pat19.fig14")
+def _metadata_correlation(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    series = {kind: steps.values[metric] for kind, metric in zip(KINDS, METADATA, strict=True)}
+    chart, estimates = correlate(series, steps.step_ns, intervals)
+    yield chart, list(estimates.values())
+    yield autocorrelation_findings(estimates, KINDS, span(WINDOWS[-1], steps.step_ns))
+    for window in WINDOWS[1:]:
+        word = span(window, steps.step_ns)
+        together = estimates[f"cross_lag0[{word}]"]
+        value = f"go together (r = {together.value or 0.0:.2f})."
+        same = f"Opens and closes of the same {word}"
+        yield directed(together, HIGH_CORRELATION, f"{same} {value}", f"{same} do not {value}")
+    yield caveats, steps.coverage("steps")
+
 
 # pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
 NOT_REAL = ("over_limit", "reset", "shutdown")

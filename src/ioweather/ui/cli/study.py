@@ -14,7 +14,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import PRESETS, for_days, preset_named
 from ioweather.topics import analyse
-from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.charts.render import Column
 from ioweather.ui.cli.options import (
     engine_options,

@@ -257,6 +257,14 @@ def _draw_all(out: Console, blocks: Iterable[Block | str]) -> None:
         before = type(block)
 
 
+def render_text(blocks: Iterable[Block], width: int) -> str:
+    """Blocks as plain text, for a mail."""
+    out = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False, color_system=None)
+    with out.capture() as drawn:
+        _draw_all(out, blocks)
+    return "\n".join(line.rstrip() for line in drawn.get().splitlines()) + "\n"
+
+
 def print_exhibit(exhibit: Exhibit, form: str) -> None:
     """An exhibit on the terminal; as CSV its tables, without tables its estimates."""
     if form == "csv":

@@ -8,15 +8,16 @@ import smtplib
 import socket
 import subprocess
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
 from typing import Final
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import ResultTable
-from ioweather.core.units import format_time_ns, format_value
+from ioweather.core.results import Block, Fact, FactGroup, Item, Items
+from ioweather.core.units import format_time_ns
+from ioweather.ui.cli.terminal import render_text
 from ioweather.ui.report.sheets import Sheet
 from ioweather.ui.report.write import Material, sheet_html
 
@@ -54,14 +55,12 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
     """Return the mail: plain text, the same as HTML without pictures, and the report."""
     message = EmailMessage(policy=SMTP)
     title = " ".join(material.sheets[0].title.split()) if material.sheets else "Storage report"
-    low, high = material.period_ns
-    if material.span_ns is not None:
-        low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1])
+    low, high = material.within_ns
     message["Subject"] = f"{title}, {format_time_ns(low)[:10]} to {format_time_ns(high)[:10]}"
     message["From"], message["To"] = sender, ", ".join(to)
     # Programs that answer mail by themselves leave such mail alone (RFC 3834).
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content("\n".join(line for sheet in material.sheets for line in _lines(sheet)) + "\n")
+    message.set_content("\n".join(map(_text, material.sheets)))
     parts = [sheet_html(sheet, number, material, drawn=False) for number, sheet in enumerate(material.sheets)]
     page = f"<!doctype html><html><head><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
     message.add_alternative(page, subtype="html")
@@ -72,33 +71,14 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
     return message
 
 
-def _lines(sheet: Sheet) -> Iterator[str]:
-    yield from (sheet.title, "=" * min(len(sheet.title), _WIDTH), "")
-    for sentence in sheet.sentences:
-        yield from (*textwrap.wrap(sentence, _WIDTH), "")
-    for tile in sheet.tiles:
-        note = f" ({tile.note})" if tile.note else ""
-        yield from textwrap.wrap(f"{tile.label}: {tile.value}{note}", _WIDTH, subsequent_indent="  ")
-    if sheet.tiles:
-        yield ""
-    if sheet.actions:
-        yield "What to do"
-        for number, action in enumerate(sheet.actions, 1):
-            yield from textwrap.wrap(action, _WIDTH, initial_indent=f"{number:2}. ", subsequent_indent="    ")
-        yield ""
-    for table in sheet.tables:
-        yield from (*_table_lines(table), "")
-
-
-def _table_lines(table: ResultTable) -> Iterator[str]:
-    if table.title:
-        yield table.title
-    rows = [[column.heading for column in table.columns]]
-    rows += [[format_value(v, c.unit) for v, c in zip(row, table.columns, strict=True)] for row in table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
-    for row in rows:
-        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="    ", drop_whitespace=False) or [""]
+def _text(sheet: Sheet) -> str:
+    """A sheet as the terminal prints it."""
+    tiles = FactGroup("tiles", "", tuple(Fact(t.label, t.label, t.value, note=t.note) for t in sheet.tiles))
+    actions = Items("What to do", tuple(Item("", action) for action in sheet.actions), numbered=True)
+    blocks: list[Block] = [*([tiles] if sheet.tiles else []), *([actions] if sheet.actions else []), *sheet.tables]
+    sentences = [line for sentence in sheet.sentences for line in ("", *textwrap.wrap(sentence, _WIDTH))]
+    head = [sheet.title, "=" * min(len(sheet.title), _WIDTH), *sentences]
+    return "\n".join([*head, render_text(blocks, _WIDTH)])
 
 
 def _send(message: EmailMessage, relay: str) -> None:

@@ -37,8 +37,8 @@ from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
-from ioweather.ui.web import api, receive
-from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web import MAIN, api, receive
+from ioweather.ui.web.facilities import Facilities
 from ioweather.ui.web.lake_metrics import LakeMetrics
 from ioweather.ui.web.pages import data, jobs, storage, studies
 from ioweather.ui.web.receive import Bodies, LakeWriter

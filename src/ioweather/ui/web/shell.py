@@ -28,7 +28,8 @@ from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
-from ioweather.ui.web.facilities import MAIN, Tell
+from ioweather.ui.web import MAIN
+from ioweather.ui.web.facilities import Tell
 from ioweather.ui.web.visible import View, address_time, presets, status_of
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
