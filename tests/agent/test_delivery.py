@@ -32,27 +32,6 @@ def stand_in(tmp_path: Path, code: str) -> tuple[str, ...]:
     return (sys.executable, str(script))
 
 
-def test_what_is_in_the_lake_is_deleted_here(cargo, tmp_path):
-    """With the real ingest."""
-    shipper = Shipper(tmp_path / "lake")
-    files = cargo.closed_files()
-    text = files[0].read_text()
-    shipper.start(files, 0)
-    assert shipper.is_busy
-    assert outcome(shipper) == Shipment(True, 3, 0, "")
-    assert cargo.closed_files() == []
-    # Shipped, but the agent was killed before it deleted: not in twice, and deleted now.
-    files[0].write_text(text)
-    shipper.start(cargo.closed_files(), 0)
-    assert outcome(shipper).ok
-    assert cargo.closed_files() == []
-    from ioweather.lake.lake import open_lake
-
-    with open_lake(tmp_path / "lake").snapshot() as snapshot:
-        assert snapshot.query("SELECT count(*) FROM events").fetchall() == [(3,)]
-        assert snapshot.query("SELECT DISTINCT source FROM ingests").fetchall() == [("spool",)]
-
-
 def test_refused_files_are_set_aside_and_the_rest_is_deleted(cargo, tmp_path):
     code = "print(json.dumps({'refused': [{'path': files[1], 'message': 'no good'}]})); sys.exit(1)"
     shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from ioweather.agent.status import (
     write_status,
 )
 from ioweather.ingestion.queue import collect_queue
-from ioweather.ui.web.live import Seen, _of_components, _of_users
+from ioweather.ui.web.lake_metrics import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOW = 1_800_000_000_000_000_000
@@ -175,3 +177,27 @@ def test_verdicts_are_counted_by_kind_and_never_by_job(tmp_path):
     for damaged in ("", "[]", '{"last": 3}', '{"last": {"kinds_last_day": [], "made_ns": "x"}}'):
         (tmp_path / "catch_up.json").write_text(damaged)
         assert "verdicts" not in render(tmp_path / "spool", others=[lambda: collect_queue(tmp_path)]).decode()
+
+
+def promtool(*arguments: str, text: bytes | None = None, folder: Path = DOCS / "prometheus") -> tuple[int, str]:
+    """Exit code and output of Prometheus's own checker."""
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed (apt-get install prometheus)")
+    done = subprocess.run(["promtool", *arguments], input=text, cwd=folder, capture_output=True, check=False)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+@pytest.mark.real
+def test_promtool_accepts_metrics_rules_and_the_queries_of_the_dashboard(tmp_path):
+    write_status(STATUS, tmp_path)
+    for text in (render(tmp_path, lambda: NOW), render(tmp_path / "nothing")):
+        assert promtool("check", "metrics", text=text) == (0, "")
+    for arguments in (("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml")):
+        assert promtool(*arguments)[0] == 0
+    dashboard = json.loads((DOCS / "grafana/weather.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    rules = [{"record": f"panel:{n}", "expr": text.replace("$__rate_interval", "1m")} for n, text in enumerate(queries)]
+    (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))  # JSON is YAML
+    code, said = promtool("check", "rules", "panels.yml", folder=tmp_path)
+    assert code == 0, said
+    assert f"{len(queries)} rules found" in said

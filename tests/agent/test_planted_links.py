@@ -129,36 +129,6 @@ def test_what_was_planted_while_our_folder_was_open_to_all(fresh, uid, name, pla
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("uid", [ALICE, ROOT])
-def test_an_older_folder_of_ours_goes_on(fresh, uid):
-    """As an earlier version left it: no lock, a wide mode, a pool that counted on."""
-    folder = fresh.shared / f".ioweather-{HOST}"
-    (folder / "pool").mkdir(parents=True)
-    (folder / "data").write_bytes(os.urandom(2 << 20))
-    for number in range(7, 11):
-        (folder / "pool" / f"{number:012d}").write_bytes(b"x" * 3901)
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, uid, uid)
-    folder.chmod(0o777)
-    inode = (folder / "data").stat().st_ino
-    measure(a_probe(fresh, keep=True), uid)
-    assert (folder / "data").stat().st_ino == inode
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert min(int(path.name) for path in (folder / "pool").iterdir()) > 7
-    assert not (folder / "lock").exists()
-    measure(a_probe(fresh), uid)
-    assert list(fresh.shared.iterdir()) == []
-
-
-def measure(source: Probe, uid: int) -> None:
-    heard = Heard()
-    with acting_as(uid):
-        source.prepare(heard)
-        source.cycle(1, heard)
-        source.finish(heard)
-    assert {row["status"] for row in heard.of("responses")} == {"ok"}
-
-
 FLIP = """
 import os, sys
 name, link, end = sys.argv[1], sys.argv[2], sys.argv[3]

@@ -14,7 +14,6 @@ import pytest
 from ioweather.agent import probe, probe_files
 from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.core.errors import SourceError
-from ioweather.core.safe_files import PrivateDirectory
 from live_reporter import Heard
 
 SMALL = ProbeSettings(file_bytes=4 << 20, pool_files=5)
@@ -207,17 +206,6 @@ def test_a_file_system_that_runs_full_while_filling_is_not_left_full(tmp_path, m
     with pytest.raises(OSError, match="full"):
         source.prepare(Heard())
     assert not (source.folder / "data").exists()
-
-
-def test_filling_goes_on_where_it_was_cut(prepared, tmp_path):
-    os.truncate(prepared.folder / "data", (2 << 20) + 100)
-    before = (prepared.folder / "data").read_bytes()[: 2 << 20]
-    heard = Heard()
-    with PrivateDirectory.at(prepared.folder) as folder:
-        prepared.data.fill(folder, heard.progress, 1e12)
-    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
-    assert (prepared.folder / "data").read_bytes()[: 2 << 20] == before
-    assert heard.progressed[-1][:2] == (SMALL.file_bytes, SMALL.file_bytes)
 
 
 class TestAccess:

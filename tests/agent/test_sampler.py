@@ -90,20 +90,6 @@ def test_errors_are_results(tmp_path, monkeypatch):
     assert len(heard.of("responses")) == 4
 
 
-def test_files_stay_only_where_asked(tmp_path):
-    for keep in (True, False):
-        source = Sampler(str(tmp_path), SamplerSettings((8192,), rounds=1, keep_files=keep))
-        run_all(source)
-        source.finish(Heard())
-        assert any(tmp_path.iterdir()) == keep
-
-
-@pytest.mark.parametrize("settings", [{"sizes": (1000,)}, {"sizes": ()}, {"sizes": (2 << 30,)}, {"busy_ratio": 0.0}])
-def test_settings_that_cannot_work(tmp_path, settings):
-    with pytest.raises(SourceError):
-        Sampler(str(tmp_path), SamplerSettings(**settings))
-
-
 def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):
     script = tmp_path / "bin" / "lfs"
     script.parent.mkdir()

@@ -17,7 +17,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.simulate.generate import generate, read_manifest
-from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
+from ioweather.simulate.presets import LAPTOP, for_days, preset_named
 from ioweather.simulate.world import make_programs
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
@@ -136,16 +136,6 @@ def test_the_manifest_is_read_back_and_strangers_are_refused(small_facility, tmp
     (tmp_path / "x").write_text("mine")
     with pytest.raises(UsageError, match="not empty"):
         generate(LAPTOP, tmp_path)
-
-
-def test_presets_are_named_and_scaled():
-    assert {"laptop", "cluster", "cori-year"} <= PRESETS.keys()
-    with pytest.raises(UsageError, match="There are: "):
-        preset_named("nonsense")
-    week = for_days(PRESETS["cori-year"], 7)
-    assert week.jobs == round(PRESETS["cori-year"].jobs / 365 * 7)
-    with pytest.raises(UsageError):
-        for_days(LAPTOP, 0)
 
 
 def test_long_runs_save_their_state_at_regular_times():

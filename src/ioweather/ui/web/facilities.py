@@ -23,13 +23,12 @@ from ioweather.lake import layout
 from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.render import draw
+from ioweather.ui.web import MAIN
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
-MAIN = "main"
 _LOG = logging.getLogger("ioweather.web")
 # Maximum age of the weather before it is computed again and before a request waits for that; of the history behind it.
 _NOW_SECONDS = 1.0

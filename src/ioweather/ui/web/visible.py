@@ -16,7 +16,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -34,10 +34,12 @@ from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.analyse import ALL_TIME, Period
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
-from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web import MAIN
+
+if TYPE_CHECKING:
+    from ioweather.ui.web.facilities import Facilities
 
 _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
