@@ -19,7 +19,7 @@ from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import Period
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome

@@ -23,8 +23,7 @@ from ioweather.lake import layout
 from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.render import draw
 from ioweather.ui.web import MAIN
 

@@ -34,8 +34,7 @@ from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.analyse import ALL_TIME, Period
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
 from ioweather.ui.web import MAIN
 
