@@ -369,12 +369,10 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         elif is_stamp(stripped) or (time_only := _TIME_ONLY.fullmatch(stripped)):
             if report is not None:
                 yield report
-            stamp: str | None = stripped
-            if not is_stamp(stripped):
-                stamp = None
-                if run_date is not None and time_only is not None:
-                    last_ns = _dated_ns(path, number, run_date, time_only[1], last_ns)
-                    stamp = ns_to_datetime(last_ns).strftime("%Y-%m-%d %H:%M:%S")
+            stamp = stripped if is_stamp(stripped) else None
+            if stamp is None and run_date is not None and time_only is not None:
+                last_ns = _dated_ns(path, number, run_date, time_only[1], last_ns)
+                stamp = ns_to_datetime(last_ns).strftime("%Y-%m-%d %H:%M:%S")
             report, table, indent = opened(number, stamp), "", indent or margin
         elif words[0] == "avg-cpu:" or _is_device_header(words):
             is_cpu = words[0] == "avg-cpu:"
@@ -394,12 +392,10 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
                 table, report.columns = "device", tuple(words[:-1] if name_last else words[1:])
         elif words[0] in ("Filesystem", "Filesystem:"):  # iostat -n: NFS mounts as the client sees them
             table = "other"
-        elif table == "device" and name_last:
+        elif table == "device" and (name_last or margin == 0):
             assert report is not None
-            report.rows.append((words[-1], line.rstrip()[: -len(words[-1])], number))
-        elif table == "device" and margin == 0:
-            assert report is not None
-            report.rows.append((words[0], line[len(words[0]) :], number))
+            row = (words[-1], line.rstrip()[: -len(words[-1])]) if name_last else (words[0], line[len(words[0]) :])
+            report.rows.append((*row, number))
         elif not table:
             raise CorruptInput(f"{where}: {stripped[:60]!r} is not an iostat line.")
         # What is left is an indented line of a table: the sum of a group (iostat -g), whose members have own lines.
