@@ -119,8 +119,8 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     if reason is None:
         with view.facilities.drawing():
             told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
-        return _screen(Markup("<h1>{}</h1>").format(facts.headline), [*shell.where_to(place, None, facts)],
-                       [("The job", told)])  # fmt: skip
+        head = Markup("<h1>{}</h1>").format(facts.headline)
+        return _screen(head, [*shell.where_to(place, None, facts)], [("The job", told)])
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
     # What to do first, then where the time went, and what the figures depend on.
