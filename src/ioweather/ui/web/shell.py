@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
@@ -29,8 +29,10 @@ from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
 from ioweather.ui.web import MAIN
-from ioweather.ui.web.facilities import Tell
 from ioweather.ui.web.visible import View, address_time, presets, status_of
+
+if TYPE_CHECKING:
+    from ioweather.ui.web.facilities import Tell
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
 CHART_PX: Final = 190  # the height of time lines that are side by side

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from markupsafe import Markup
 
+from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
@@ -21,7 +22,6 @@ from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.planning.forecast_model import ForecastOutcome
-from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
