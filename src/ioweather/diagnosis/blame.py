@@ -23,8 +23,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
-from ioweather.diagnosis.time_model import MAD_TO_SD
-from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
+from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
 
 # Similar runs are searched this many days before and after.
 REACH_DAYS: Final = 10

@@ -33,8 +33,7 @@ from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.snapshot import Snapshot
-from ioweather.topics.ask import ask
-from ioweather.topics.source import DataSource, SharedResults
+from ioweather.topics.source import DataSource, SharedResults, ask
 
 _LOG = logging.getLogger("ioweather.verdicts")
 SOURCE: Final = "why"

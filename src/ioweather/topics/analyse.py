@@ -31,8 +31,6 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import check_names, of_people, provenance_of, resolve_params, standing_caveats
 
-__all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
-
 _MOST_CACHED = 20  # results of one exhibit
 _ROWS = ("rows", "volumes")  # shapes of needs that are not samples on a grid
 

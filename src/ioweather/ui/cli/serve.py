@@ -27,7 +27,7 @@ from ioweather.core.units import NS, format_time_ns, format_value, parse_duratio
 from ioweather.ingestion.queue import collect_queue
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, list_tokens, revoke_token
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from ioweather.ui.cli.options import converted, lake_option, output_options, path_option
 from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import print_rows, show_answer

@@ -11,7 +11,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.facilities import Facilities, Refreshed
 
