@@ -31,7 +31,7 @@ from ioweather.planning.forecast_model import (
     Seen,
     forecast_answer,
 )
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
 START_NS = 20_000 * DAY_NS

@@ -30,7 +30,7 @@ from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 # Copies of a day in other formats, and lists of files, say nothing of health.
 _LEAN = {"detail_day": None, "scan_files": 200}

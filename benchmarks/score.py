@@ -36,7 +36,7 @@ from ioweather.simulate.generate import Generated, read_manifest
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
 from ioweather.topics.analyse import make_exhibits
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 Measure: TypeAlias = Literal["factor", "difference", "rate"]
 

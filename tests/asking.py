@@ -13,8 +13,7 @@ from ioweather.diagnosis.events import EventOutcome, EventsOutcome
 from ioweather.diagnosis.now import NowOutcome
 from ioweather.job_io.view import JobView, find_job
 from ioweather.lake.lake import Lake
-from ioweather.topics.ask import ask
-from ioweather.topics.source import DataSource
+from ioweather.topics.source import DataSource, ask
 
 Where = Lake | str | PathLike[str] | None
 

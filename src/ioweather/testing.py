@@ -34,8 +34,7 @@ from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.topics.analyse import fetch
-from ioweather.topics.ask import resolve_params
-from ioweather.topics.source import DataSource
+from ioweather.topics.source import DataSource, resolve_params
 
 _SECONDS: Final = 10.0
 _MEMORY_BYTES: Final = 256 * MIB

@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.frames import Frame
 from ioweather.diagnosis.blame import Party
-from ioweather.diagnosis.competing_jobs import MOST_DEGRADED, CompetingJobs, find_competing_jobs
+from ioweather.diagnosis.blame_query import MOST_DEGRADED, CompetingJobs, find_competing_jobs
 from ioweather.diagnosis.job_loads import AMOUNTS, Capacity, share_inside
 from ioweather.diagnosis.job_records import Records
 from job_loads import S, ints, loads

@@ -9,30 +9,28 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Matrix
+from ioweather.core.outcomes import unhealthy_of
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.diagnosis.health_evidence import (
+from ioweather.diagnosis.health_incidents import (
     SHOWS_IN_RUN,
     SLOWER_IN_RUN,
     SPREAD_IN_RUN,
     Bins,
     Evidence,
-    Observations,
-    request_observations,
-    shared_observations,
-    utilisation,
-    weigh,
-)
-from ioweather.diagnosis.health_incidents import (
     Incident,
+    Observations,
     describe_cause,
     detect_silent,
     detect_slow,
     detect_stalled,
     has_usual_latency,
     merge_causes,
+    request_observations,
+    shared_observations,
     to_events,
+    utilisation,
+    weigh,
 )
-from ioweather.facts.response_samples import unhealthy_of
 
 TARGETS, BINS, BIN_NS = 8, 600, 10 * MINUTE_NS
 SEARCH = Bins(0, BIN_NS, BINS)

@@ -19,7 +19,7 @@ from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.planning.transfers import StripeOutcome
 from ioweather.stats.order_statistics import BySize
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from planted_responses import SIZES, START_NS, law_of, rows
 
 # Long enough for four hours to be rare: without peers, what it shows often is what is usual of a component.

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_jobs import planted
 
-from ioweather.diagnosis.comparison_pool import run_slowdowns
 from ioweather.diagnosis.verdict_wording import measure_system
-from ioweather.facts.runs import group_runs
 from ioweather.studies.mad17.run_groups import association_data
 from planted_association import PARAMS, planted_association, site
 
@@ -33,16 +30,3 @@ def test_load_on_targets_is_shown_only_if_known_for_all_runs():
     assert found["own_targets"] == pytest.approx(rate)
     rate[np.flatnonzero(np.isfinite(found["others_read"]))[0]] = np.nan
     assert "own_targets" not in measures(data, data.system.with_columns(target_bytes_per_s=rate))
-
-
-def test_how_slow_runs_were_among_their_own():
-    jobs = [{"read": 100 * 2**20, "io": 10.0, "uid": 1, "exe": "/bin/a", "read_count": 100} for _ in range(9)]
-    jobs[3]["io"], jobs[4]["io"] = 20.0, 40.0
-    jobs[4]["read_count"] = 100_000  # another pattern: not how slow it was, but what it did
-    jobs.append({"read": 2**20, "io": 5.0, "uid": 2, "exe": "/bin/rare", "read_count": 1})
-    frames = planted(jobs)
-    runs = frames["job_io"].with_columns(**{name: frames["applications"][name] for name in ("uid", "exe")})
-    found = run_slowdowns(runs, group_runs(runs, "similar"))
-    assert np.exp(found[3]) == pytest.approx(2.0)
-    assert found[[0, 1, 2]] == pytest.approx(0.0)
-    assert np.isnan(found[[4, 9]]).all()

@@ -11,7 +11,7 @@ from ioweather.core.tables import concat
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
 from ioweather.diagnosis.triage import advise_runs, find_fixed, rank_programs, triage_answer
 from ioweather.lake.lake import open_lake
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from planted_advice import LARGE, SMALL, each, requests, view_of
 from planted_logs import NS, START
 

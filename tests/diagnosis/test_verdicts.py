@@ -15,7 +15,7 @@ from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis import verdict as judging
 from ioweather.diagnosis.recorded_verdicts import Judged, counts, due_verdicts, judge_due, recorded
 from ioweather.lake.lake import open_lake
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from planted_association import START_NS
 from planted_why import ASKED, MINUTES, add_samples, make_why_lake
 

@@ -14,7 +14,7 @@ from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.blame import shortest_half
 from ioweather.lake.lake import Lake
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, SLOWED, make_culprit_lake
 

@@ -11,7 +11,7 @@ from planted_jobs import GIB, MIB, PARAMS, accounting, facility, planted
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
 from ioweather.facts.runs import LARGE_BYTES, MIN_SIZES, instances_of, jobs_of, large
-from ioweather.topics.ask import resolve_params
+from ioweather.topics.source import resolve_params
 
 
 def data(runs: list[dict[str, Any]], **frames: Frame) -> StudyData:

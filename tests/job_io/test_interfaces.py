@@ -9,8 +9,9 @@ from ioweather.core.tables import TABLES
 from ioweather.facts.job_metrics import file_records
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.job_page import LIBRARIES, usages
-from ioweather.job_io.view import LogFacts, ModuleRecords, view_of_log
+from ioweather.job_io.view import LogFacts, view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
+from ioweather.readers.darshan.log import Module
 from planted_logs import MIB, write_climate
 
 
@@ -20,17 +21,17 @@ def planted(tmp_path_factory):
     return {usage.name: usage for usage in usages(file_records(view.applications, view.files), view.log)}
 
 
-def made(module: str, version: int, rows: list[dict[str, float]]) -> ModuleRecords:
+def made(module: str, version: int, rows: list[dict[str, float]]) -> Module:
     dtype = fixed_dtype(module, version, NATIVE)
     assert dtype is not None
     records = np.zeros(len(rows), dtype)
     for place, row in enumerate(rows):
         for name, value in row.items():
             records[name][place] = value
-    return ModuleRecords(module, version, False, records)
+    return Module(module, version, False, records)
 
 
-def from_libraries(*modules: ModuleRecords):
+def from_libraries(*modules: Module):
     empty = TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
     applications = TABLES["applications"].frame({name: [] for name in TABLES["applications"].names}, rows=0)
     found = usages(file_records(applications, empty), LogFacts("x", "3.5", 10.0, modules))

@@ -18,7 +18,7 @@ from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.format import DXT_DTYPE
 from ioweather.readers.darshan.log import Module
 from ioweather.readers.darshan.writer import new_records, write_log
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from planted_logs import HEAT, JOB, NS, START, heat
 
 LOGS, WIDTH, BINS = 5, 5.0, 8

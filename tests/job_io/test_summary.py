@@ -13,8 +13,9 @@ from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.core.tables import TABLES, concat
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.summary import job_answer, notes
-from ioweather.job_io.view import JobView, LogFacts, ModuleRecords, main_run_of, view_of_log
+from ioweather.job_io.view import JobView, LogFacts, main_run_of, view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
+from ioweather.readers.darshan.log import Module
 from planted_logs import MIB, NS, START, write_climate
 
 
@@ -188,6 +189,6 @@ def test_object_stores_are_not_in_the_figures():
     assert dtype is not None
     records = np.zeros(2, dtype)
     records["DFS_BYTES_READ"], records["DFS_BYTES_WRITTEN"] = 3 * MIB, MIB
-    log = LogFacts("x", "3.5", 100.0, (ModuleRecords("DFS", 1, False, records),))
+    log = LogFacts("x", "3.5", 100.0, (Module("DFS", 1, False, records),))
     view = replace(planted_view(**BUSY), log=log)
     assert said(view)[0] == "8 MiB moved through DFS are not in these figures."

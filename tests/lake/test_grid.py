@@ -51,28 +51,16 @@ def _check(lake, values, start):
     rows = np.flatnonzero(seen.any(axis=1))
     columns = np.flatnonzero(seen.any(axis=0))
     expected = values[rows[0] : rows[-1] + 1][:, columns]
-    for loaded in (grid.matrix(chosen, "read_bytes").load(), *_joined(grid.matrix(chosen, "read_bytes"))):
-        assert loaded.start_ns == start + rows[0] * MINUTE_NS
-        np.testing.assert_array_equal(loaded.values, expected)
-        np.testing.assert_array_equal(loaded.coverage > 0, ~np.isnan(expected))
+    lazy = grid.matrix(chosen, "read_bytes")
+    loaded = lazy.load()
+    assert loaded.start_ns == start + rows[0] * MINUTE_NS
+    np.testing.assert_array_equal(loaded.values, expected)
+    np.testing.assert_array_equal(loaded.coverage > 0, ~np.isnan(expected))
+    stretches = [lazy.stretch(at, min(at + 7, lazy.steps)).values for at in range(0, lazy.steps, 7)]
+    np.testing.assert_array_equal(np.concatenate(stretches), expected)
     rolled = grid.rollup(chosen, ("read_bytes",))
     np.testing.assert_allclose(rolled.array("value"), np.nansum(values[rows], axis=1), rtol=1e-12)
     np.testing.assert_array_equal(rolled.array("start_ns"), start + rows * MINUTE_NS)
-
-
-def _joined(matrix):
-    from ioweather.core.frames import Matrix, in_blocks
-
-    blocks = list(in_blocks(matrix, 1))
-    first = blocks[0]
-    yield Matrix(
-        first.metric,
-        first.start_ns,
-        first.step_ns,
-        first.components,
-        np.concatenate([b.values for b in blocks]),
-        np.concatenate([b.coverage for b in blocks]),
-    )
 
 
 def test_rows_stored_twice_count_once_in_a_matrix(tmp_path):

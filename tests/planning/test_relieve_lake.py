@@ -16,7 +16,7 @@ from ioweather.core.units import MINUTE_NS, NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.planning.relieve import RelieveOutcome, shell_word
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 START_NS = 1_772_409_600 * NS  # 2026-03-02
 GB = 10**9

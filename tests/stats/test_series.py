@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ioweather.stats.series import (
     coefficient_of_variation,
     correlation,
-    ecdf_points,
     lagged_column_sums,
     variation_from_sums,
     window_sums,
 )
+from ioweather.stats.summary_tables import ecdf_points
 from lagged_correlations import lagged_correlation
 
 

@@ -13,7 +13,7 @@ from ioweather.core.units import HOUR_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.lake.lake import Lake
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 # 2026-03-02T06:00Z, in the middle of the small facility's first day, and a length that is no whole step.
 START_NS, LENGTH_NS = 1_772_431_200_000_000_000, 3 * HOUR_NS

@@ -21,7 +21,7 @@ from ioweather.diagnosis.similar_runs import similar_runs
 from ioweather.job_io.view import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from ioweather.ui.local_setup import _SEED, PRESET, Step, make_demo, tour
 from made_once import made_once
 

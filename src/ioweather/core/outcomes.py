@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
@@ -106,6 +107,27 @@ class Unhealthy:
     factor: float | None = None
     runs: int | None = None
     lost_seconds: float | None = None
+
+
+# Columns of `events` that tell of an unhealthy component.
+EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
+
+
+def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unhealthy:
+    """A row of `events`, as programs read it; also one of an earlier version, which had no probability."""
+    details = json.loads(event["details"] or "{}")
+    return Unhealthy(
+        component=event["component"],
+        kind=details.get("direction"),
+        cause=details.get("cause") or event["label"],
+        start_ns=event["start_ns"],
+        end_ns=event["end_ns"],
+        probability=details.get("probability"),
+        filesystem=filesystem,
+        factor=event["strength_ratio"],
+        runs=details.get("runs"),
+        lost_seconds=details.get("lost_seconds"),
+    )
 
 
 @dataclass(frozen=True)

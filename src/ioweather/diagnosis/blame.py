@@ -23,8 +23,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
-from ioweather.diagnosis.time_model import MAD_TO_SD
-from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE
+from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
 
 # Similar runs are searched this many days before and after.
 REACH_DAYS: Final = 10
@@ -363,8 +362,6 @@ def accused(
 # A run waits for the busiest of its targets. It gains the work of the job on that target, but no more than it lost
 # beyond its usual time. A run for which `who` names the job gains the seconds that `who` states.
 
-_GAIN_DRAWS: Final = 500
-
 
 @dataclass(frozen=True)
 class Affected:
@@ -402,14 +399,15 @@ def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
 
 
 def total_gain(supposed: Supposed) -> Amount:
-    """Seconds that all runs would save. The error of the job's work is common, so the ends of intervals add up."""
-    rng = np.random.default_rng(1)
-    spread = float(np.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD))
+    """Seconds that all runs would save, with a 90% interval.
+
+    The error of the job's work is common to all runs, so the ends of intervals add up.
+    """
+    spread = math.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD)
     rest = [run for run in supposed.runs if run.blamed is None]
-    draws = [sum(gains(rest, float(factor))) for factor in np.exp(spread * rng.standard_normal(_GAIN_DRAWS))]
-    low, high = (float(q) for q in np.quantile(draws, (_LOW, _HIGH)))
     blamed = [run.blamed for run in supposed.runs if run.blamed is not None]
-    low, high = low + sum(each.low for each in blamed), high + sum(each.high for each in blamed)
+    low, high = (sum(gains(rest, math.exp(sign * _Z_90 * spread))) for sign in (-1, 1))
+    low, high = min(low, high) + sum(each.low for each in blamed), max(low, high) + sum(each.high for each in blamed)
     return Amount(sum(gains(supposed.runs)), low, high)
 
 

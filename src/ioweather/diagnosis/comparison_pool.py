@@ -19,7 +19,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.job_metrics import file_records, quotient
-from ioweather.facts.runs import SIMILAR_FACTOR, Groups, find_similar_runs, group_runs, program_names
+from ioweather.facts.runs import SIMILAR_FACTOR, find_similar_runs, group_runs, program_names
 
 # Measures of a run's pattern: name, label, and the factor from which two runs differ.
 MEASURES: Final = (
@@ -39,8 +39,6 @@ SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])
 SAME_KIND: Final = 0.5
 # Most frequent patterns that may be the usual one: ten thousand runs of a group have few distinct patterns.
 _MOST_CANDIDATES: Final = 500
-# Runs of one pattern that make a usual time.
-_LEAST_RUNS: Final = 8
 
 
 def find_patterns(job_io: Frame) -> Floats:
@@ -148,22 +146,6 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
     distance = np.maximum(length[:, None] + length[None] - 2.0 * points @ points.T, 0.0)
     both = changed[:, None] & changed[None]
     return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0))
-
-
-def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
-    """Logarithm of each run's I/O time over the median of its group.
-
-    NaN for runs with another pattern than their group's, and where too few runs match the pattern.
-    """
-    seconds, patterns = job_io.floats("io_seconds"), find_patterns(job_io)
-    slowdown = np.full(job_io.rows, np.nan)
-    for group in np.flatnonzero(groups.sizes >= _LEAST_RUNS).tolist():
-        rows = groups.members(group)
-        rows = rows[np.isfinite(seconds[rows]) & (seconds[rows] > 0)]
-        rows = rows[match_pattern(patterns[rows], usual_pattern(patterns[rows]))] if len(rows) else rows
-        if len(rows) >= _LEAST_RUNS:
-            slowdown[rows] = np.log(seconds[rows] / np.median(seconds[rows]))
-    return slowdown
 
 
 # Similar runs in a pool, nearest in time; more would not sharpen the verdict.

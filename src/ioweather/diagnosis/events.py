@@ -32,10 +32,10 @@ from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.core.words import names_of
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
-from ioweather.topics.source import DataSource
 
 if TYPE_CHECKING:
     from ioweather.lake.lake import Lake
+    from ioweather.topics.source import DataSource
 
 # Kinds of events that say that something was wrong; the most serious first.
 TROUBLES: Final = ("incident", "component_health", "episode")

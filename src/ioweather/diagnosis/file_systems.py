@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -34,7 +34,9 @@ from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, event
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
-from ioweather.topics.source import DataSource
+
+if TYPE_CHECKING:
+    from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)

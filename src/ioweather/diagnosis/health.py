@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ioweather.core.contracts import Param, Params, Period, Question
-from ioweather.core.outcomes import Outcome, Unhealthy
+from ioweather.core.outcomes import EVENT_COLUMNS, Outcome, Unhealthy, unhealthy_of
 from ioweather.core.results import (
     Answer,
     Block,
@@ -32,7 +32,6 @@ from ioweather.diagnosis.health_incidents import (
     least_slow_bins,
 )
 from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, names_of, sources_of
-from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -25,26 +25,29 @@ from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns
-from ioweather.diagnosis.comparison_pool import run_slowdowns
+from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import settle
-from ioweather.diagnosis.health_evidence import (
+from ioweather.diagnosis.health_incidents import (
     LEAST_PEERS,
+    OVERLOAD,
     SHOWS_IN_RUN,
     SLOWER_IN_RUN,
     SLOWER_WITHOUT_PEERS,
     SPREAD_IN_RUN,
     Bins,
+    HealthData,
     Observations,
+    UsingRuns,
+    find_incidents,
     request_observations,
     shared_observations,
+    to_events,
     utilisation,
 )
-from ioweather.diagnosis.health_incidents import OVERLOAD, HealthData, UsingRuns, find_incidents, to_events
 from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
-from ioweather.facts.runs import group_runs
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Lake
@@ -317,12 +320,13 @@ def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
     own = own_target_bytes(records, components)
     chosen = own.sum(axis=1) > 0
     first, last = io_times(runs)
+    times = usual_times(runs, np.flatnonzero(chosen))
     return UsingRuns(
         components=tuple(components),
         first_ns=first[chosen],
         last_ns=last[chosen],
-        seconds=runs.floats("io_seconds")[chosen],
-        slowdown=run_slowdowns(runs, group_runs(runs, "similar"))[chosen],
+        seconds=times.seconds,
+        slowdown=np.log(times.seconds / times.usual),
         own_bytes=own[chosen],
         contrast=target_contrast(records, components)[chosen],
     )
@@ -365,12 +369,8 @@ def _matrix(start_ns: int, step_ns: int, names: tuple[str, ...], values: Floats)
     return Matrix("sum", start_ns, step_ns, names, values, np.broadcast_to(np.float32(1), values.shape))
 
 
-class _RequestTables(NamedTuple):
-    """(bin, component) seconds and numbers of requests, one table for each kind of request."""
-
-    components: tuple[str, ...]
-    seconds: list[Floats]
-    counts: list[Floats]
+# Components, and (bin, component) tables of the seconds and numbers of requests, one for each kind of request.
+_RequestTables: TypeAlias = tuple[tuple[str, ...], list[Floats], list[Floats]]
 
 
 def _counter_tables(
@@ -384,15 +384,14 @@ def _counter_tables(
     candidates = found[pairs[0][0]].components if wanted is None else wanted
     names = tuple(n for n in candidates if all(n in found[name].components for pair in pairs for name in pair))
     seconds, counts = ([window.bin_means(found[pair[side]], names) for pair in pairs] for side in (0, 1))
-    return _RequestTables(names, seconds, counts)
+    return names, seconds, counts
 
 
 def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[Observations]:
     tables = _counter_tables(window, kind, _DEVICE_TIMES, load.components)
-    if tables is not None and len(tables.components) >= LEAST_PEERS:
-        yield request_observations(
-            "service", tables.components, window.bins, *tables[1:], window.bin_means(load, tables.components)
-        )
+    if tables is not None and len(tables[0]) >= LEAST_PEERS:
+        names, seconds, counts = tables
+        yield request_observations("service", names, window.bins, seconds, counts, window.bin_means(load, names))
 
 
 def _client_requests(window: SearchWindow) -> Iterator[Observations]:
@@ -400,9 +399,10 @@ def _client_requests(window: SearchWindow) -> Iterator[Observations]:
     tables = _counter_tables(window, _CLIENT, _ROUND_TRIPS)
     if tables is None:
         return
-    load = utilisation(np.nansum(tables.counts, axis=(0, 2))[:, None])
-    loads = np.broadcast_to(load, (window.bins.count, len(tables.components)))
-    of_clients = request_observations("clients", tables.components, window.bins, *tables[1:], loads)
+    names, seconds, counts = tables
+    load = utilisation(np.nansum(counts, axis=(0, 2))[:, None])
+    loads = np.broadcast_to(load, (window.bins.count, len(names)))
+    of_clients = request_observations("clients", names, window.bins, seconds, counts, loads)
     yield replace(shared_observations(of_clients, window.filesystem, window.bins, load[:, 0]), source="clients")
 
 
@@ -412,7 +412,7 @@ _JOB_TIMES: Final = specs_of("component=text operation=text bin=int64 seconds=fl
 def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
     """Requests of all jobs at their servers (Lustre job_stats), by operation: another mix is no slowness."""
     if not window.snapshot.pinned["job_operations"].uris:
-        return _RequestTables((), [], [])
+        return (), [], []
     bins = window.bins
     rows = window.snapshot.rows(
         "job_operations", {"filesystem": window.filesystem, "component_kind": kind}, (window.start_ns, window.end_ns)
@@ -430,7 +430,7 @@ def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
         np.add.at(table, (operations.codes, found.ints("bin"), names.codes), found.floats(column))
         return list(table)
 
-    return _RequestTables(tuple(names.categories), tables("seconds"), tables("requests"))
+    return tuple(names.categories), tables("seconds"), tables("requests")
 
 
 def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[Observations]:
@@ -461,14 +461,9 @@ def _metadata_requests(window: SearchWindow) -> Iterator[Observations]:
 _PROBE_TIMES: Final = specs_of("component=text? minute=int64 took=float64 looks=int64")
 
 
-class _ProbeTimes(NamedTuple):
-    """Logarithm of the median time of probes over what is usual of their series, and their number."""
-
-    components: tuple[str, ...]
-    component: Ints
-    minute: Ints
-    log_ratio: Floats
-    count: Floats  # type: ignore[assignment]  # hides tuple.count
+# Components, and by row the component, its minute, the logarithm of the median time of probes over what is usual of
+# their series, and their number.
+_ProbeTimes: TypeAlias = tuple[tuple[str, ...], Ints, Ints, Floats, Floats]
 
 
 def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_component: bool = True) -> _ProbeTimes:
@@ -492,7 +487,7 @@ def _probe_times(window: SearchWindow, operations: Sequence[str], *, by_componen
     found = fetch_frame(snapshot.bare, sql, _PROBE_TIMES)
     text = found.text("component")
     codes = text.codes.astype(np.int64)
-    return _ProbeTimes(tuple(text.categories), codes, found.ints("minute"), found.floats("took"), found.floats("looks"))
+    return tuple(text.categories), codes, found.ints("minute"), found.floats("took"), found.floats("looks")
 
 
 def _codes_in(names: Sequence[str], codes: Ints, wanted: Sequence[str]) -> Ints:
@@ -537,17 +532,17 @@ def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:
     load = replace(total, values=utilisation(total.values))
     names, has_peers = total.components, len(total.components) != 1
     # With several servers, only probes in a folder of one server show which one served them.
-    probes = _probe_times(window, _METADATA_OPERATIONS, by_component=has_peers)
-    component = _codes_in(probes.components, probes.component, names) if has_peers else np.zeros_like(probes.minute)
+    probed, codes, minute, log_ratio, count = _probe_times(window, _METADATA_OPERATIONS, by_component=has_peers)
+    component = _codes_in(probed, codes, names) if has_peers else np.zeros_like(minute)
     known = component >= 0
     at_load = Observations(
         source="metadata",
         components=names,
         component=component[known],
-        start_ns=probes.minute[known],
-        log_seconds=probes.log_ratio[known],
-        load=_load_at(load, probes.minute[known], component[known]),
-        count=probes.count[known],
+        start_ns=minute[known],
+        log_seconds=log_ratio[known],
+        load=_load_at(load, minute[known], component[known]),
+        count=count[known],
         has_peers=has_peers,
         slower=SLOWER_WITHOUT_PEERS,
     )

@@ -2,24 +2,205 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import JobOutcome, WhyOutcome
-from ioweather.core.results import Answer, Finding
-from ioweather.core.units import format_value
-from ioweather.diagnosis.job_screens import job_screen
+from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, Unhealthy, WhyOutcome
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
+from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
+from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
-from ioweather.job_io.summary import job_answer
-from ioweather.job_io.view import LOG_TABLES, JobView, as_one_run, named_log, only_files, target_exhibit
+from ioweather.job_io.summary import ALWAYS_SAID, job_answer
+from ioweather.job_io.view import (
+    LOG_TABLES,
+    JobView,
+    as_one_run,
+    counted_beside_log,
+    counted_by_servers,
+    named_log,
+    only_files,
+    target_exhibit,
+)
 from ioweather.topics.source import DataSource
+
+_MOST_ADVICE: Final = 3
+# From this share of the extra time on, what is not explained has a line.
+_LEAST_RATIO: Final = 0.02
+# Groups of facts on the first screen of `job`, each with its most rows.
+_OF_JOB: Final = {"time": 5, "speed": 3, "files": 3, "accesses": 4}
+_OF_COUNTED_JOB: Final = {
+    "accounting": 8,
+    "server_volume": 2,
+    "server_operations": 5,
+    "server_requests": 2,
+    "server_targets": 5,
+}
+_NOTES_OF_JOB: Final = (
+    "record_next_time",
+    "record_it_whole",
+    "which_run",
+    "slowdown",
+    "one_process_io",
+    "only_these_files",
+    "waiting_opens",
+)
+_NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
+
+
+def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """This run beside the usual one, where the extra time went, and what to do."""
+    result = answer.result
+    assert isinstance(result, WhyOutcome)
+    if result.evidence == "accounting":
+        yield from _without_log(answer, result)
+        return
+    yield from _notes(answer, ALWAYS_SAID)
+    took, usual = result.io_seconds, result.seconds.usual
+    if took and usual is not None and usual.value is not None:
+        most = max(took, usual.value)
+        times = f"{format_value(result.slowness, 'factor')} the median of " if result.slowness else "against "
+        between = "" if usual.low is None or usual.high is None else _range(usual.low, usual.high)
+        yield FactGroup(
+            "runs",
+            "",
+            (
+                Fact("this_run", "this run", took, "seconds", took / most, f"{times}{result.n} similar runs"),
+                Fact("usual", "usual", usual.value, "seconds", usual.value / most, between),
+            ),
+        )
+        extra = took - usual.value
+        if result.harm_seconds is not None and extra >= result.harm_seconds:
+            yield FactGroup(
+                "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra(answer, result, extra))
+            )
+    if steps := _advice(result.worth):
+        yield steps
+    elif result.kind == "system":
+        yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
+    yield from _notes(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
+
+
+def _without_log(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
+    """The run time beside that of similar jobs, storage during it, and how to know more next time."""
+    took, usual = result.run_seconds, result.usual_run_seconds
+    if took is not None and usual is not None:
+        most = max(took, usual, 1e-9)
+        note = next((f.note for g in answer.facts for f in g.facts if f.name == "usual_run_time"), "")
+        runs = (
+            Fact("this_job", "this job", took, "seconds", took / most),
+            Fact("usual", "usual", usual, "seconds", usual / most, note),
+        )
+        yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
+    yield from (group for group in answer.facts if group.name == "busy")
+    yield from (finding for finding in answer.findings if finding.name != "run_time")
+
+
+def _range(low: float, high: float) -> str:
+    return f"{format_seconds(max(0.0, low))} to {format_seconds(high)}"
+
+
+def _extra(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
+    """The parts of the time beyond the usual, each with its reason."""
+    parts = result.seconds
+    sick = [_sickness(each) for each in result.unhealthy[:2]]
+    others = [
+        f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
+    ]
+    places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
+    no_cause = "no single cause found" if _is_some(parts.system) else ""
+    reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
+    change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
+    for name, label, part, note in (
+        ("system", "storage", parts.system, reason),
+        ("own", "your job", parts.own, change or "requests, files and sizes as in similar runs"),
+        ("unexplained", "not explained", parts.unexplained, ""),
+    ):
+        if part is not None and part.value is not None and (name != "unexplained" or part.value > _LEAST_RATIO * extra):
+            yield Fact(name, label, max(0.0, part.value), "seconds", note=note)
+
+
+def _is_some(part: Amount | None) -> bool:
+    return part is not None and (part.value or 0.0) > 0
+
+
+def _sickness(each: Unhealthy) -> str:
+    sure = f" ({each.probability:.0%} sure)" if each.probability is not None else ""
+    return f"{each.cause}, {format_span(each.start_ns, each.end_ns)}{sure}"
+
+
+def _advice(worth: Sequence[AdviceItem]) -> Items | None:
+    """What to change, the largest saving first, one of each dimension, with what the log shows and what to type."""
+    if not worth:
+        return None
+    shown = _one_of_each(worth)[:_MOST_ADVICE]
+    items = []
+    for each in shown:
+        where = f" in {each.file}" if each.file and each.file not in each.headline else ""
+        evidence, _, _ = each.evidence.partition(";")
+        note = "  ".join(filter(None, (*each.fix[:1], each.note)))
+        items.append(
+            Item("", f"{each.headline}{where}: {_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note)
+        )
+    left = len(worth) - len(shown)
+    return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
+
+
+def _saving(each: AdviceItem) -> str:
+    """The expected saving with its interval; "up to" where no such change was measured."""
+    if not each.seconds:
+        return f"saves up to {format_seconds(each.high)}"
+    between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
+    if between and each.low <= 0:
+        between = f" (perhaps nothing, at most {format_seconds(each.high)})"
+    return f"saves about {format_seconds(each.seconds)}{between}"
+
+
+def _one_of_each(items: Sequence[AdviceItem]) -> list[AdviceItem]:
+    """The first of each dimension: patterns of one dimension mostly have one cause."""
+    first: dict[str, AdviceItem] = {}
+    for each in items:
+        first.setdefault(each.dimension, each)
+    return list(first.values())
+
+
+def _also_seen(result: JobOutcome) -> Iterator[Block]:
+    """Name one pattern of each dimension that has no advice."""
+    named = {each.dimension for each in _one_of_each(result.worth)[:_MOST_ADVICE]}
+    if others := [each for each in _one_of_each(result.seen) if each.dimension not in named]:
+        yield Finding(f"Also seen: {', '.join(each.headline for each in others)}.", name="also_seen")
+
+
+def _notes(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
+    yield from (f for f in answer.findings if f.name in names or (f.kind in kinds and f.name not in ALWAYS_SAID))
+
+
+def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """What carries the time, and what to change."""
+    result = answer.result
+    assert isinstance(result, JobOutcome)
+    yield from _notes(answer, ALWAYS_SAID)
+    wanted = _OF_JOB if result.logs else _OF_COUNTED_JOB
+    groups = {group.name: group for group in answer.facts}
+    for name, most in wanted.items():
+        if name in groups and (shown := largest(groups[name], most)).facts:
+            yield shown
+    if steps := _advice(result.worth):
+        yield steps
+    yield from _also_seen(result)
+    yield from _notes(answer, _NOTES_OF_JOB, ("alarm", "undecided"))
+    if result.logs:
+        yield Next(f"ioweather why {params['job']}", "My job or the storage system")
+    else:
+        yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -32,74 +213,45 @@ def run(source: DataSource, params: Params) -> Answer:
         answer = accounted_job_answer(source, params)
         if answer is not None:
             return answer
-        counted = _counted_alone(source, params)
+        source.note_logs("job")
+        counted = counted_by_servers(source, params)
         if counted is None:
             raise
         return server_answer(params["job"], counted, detail=params["detail"])
     whole = as_one_run(log)
-    view = only_files(whole, params["file"]) if params["file"] else whole
-    # Neither is about single files.
-    counted = None if params["file"] else _counted_beside(source, log)
-    judged = None if params["file"] else _judged(source, params, log)
-    advised = advise(view) if judged is None else priced(advise(view), judged)
-    found = job_answer(view)
-    if judged is not None and isinstance(found.result, JobOutcome):
-        found = replace(
-            found,
-            findings=(*_slowdown_words(judged, params["job"]), *found.findings),
-            result=replace(found.result, slowness=judged.slowness),
-        )
-    if params["detail"]:
-        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
-    if counted is not None:
-        found = replace(found, facts=(*found.facts, beside_log(view, counted)))
-    if params["file"]:
+    if params["file"]:  # neither counts of servers nor the verdict are about single files
+        view = only_files(whole, params["file"])
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
         note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        found, advised = job_answer(view), advise(view)
         found = replace(found, findings=(note, *found.findings))
+    else:
+        view, (judged, counted) = whole, _from_lake(source, params, log)
+        found, advised = job_answer(view), advise(view) if judged is None else priced(advise(view), judged)
+        if counted is not None:
+            found = replace(found, facts=(*found.facts, beside_log(view, counted)))
+        if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
+            times = format_value(judged.slowness, "factor")
+            text = f"Its I/O took {times} the median time of similar runs: `ioweather why {params['job']}` says why."
+            result = replace(found.result, slowness=judged.slowness)
+            found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
+    if params["detail"]:
+        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
     return advised_answer(found, advised)
 
 
-def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:
-    from ioweather.job_io.view import counted_by_servers  # a log alone needs no database
-
-    source.note_logs("job")
-    return counted_by_servers(source, params)
-
-
-def _counted_beside(source: DataSource, log: JobView) -> ServerIo | None:
-    """What servers counted of a job that has logs, if there is a lake."""
-    if not source.has_lake:
-        return None
-    from ioweather.job_io.view import counted_beside_log
-
-    try:
-        return counted_beside_log(source.snapshot, log)
-    except DataUnavailable:
-        return None
-
-
-def _judged(source: DataSource, params: Params, log: JobView) -> WhyOutcome | None:
-    """What `why` says of the run, if a lake was named or is open and has similar runs."""
-    if not source.has_lake:
-        return None
-    from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
-
-    try:
-        similar_to_job(source, params)
-        found = conditions_of_job(source, params)
-    except DataUnavailable:
-        return None
-    result = explain(log, found).result
-    assert isinstance(result, WhyOutcome)
-    return result
-
-
-def _slowdown_words(judged: WhyOutcome, job: str) -> Iterator[Finding]:
-    if judged.slowness is not None:
-        times = format_value(judged.slowness, "factor")
-        text = f"Its I/O took {times} the median time of similar runs: `ioweather why {job}` says why."
-        yield Finding(text, name="slowdown")
+def _from_lake(source: DataSource, params: Params, log: JobView) -> tuple[WhyOutcome | None, ServerIo | None]:
+    """(what `why` says of the run, what servers counted of it), if a lake was named or is open."""
+    judged, counted = None, None
+    if source.has_lake:
+        with suppress(DataUnavailable):
+            counted = counted_beside_log(source.snapshot, log)
+        with suppress(DataUnavailable):
+            similar_to_job(source, params)
+            result = explain(log, conditions_of_job(source, params)).result
+            assert isinstance(result, WhyOutcome)
+            judged = result
+    return judged, counted
 
 
 QUESTION = Question(

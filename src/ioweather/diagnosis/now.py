@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, sparkline
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
-from ioweather.topics.source import DataSource
+
+if TYPE_CHECKING:
+    from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)

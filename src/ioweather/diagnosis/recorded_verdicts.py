@@ -11,7 +11,7 @@ import json
 import logging
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,7 +23,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
-from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.results import to_jsonable
 from ioweather.core.tables import TABLES, VERDICT_PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
 from ioweather.diagnosis.verdict import MODEL_VERSION
@@ -31,10 +31,9 @@ from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
-from ioweather.lake.lake import Lake
+from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.snapshot import Snapshot
-from ioweather.topics.ask import ask
-from ioweather.topics.source import DataSource, SharedResults
+from ioweather.topics.source import DataSource, SharedResults, ask
 
 _LOG = logging.getLogger("ioweather.verdicts")
 SOURCE: Final = "why"
@@ -126,36 +125,27 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
 
 
 def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
+    """Row of `verdicts`: what `why` says of the run."""
     view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
     params = {"job": item.digest, "as_of": item.as_of_ns}
     shared: SharedResults = {find_named_log: view, recorded_of_job: tuple[RecordedVerdict, ...]()}
     answer = ask("why", lake, params, shared=shared, files=False)
-    run = view.applications
-    return {
+    result, run = cast(WhyOutcome, answer.result), view.applications
+    row: dict[str, Any] = {name: int(run.ints(name)[0]) for name in ("uid", "start_ns", "end_ns")}
+    for part in VERDICT_PARTS:
+        amount: Amount = getattr(result.seconds, part) or Amount(None)
+        values = {"seconds": amount.value, "low_seconds": amount.low, "high_seconds": amount.high}
+        row |= {f"{part}_{name}": None if value is None else max(0.0, value) for name, value in values.items()}
+    listed = {name: getattr(result, name) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")}
+    listed["table_versions"] = answer.provenance.table_versions
+    row |= {name: json.dumps(to_jsonable(value)) if value else None for name, value in listed.items()}
+    return row | {
         "log_digest": item.digest,
         "raw_job_id": int(run.ints("job_id")[0]),
-        "uid": int(run.ints("uid")[0]),
-        "start_ns": int(run.ints("start_ns")[0]),
-        "end_ns": int(run.ints("end_ns")[0]),
         "as_of_ns": item.as_of_ns,
         "judged_ns": at_ns,
         "model_version": MODEL_VERSION,
         "software_version": __version__,
-        **_columns(answer),
-    }
-
-
-def _columns(answer: Answer) -> dict[str, Any]:
-    result = cast(WhyOutcome, answer.result)
-    seconds: dict[str, float | None] = {}
-    for part in VERDICT_PARTS:
-        amount: Amount = getattr(result.seconds, part) or Amount(None)
-        values = {"seconds": amount.value, "low_seconds": amount.low, "high_seconds": amount.high}
-        seconds |= {f"{part}_{name}": _positive(value) for name, value in values.items()}
-    listed = {
-        name: _json(getattr(result, name)) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")
-    }
-    return {
         "kind": result.kind,
         "reason": None if result.reason is None else str(result.reason),
         "likeliest": result.likeliest,
@@ -166,26 +156,14 @@ def _columns(answer: Answer) -> dict[str, Any]:
         "similar_count": result.n,
         "coverage_ratio": result.coverage,
         "headline": answer.headline,
-        "table_versions": _json(answer.provenance.table_versions),
-        **seconds,
-        **listed,
     }
 
 
-def _positive(value: float | None) -> float | None:
-    return None if value is None else max(0.0, value)
-
-
-def _json(value: Any) -> str | None:
-    return json.dumps(to_jsonable(value)) if value else None
-
-
 def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        return
-    columns: Mapping[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
-    lake.append("verdicts", TABLES["verdicts"].frame(columns), source=SOURCE)
-    _LOG.info("%d verdicts", len(rows))
+    if rows:
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        lake.append("verdicts", TABLES["verdicts"].frame(columns), source=SOURCE)
+        _LOG.info("%d verdicts", len(rows))
 
 
 def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
@@ -257,28 +235,24 @@ class JobText:
 
     def block(self) -> str:
         """Several lines with bars, for a log file."""
-        return "\n".join(one_line(line) for line in self._lines()) + "\n"
-
-    def _lines(self) -> Iterator[str]:
-        rule = "=" * _WIDTH
-        yield from (rule, f"I/O of job {self.job}".center(_WIDTH).rstrip(), rule)
-        yield from textwrap.wrap(self.headline, _WIDTH)
-        bars = list(self._bars())
-        yield from ("", *bars) if bars else ()
-        if self.outcome.worth:
-            yield from ("", "Worth changing (each alone)")
-            for item in self.outcome.worth[:3]:
-                yield from textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
-        compared = f"{self.outcome.n} similar runs" if self.outcome.n else "no similar runs"
-        when = self.when.removeprefix("judged ")
-        yield from ("", f"Compared with {compared}; judged {when}.", f"More: ioweather why {self.job}", rule)
-
-    def _bars(self) -> Iterator[str]:
-        took = self.outcome.io_seconds
-        for name, label in _PARTS.items() if took else ():
-            part: Amount | None = getattr(self.outcome.seconds, name)
-            if took and part is not None and part.value is not None:
-                yield _bar(label, max(0.0, min(part.value, took)), took)
+        rule, outcome = "=" * _WIDTH, self.outcome
+        lines = [rule, f"I/O of job {self.job}".center(_WIDTH).rstrip(), rule, *textwrap.wrap(self.headline, _WIDTH)]
+        bars = []
+        for name, label in _PARTS.items():
+            part: Amount | None = getattr(outcome.seconds, name)
+            if outcome.io_seconds and part is not None and part.value is not None:
+                seconds = max(0.0, min(part.value, outcome.io_seconds))
+                share = seconds / outcome.io_seconds
+                filled = "|" * round(share * _BAR)
+                bars.append(f"  {label:<15} {format_seconds(seconds):>10}  [{filled:<{_BAR}} {share:4.0%}]")
+        lines += ["", *bars] if bars else []
+        lines += ["", "Worth changing (each alone)"] if outcome.worth else []
+        for item in outcome.worth[:3]:
+            lines += textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
+        compared = f"{outcome.n} similar runs" if outcome.n else "no similar runs"
+        judged = self.when.removeprefix("judged ")
+        lines += ["", f"Compared with {compared}; judged {judged}.", f"More: ioweather why {self.job}", rule]
+        return "\n".join(map(one_line, lines)) + "\n"
 
 
 def _advice(item: AdviceItem) -> str:
@@ -286,12 +260,6 @@ def _advice(item: AdviceItem) -> str:
     how = f": {item.fix[0].rstrip('.')}" if item.fix else ""
     seconds = format_seconds(item.seconds) if item.seconds > 0 else f"up to {format_seconds(item.high)}"
     return f"{item.name.replace('_', ' ')} ({seconds}){how}"
-
-
-def _bar(label: str, seconds: float, whole: float) -> str:
-    share = seconds / whole
-    filled = "|" * round(share * _BAR)
-    return f"  {label:<15} {format_seconds(seconds):>10}  [{filled:<{_BAR}} {share:4.0%}]"
 
 
 def job_text(
@@ -307,8 +275,6 @@ def job_text(
 
     Of several runs the one with most I/O time. With `recorded`, raises DataUnavailable instead of judging now.
     """
-    from ioweather.lake.lake import lake_at
-
     if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
         with lake_at(lake).snapshot() as snapshot:
             found = recorded_text(snapshot, job, uid, cluster)
@@ -347,24 +313,16 @@ def clusters_of(snapshot: Snapshot, verdicts: Frame) -> list[str | None]:
 
 def text_of_row(row: dict[str, Any], job: str) -> JobText:
     """Text of a row of `verdicts`."""
-    at_end = row["as_of_ns"] == row["end_ns"]
-    when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
-    return JobText(job, row["headline"], _outcome(row), when)
-
-
-def _outcome(row: dict[str, Any]) -> WhyOutcome:
-    """The part of the outcome that the text shows."""
-    parts = [
-        None
-        if row[f"{part}_seconds"] is None
-        else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
+    parts = {
+        part: Amount(*(row[f"{part}_{name}"] for name in ("seconds", "low_seconds", "high_seconds")))
         for part in VERDICT_PARTS
-    ]
+        if row[f"{part}_seconds"] is not None
+    }
     try:
         worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
     except (ValueError, TypeError, KeyError):  # not as this version writes it
         worth = ()
-    return WhyOutcome(
+    outcome = WhyOutcome(
         cast(VerdictKind, row["kind"]),
         None if row["reason"] is None else Reason(row["reason"]),
         cast(VerdictKind, row["likeliest"]),
@@ -372,10 +330,13 @@ def _outcome(row: dict[str, Any]) -> WhyOutcome:
         filesystem=row["filesystem"],
         io_seconds=row["io_seconds"],
         harm_seconds=row["harm_seconds"],
-        seconds=SplitSeconds(*parts),
+        seconds=SplitSeconds(**parts),
         n=row["similar_count"],
         coverage=row["coverage_ratio"],
         worth=worth,
         model_version=row["model_version"],
         as_of_ns=row["as_of_ns"],
     )
+    at_end = row["as_of_ns"] == row["end_ns"]
+    when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"
+    return JobText(job, row["headline"], outcome, when)

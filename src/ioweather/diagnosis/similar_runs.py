@@ -20,16 +20,16 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Cells, Frame, Text
-from ioweather.core.outcomes import Unhealthy
+from ioweather.core.outcomes import EVENT_COLUMNS, Unhealthy, unhealthy_of
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.core.words import names_of
+from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (
     MOST_SIMILAR,
     REACH_DAYS,
     make_pool,
-    run_slowdowns,
     select_runs,
     slowdowns,
     sync_counts,
@@ -38,7 +38,6 @@ from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
-from ioweather.facts.response_samples import EVENT_COLUMNS, unhealthy_of
 from ioweather.facts.run_targets import (
     BUSY,
     StandsOut,
@@ -61,7 +60,7 @@ from ioweather.facts.run_targets import (
     target_queues,
     used_targets,
 )
-from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, group_runs, program_names
+from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
@@ -480,16 +479,17 @@ def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
         return None
     beside = (others.ints("start_ns") < run.ints("end_ns")[0]) & (others.ints("end_ns") > run.ints("start_ns")[0])
     beside &= np.array(program_names(others)) != program_names(run)[0]
-    slow = run_slowdowns(others, group_runs(others, "similar")) if beside.any() else np.zeros(others.rows)
-    beside &= np.isfinite(slow)
-    asked = concat([run.select(_RUN_COLUMNS), others.take(beside).select(_RUN_COLUMNS)])
+    times = usual_times(others, np.flatnonzero(beside))
+    slow = (times.seconds / times.usual)[np.isfinite(times.usual)]
+    others = others.take(np.flatnonzero(beside)[np.isfinite(times.usual)])
+    asked = concat([run.select(_RUN_COLUMNS), others.select(_RUN_COLUMNS)])
     jobs = {"raw_job_id": tuple(np.unique(asked.ints("job_id")).tolist())}
     accounting = snapshot.whole.frame("jobs", (*JOB_COLUMNS, "nodes"), jobs)
     names = accounting.text("nodes").tolist()
     rows = np.ma.masked_array(match_jobs(asked, accounting)["job_row"]).tolist()
     own, *nodes = ({*filter(None, ((names[row] if row is not None else "") or "").split(","))} for row in rows)
-    here = slow[beside][[not own.isdisjoint(each) for each in nodes]]
-    factor = float(np.exp(np.median(here))) if len(here) else 0.0
+    here = slow[[not own.isdisjoint(each) for each in nodes]] if nodes else slow
+    factor = float(np.median(here)) if len(here) else 0.0
     return factor if factor >= _SLOW_NODE else None
 
 

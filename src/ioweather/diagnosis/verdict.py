@@ -23,6 +23,8 @@ from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
 from ioweather.diagnosis.time_model import (
+    HARM_MADS,
+    HARM_SHARE,
     STUDENT,
     Growth,
     LevelMove,
@@ -40,8 +42,6 @@ Probabilities: TypeAlias = Mapping[Kind, float]
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
 MODEL_VERSION: Final = 8
 KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both", "unexplained")
-HARM_SHARE: Final = 0.15
-HARM_MADS: Final = 2.0
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
 LEAST_COVERAGE: Final = 0.8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -11,13 +11,16 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import (
     Answer,
+    Block,
     Coverage,
     Exhibit,
     Fact,
     FactGroup,
     Finding,
+    Next,
     ResultTable,
     columns_of,
+    largest,
     numbered,
 )
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
@@ -34,7 +37,6 @@ from ioweather.diagnosis.blame import (
     total_gain,
 )
 from ioweather.diagnosis.blame_query import RunAsked, activity
-from ioweather.diagnosis.storage_screens import who_screen
 from ioweather.diagnosis.verdict_wording import (
     NOT_ADDITIVE,
     as_culprit,
@@ -52,6 +54,39 @@ from ioweather.diagnosis.verdict_wording import (
 )
 from ioweather.job_io.view import LOG_TABLES
 from ioweather.topics.source import DataSource
+
+
+def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """Jobs that cost others time; without any, who does most I/O."""
+    result = answer.result
+    assert isinstance(result, WhoOutcome)
+    did = [f.text.partition(": ")[2] for f in answer.findings if f.name.startswith("did_")]
+    rows = []
+    for number, each in enumerate(result.culprits[:5]):
+        doing = did[number].partition(" Ask ")[0].removeprefix("It ").rstrip(".") if number < len(did) else ""
+        doing, _, where = doing.partition(": ")
+        doing = ", ".join(filter(None, (doing, where.split(", ")[0])))
+        name = str(each.job_id) if each.job_id is not None else each.program or "another job"
+        rows.append(
+            (
+                name,
+                each.user or "",
+                each.seconds,
+                None if each.probability is None else round(each.probability, 2),
+                doing,
+            )
+        )
+    if rows:
+        columns = "job [text]; user [text]; cost: cost others [seconds]; sure [ratio]; doing [text]"
+        yield ResultTable.of("culprits", columns, rows)
+    else:
+        for name in ("talkers", "beside"):
+            yield from (largest(group, 5) for group in answer.facts if group.name == name)
+    yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
+    yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
+    first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
+    yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
+
 
 _MOST_TALKERS: Final = 10
 _MOST_CULPRITS: Final = 5
@@ -308,29 +343,25 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
     all_operations = sum(volume.metadata_operations for volume in volumes)
     found = []
     for members in groups.values():
-        party = members[0].party
         read, written, operations = (
             sum(getattr(volume, name) for volume in members)
             for name in ("read_bytes", "write_bytes", "metadata_operations")
         )
         known_by = {volume.known_by for volume in members}
-        # Jobs of a group have only its name in common.
-        job, user, project, program = _names(party)
-        if by != "job" and not party.hidden:
-            job, user = None, _group_key(party, by) if by == "user" else None
-            project, program = project if by == "project" else None, program if by == "program" else None
+        party = members[0].party
+        names = _names(party)
+        if by != "job" and not party.hidden:  # jobs of a group have only its name in common
+            user, project, program = (_group_key(party, by) if by == each else None for each in _GROUPINGS[1:])
+            names = None, user, project, program
         found.append(
             Talker(
-                job_id=job,
-                user=user,
-                project=project,
-                program=program,
-                read_bytes=read,
-                write_bytes=written,
-                metadata_operations=operations,
-                bytes_ratio=(read + written) / all_bytes if all_bytes > 0 else None,
-                metadata_ratio=operations / all_operations if all_operations > 0 else None,
-                known_by=known_by.pop() if len(known_by) == 1 else "both",
+                *names,
+                read,
+                written,
+                operations,
+                (read + written) / all_bytes if all_bytes > 0 else None,
+                operations / all_operations if all_operations > 0 else None,
+                known_by.pop() if len(known_by) == 1 else "both",
             )
         )
     return tuple(sorted(found, key=lambda t: (-(t.bytes_ratio or 0.0), -t.metadata_operations, t.job_id or 0)))
@@ -343,13 +374,10 @@ def _group_key(party: Party, by: str) -> str | None:
 
 
 def _talker_name(talker: Talker) -> str:
+    names = [talker.program, talker.user or talker.project]
     if talker.job_id is not None:
-        return _join([f"job {talker.job_id}", talker.user, talker.program])
-    return _join([talker.program, talker.user or talker.project]) or "other people's jobs"
-
-
-def _join(names: Iterable[str | None]) -> str:
-    return ", ".join(filter(None, names))
+        names = [f"job {talker.job_id}", talker.user, talker.program]
+    return ", ".join(filter(None, names)) or "other people's jobs"
 
 
 def _answer_without(asked: Supposed) -> Answer:

@@ -8,7 +8,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
 from ioweather.diagnosis.blame_query import slowed_run
-from ioweather.diagnosis.job_screens import why_screen
+from ioweather.diagnosis.job import why_screen
 from ioweather.diagnosis.jobs_without_log import accounted_why_answer
 from ioweather.diagnosis.recorded_verdicts import recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job

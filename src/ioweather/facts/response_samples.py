@@ -23,7 +23,7 @@ from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import Unhealthy
+from ioweather.core.outcomes import EVENT_COLUMNS
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds
 from ioweather.core.words import names_of
@@ -49,7 +49,6 @@ NEED: Final = Need(
     columns=names_of("start_ns host target op request_bytes mode duration_ns system component status run_id"),
     where={"op": OPERATIONS},
 )
-EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
 INCIDENTS: Final = Need(
     "events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
 )
@@ -522,23 +521,6 @@ def striping_exhibit(
 def known_targets(inventory: Inventory, _: Params) -> Cell:
     """Return the number of OSTs in the lake."""
     return max((group.components for group in inventory.series() if group.component_kind == "ost"), default=None)
-
-
-def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unhealthy:
-    """A row of `events`, as programs read it; also one of an earlier version, which had no probability."""
-    details = json.loads(event["details"] or "{}")
-    return Unhealthy(
-        component=event["component"],
-        kind=details.get("direction"),
-        cause=details.get("cause") or event["label"],
-        start_ns=event["start_ns"],
-        end_ns=event["end_ns"],
-        probability=details.get("probability"),
-        filesystem=filesystem,
-        factor=event["strength_ratio"],
-        runs=details.get("runs"),
-        lost_seconds=details.get("lost_seconds"),
-    )
 
 
 def without_incidents(responses: Frame, events: Frame | None, facility: Facility) -> tuple[Frame, tuple[str, ...]]:

@@ -7,15 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables.schema import Quality, specs_of
 from ioweather.core.units import NS
 from ioweather.lake.database import fetch_frame
-from ioweather.lake.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ioweather.lake.snapshot import Snapshot
 
 _SERIES: Final = ("system", "component", "job_key", "operation")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Ints
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Params, PathPolicy, StudyData
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
@@ -34,12 +34,12 @@ from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, progr
 from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
-from ioweather.readers.darshan.log import DarshanLog
-from ioweather.topics.source import DataSource
+from ioweather.readers.darshan.log import DarshanLog, Module
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
     from ioweather.lake.snapshot import Snapshot
+    from ioweather.topics.source import DataSource
 
 
 def printable(text: str) -> str:
@@ -53,16 +53,6 @@ def recorded_whole(partial: Sequence[bool], what: str = "logs") -> tuple[Coverag
 
 
 @dataclass(frozen=True, eq=False)
-class ModuleRecords:
-    """One module of a log: a structured array with Darshan's counters."""
-
-    name: str
-    version: int
-    partial: bool
-    records: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
 class LogFacts:
     """Contents of a log besides its file records.
 
@@ -73,7 +63,7 @@ class LogFacts:
     name: str
     library_version: str
     run_seconds: float
-    modules: tuple[ModuleRecords, ...]
+    modules: tuple[Module, ...]
     unknown_modules: tuple[str, ...] = ()
     unrecorded_file_count: int = 0
     name_count: int = 0
@@ -131,7 +121,11 @@ class JobView:
         length = self.applications.ints("end_ns") - self.applications.array("start_ns")
         seconds = float((self.applications.ints("nprocs") * np.maximum(length, 0)).sum() / NS)
         run = row["run_seconds"] if row["run_seconds"] and row["run_seconds"] > 0 else None
-        return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": _wait_seconds(self.log)}
+        # Waits for non-blocking PnetCDF calls, the only waits that Darshan measures.
+        waited, records = None, self.log.records("PNETCDF_FILE") if self.log else None
+        if records is not None and "PNETCDF_FILE_F_WAIT_TIME" in (records.dtype.names or ()):
+            waited = float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
+        return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": waited}
 
     @property
     def main_run(self) -> int:
@@ -170,30 +164,10 @@ class JobView:
         return self.forms == {"totals"}
 
     @property
-    def overlapping(self) -> bool:
-        return overlapping(self.applications)
-
-    @property
     def whole_seconds(self) -> bool:
         """Before log version 3.41 start and end are cut to whole seconds."""
-        return any(
-            version is not None and version < "3.41" for version in self.applications.text("log_version").tolist()
-        )
-
-
-def overlapping(runs: Frame) -> bool:
-    """Whether some of the runs overlap in time."""
-    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
-    order = np.argsort(start, kind="stable")
-    return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
-
-
-def _wait_seconds(log: LogFacts | None) -> float | None:
-    """Time in waits for non-blocking PnetCDF calls, the only waits that Darshan measures."""
-    records = log.records("PNETCDF_FILE") if log else None
-    if records is None or "PNETCDF_FILE_F_WAIT_TIME" not in (records.dtype.names or ()):
-        return None
-    return float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
+        versions = self.applications.text("log_version").tolist()
+        return any(version is not None and version < "3.41" for version in versions)
 
 
 _MOST_TARGETS: Final = 1000
@@ -224,22 +198,18 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
     osts = records.text("osts")
     read, written = records.ints("read_bytes"), records.ints("write_bytes")
     spent = sum(records.seconds(f"{name}_seconds") for name in ("meta", "read", "write"))
-    totals: dict[str, list[float]] = {}
+    totals: dict[str, Floats] = {}
     for code, category in enumerate(osts.categories):
         targets = [name for name in (category or "").split(",") if name]
         rows = records.counted & (osts.codes == code)
-        if not targets or not rows.any():
-            continue
-        amounts = [float(values[rows].sum()) / len(targets) for values in (read, written, np.asarray(spent))]
-        count = len(np.unique(records.file[rows]))
-        for target in targets:
-            mine = totals.setdefault(target, [0.0, 0.0, 0.0, 0.0])
-            for place, amount in enumerate((count, *amounts)):
-                mine[place] += amount
+        if rows.any():
+            amounts = [values[rows].sum() / max(len(targets), 1) for values in (read, written, np.asarray(spent))]
+            for target in targets:
+                totals[target] = totals.get(target, 0.0) + np.array([len(np.unique(records.file[rows])), *amounts])
     if not totals:
         return
     ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])[:_MOST_TARGETS]
-    rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), v[3]) for name, v in ordered)
+    rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
     caveat = "A file's bytes and time are divided evenly over its targets."
@@ -256,7 +226,10 @@ FEWEST_LOGS: Final = 4
 
 def are_one_run(runs: Frame) -> bool:
     """Whether these are several logs of single processes that overlap in time."""
-    return runs.rows >= FEWEST_LOGS and bool((runs.ints("nprocs") == 1).all()) and overlapping(runs)
+    order = np.argsort(runs.ints("start_ns"), kind="stable")
+    start, end = (runs.ints(name)[order] for name in ("start_ns", "end_ns"))
+    overlap = (start[1:] < np.maximum.accumulate(end)[:-1]).any()
+    return runs.rows >= FEWEST_LOGS and bool((runs.ints("nprocs") == 1).all() and overlap)
 
 
 def main_run_of(view: JobView) -> JobView:
@@ -347,7 +320,9 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
     if files and path.is_file():
         view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
         if place.was_named:
-            view = with_accounting(view, place.snapshot)
+            lake, job_id = place.snapshot, int(view.applications.array("job_id")[0])
+            jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
+            view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
     elif JOB_ID.fullmatch(target):
@@ -372,7 +347,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
         name=name,
         library_version=log.job.metadata.get("lib_ver", ""),
         run_seconds=log.job.run_seconds,
-        modules=tuple(ModuleRecords(m.name, m.version, m.partial, m.records) for m in log.modules.values()),
+        modules=tuple(log.modules.values()),
         unknown_modules=log.unknown_modules,
         unrecorded_file_count=_unrecorded(log),
         name_count=len(log.names),
@@ -525,14 +500,6 @@ def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
         f"FROM ({rows}) WHERE interval_ns > 0 GROUP BY component, start_ns, interval_ns)"
     ).fetchall()
     return {"target_count": int(count) or None, "target_bytes_per_s": float(fastest) if fastest else None}
-
-
-def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:
-    """Add the lake's accounting and facility file to the view of a log."""
-    raw_id = int(view.applications.array("job_id")[0])
-    return replace(
-        view, jobs=snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id}), facility=snapshot.facility
-    )
 
 
 def raw_id_of(snapshot: Snapshot, job_id: str) -> int:

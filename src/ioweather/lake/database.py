@@ -13,14 +13,16 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import arro3.core as arro
 import duckdb
 import numpy as np
 
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.tables.schema import ColumnSpec
+
+if TYPE_CHECKING:
+    from ioweather.core.tables.schema import ColumnSpec
 
 SQL_TYPES: Final = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _FETCHED = "__fetched"

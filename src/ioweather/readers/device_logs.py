@@ -193,77 +193,61 @@ class Reading:
     zero_is_unknown: bool = False
 
 
-def _readings(
-    amounts: Mapping[str, Mapping[str, float]], rates: Mapping[str, Mapping[str, float]]
-) -> dict[str, Reading]:
-    """Readings by column, of {metric: {column: factor}}."""
-    return {
-        column: Reading(metric, factor, is_rate=is_rate)
-        for is_rate, group in ((False, amounts), (True, rates))
-        for metric, columns in group.items()
-        for column, factor in columns.items()
-    }
+_UNITS: Mapping[str, float] = {"KiB": KIB, "MiB": MIB, "sectors": SECTOR_BYTES, "ms": 1e-3, "%": 1e-2, "-": 1.0}
+
+
+def _readings(text: str) -> dict[str, Reading]:
+    """Readings by column, of lines: amount or rate, metric, unit, columns. In `ms?` a 0 is unknown."""
+    found: dict[str, Reading] = {}
+    for kind, metric, unit, *columns in (line.split() for line in text.strip().splitlines()):
+        reading = Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
+        found |= dict.fromkeys(columns, reading)
+    return found
 
 
 # Text and JSON of iostat; the short JSON names without /s are those of sysstat 11. A kB of sysstat is 1024 bytes.
 # `kB_read` (iostat -d) is the amount itself, free of the rounding of the stamps; `MB_read` is too coarse to use.
-_SEC = SECTOR_BYTES
-IOSTAT_READINGS = _readings(
-    amounts={
-        "read_bytes": {"kB_read": KIB, "Blk_read": _SEC},
-        "write_bytes": {"kB_wrtn": KIB, "Blk_wrtn": _SEC},
-        "discard_bytes": {"kB_dscd": KIB, "Blk_dscd": _SEC},
-        "await_seconds": {"await": 1e-3},
-        "read_await_seconds": {"r_await": 1e-3},
-        "write_await_seconds": {"w_await": 1e-3},
-        "queue_length": {"aqu-sz": 1, "avgqu-sz": 1},
-        "busy_ratio": {"%util": 1e-2, "util": 1e-2},
-    },
-    rates={
-        "read_ops": {"r/s": 1, "r": 1},
-        "write_ops": {"w/s": 1, "w": 1},
-        "discard_ops": {"d/s": 1},
-        "flush_ops": {"f/s": 1},
-        **{
-            f"{name}_bytes": {
-                f"{letter}kB/s": KIB,
-                f"{letter}MB/s": MIB,
-                f"{letter}sec/s": _SEC,
-                **({f"{letter}kB": KIB} if letter != "d" else {}),
-                f"kB_{short}/s": KIB,
-                f"MB_{short}/s": MIB,
-                f"Blk_{short}/s": _SEC,
-            }
-            for name, letter, short in (("read", "r", "read"), ("write", "w", "wrtn"), ("discard", "d", "dscd"))
-        },
-    },
-)
-
+IOSTAT_READINGS = _readings("""
+    amount read_bytes          KiB      kB_read
+    amount read_bytes          sectors  Blk_read
+    amount write_bytes         KiB      kB_wrtn
+    amount write_bytes         sectors  Blk_wrtn
+    amount discard_bytes       KiB      kB_dscd
+    amount discard_bytes       sectors  Blk_dscd
+    amount await_seconds       ms       await
+    amount read_await_seconds  ms       r_await
+    amount write_await_seconds ms       w_await
+    amount queue_length        -        aqu-sz avgqu-sz
+    amount busy_ratio          %        %util util
+    rate   read_ops            -        r/s r
+    rate   write_ops           -        w/s w
+    rate   discard_ops         -        d/s
+    rate   flush_ops           -        f/s
+    rate   read_bytes          KiB      rkB/s rkB kB_read/s
+    rate   read_bytes          MiB      rMB/s MB_read/s
+    rate   read_bytes          sectors  rsec/s Blk_read/s
+    rate   write_bytes         KiB      wkB/s wkB kB_wrtn/s
+    rate   write_bytes         MiB      wMB/s MB_wrtn/s
+    rate   write_bytes         sectors  wsec/s Blk_wrtn/s
+    rate   discard_bytes       KiB      dkB/s kB_dscd/s
+    rate   discard_bytes       MiB      dMB/s MB_dscd/s
+    rate   discard_bytes       sectors  dsec/s Blk_dscd/s
+""")
 # sadf: one device (sar -d), and the whole host (sar -b). The JSON names have no /s and are rates all the same.
-SAR_READINGS = _readings(
-    amounts={
-        "await_seconds": {"await": 1e-3},
-        "queue_length": {"aqu-sz": 1, "avgqu-sz": 1},
-        "busy_ratio": {"%util": 1e-2, "util-percent": 1e-2},
-    },
-    rates={
-        "read_ops": {"rtps": 1},
-        "write_ops": {"wtps": 1},
-        "discard_ops": {"dtps": 1},
-        **{
-            f"{name}_bytes": {
-                column + end: factor
-                for column, factor in ((f"{letter}kB", KIB), (f"{sector}_sec", _SEC), (block, _SEC))
-                for end in ("/s", "")
-            }
-            for name, letter, sector, block in (
-                ("read", "r", "rd", "bread"),
-                ("write", "w", "wr", "bwrtn"),
-                ("discard", "d", "dc", "bdscd"),
-            )
-        },
-    },
-)
+SAR_READINGS = _readings("""
+    amount await_seconds       ms       await
+    amount queue_length        -        aqu-sz avgqu-sz
+    amount busy_ratio          %        %util util-percent
+    rate   read_ops            -        rtps
+    rate   write_ops           -        wtps
+    rate   discard_ops         -        dtps
+    rate   read_bytes          KiB      rkB/s rkB
+    rate   read_bytes          sectors  rd_sec/s rd_sec bread/s bread
+    rate   write_bytes         KiB      wkB/s wkB
+    rate   write_bytes         sectors  wr_sec/s wr_sec bwrtn/s bwrtn
+    rate   discard_bytes       KiB      dkB/s dkB
+    rate   discard_bytes       sectors  dc_sec/s dc_sec bdscd/s bdscd
+""")
 
 # Columns whose sum is the number of requests behind a mean response time.
 _REQUESTS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -598,20 +582,16 @@ _DATE = re.compile(r"^(\d{4})(\d{2})(\d{2})$")
 # Per device ([DSK:sda]Reads) and all together ([DSK]ReadTot). QueLen is the mean while the device was busy, not over
 # the interval, and therefore another quantity than `queue_length`. Waits are whole milliseconds: a 0 is no request, or
 # any time below one.
-_RATES = {
-    "Reads": Reading("read_ops", is_rate=True),
-    "ReadTot": Reading("read_ops", is_rate=True),
-    "Writes": Reading("write_ops", is_rate=True),
-    "WriteTot": Reading("write_ops", is_rate=True),
-    "RKBytes": Reading("read_bytes", KIB, is_rate=True),
-    "ReadKBTot": Reading("read_bytes", KIB, is_rate=True),
-    "WKBytes": Reading("write_bytes", KIB, is_rate=True),
-    "WriteKBTot": Reading("write_bytes", KIB, is_rate=True),
-    "Wait": Reading("await_seconds", 1e-3, zero_is_unknown=True),
-    "WaitR": Reading("read_await_seconds", 1e-3, zero_is_unknown=True),
-    "WaitW": Reading("write_await_seconds", 1e-3, zero_is_unknown=True),
-    "Util": Reading("busy_ratio", 1e-2),
-}
+_RATES = _readings("""
+    rate   read_ops            -        Reads ReadTot
+    rate   write_ops           -        Writes WriteTot
+    rate   read_bytes          KiB      RKBytes ReadKBTot
+    rate   write_bytes         KiB      WKBytes WriteKBTot
+    amount await_seconds       ms?      Wait
+    amount read_await_seconds  ms?      WaitR
+    amount write_await_seconds ms?      WaitW
+    amount busy_ratio          %        Util
+""")
 _AMOUNTS = {name: replace(reading, is_rate=False) for name, reading in _RATES.items()}
 
 

@@ -26,7 +26,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ioweather.core.clock import local_to_ns, parse_time_ns
+from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
@@ -38,7 +38,16 @@ from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.core.words import pairs_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import all_of_a_kind, beginning, numbered_lines, plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import (
+    all_of_a_kind,
+    beginning,
+    files_of_a_kind,
+    numbered_lines,
+    plain_head,
+    text_blocks,
+    time_of_line,
+    whole_lines,
+)
 
 _FRAME_ROWS = 50_000
 _SERIES_COLUMNS = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
@@ -78,7 +87,6 @@ class SeriesRows:
         self._rows = []
 
 
-_HEAD_BYTES = 64 << 10
 _PARAMETER = re.compile(
     r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
     re.MULTILINE,
@@ -98,11 +106,15 @@ _LUSTRE_HINT = (
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
+def _is_dump(text: str) -> bool:
+    return _PARAMETER.search(text) is not None
+
+
 def _detect_lustre(head: bytes, path: Path) -> float:
     if path.is_dir():
-        return 0.9 if _trees(path) or _dumps(path) else 0.0
+        return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
     text = plain_head(head)
-    if _PARAMETER.search(text):
+    if _is_dump(text):
         return 0.95
     if _OF_HOSTS.search(text):
         return 0.94
@@ -147,7 +159,7 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
         ), dump.name
 
     # Ordered without being read: each may list ten thousand jobs.
-    dumps = sorted(_dumps(path), key=last_second)
+    dumps = sorted(files_of_a_kind(path, _is_dump), key=last_second)
     return (
         snapshot
         for dump in dumps
@@ -171,20 +183,6 @@ def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
 def _trees(path: Path) -> list[Path]:
     """The folder itself, or all the folders in it: one per snapshot."""
     return [path] if is_tree(path) else all_of_a_kind(path, lambda entry: entry.is_dir() and is_tree(Path(entry.path)))
-
-
-def _dumps(path: Path) -> list[Path]:
-    """The files of a folder that contains only dumps, each of another moment."""
-    found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_dump(Path(entry.path)))
-    return found if len(found) > 1 else []
-
-
-def _is_dump(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return _PARAMETER.search(plain_head(file.read(_HEAD_BYTES))) is not None
-    except OSError:
-        return False
 
 
 def _host_in_name(path: Path) -> str | None:
@@ -475,9 +473,6 @@ def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
 
 
 _MARK = re.compile(r"^device \S+ mounted on \S+ with fstype \S+", re.MULTILINE)
-_TIME = re.compile(
-    r"@?[0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{5,18} ?(?:Z|[+-][0-9:]{4,6})?"
-)
 _MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /proc/self/mountstats; done >> FILE`."
 
 
@@ -534,7 +529,7 @@ def _looks(path: Path, context: ReadContext) -> Iterator[tuple[int | None, list[
     for _, line, torn in numbered_lines(path):
         if torn:
             return
-        time_ns = _time_ns(line, context)
+        time_ns = time_of_line(line, context.zone)
         if time_ns is not None or (moment_ns is None and " with fstype nfs" in line and line in seen):
             if lines:
                 yield moment_ns, lines
@@ -545,14 +540,3 @@ def _looks(path: Path, context: ReadContext) -> Iterator[tuple[int | None, list[
             lines.append(line)
     if lines:
         yield moment_ns, lines
-
-
-def _time_ns(line: str, context: ReadContext) -> int | None:
-    """Of a line that is a time and nothing else."""
-    text = line.strip()
-    if not _TIME.fullmatch(text):
-        return None
-    try:
-        return parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text, context.zone)
-    except ValueError:
-        return None

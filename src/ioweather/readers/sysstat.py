@@ -298,6 +298,21 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         yield report
 
 
+def _lines_of_host(path: Path, host: str) -> Iterator[tuple[int, str, bool]]:
+    """Numbered lines; of text by pdsh, those of one host without its name."""
+    for number, line, torn in numbered_lines(path):
+        if not host or line.startswith(f"{host}:"):
+            yield number, line.removeprefix(f"{host}:").removeprefix(" ") if host else line, torn
+
+
+def _dated_ns(path: Path, number: int, run_date: str, time: str, last_ns: int) -> int:
+    """A time of day behind the last one, as if the clock were UTC; the first is on the day of the run's header."""
+    moment_ns = StampReader(str(path), _UTC, day_first=is_day_first([run_date])).read(f"{run_date} {time}", number)
+    while moment_ns < last_ns - DAY_NS // 2:  # after midnight
+        moment_ns += DAY_NS
+    return moment_ns
+
+
 def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
     """All reports in the order of the file, of the lines behind `prefix:` where it is given; one that is cut inside a
     line at the end is left for the next time."""
@@ -319,17 +334,12 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         opens_run, blank_lines = False, None
         return made
 
-    for number, whole_line, torn in numbered_lines(path):
+    for number, whole_line, torn in _lines_of_host(path, prefix):
         if torn:
             if not after_blank:
                 return
             break
-        line = whole_line
-        if prefix:
-            if not line.startswith(f"{prefix}:"):
-                continue
-            line = line.removeprefix(f"{prefix}:").removeprefix(" ")
-        line = line[indent:] if line[:indent].isspace() else line
+        line = whole_line[indent:] if whole_line[:indent].isspace() else whole_line
         words = line.split()
         after_blank = not words
         if not words:
@@ -359,15 +369,10 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
         elif is_stamp(stripped) or (time_only := _TIME_ONLY.fullmatch(stripped)):
             if report is not None:
                 yield report
-            stamp: str | None = stripped
-            if not is_stamp(stripped):
-                stamp = None
-                if run_date is not None and time_only is not None:
-                    naive = StampReader(str(path), _UTC, day_first=is_day_first([run_date]))
-                    moment_ns = naive.read(f"{run_date} {time_only[1]}", number)
-                    while moment_ns < last_ns - DAY_NS // 2:  # after midnight
-                        moment_ns += DAY_NS
-                    last_ns, stamp = moment_ns, ns_to_datetime(moment_ns).strftime("%Y-%m-%d %H:%M:%S")
+            stamp = stripped if is_stamp(stripped) else None
+            if stamp is None and run_date is not None and time_only is not None:
+                last_ns = _dated_ns(path, number, run_date, time_only[1], last_ns)
+                stamp = ns_to_datetime(last_ns).strftime("%Y-%m-%d %H:%M:%S")
             report, table, indent = opened(number, stamp), "", indent or margin
         elif words[0] == "avg-cpu:" or _is_device_header(words):
             is_cpu = words[0] == "avg-cpu:"
@@ -387,12 +392,10 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
                 table, report.columns = "device", tuple(words[:-1] if name_last else words[1:])
         elif words[0] in ("Filesystem", "Filesystem:"):  # iostat -n: NFS mounts as the client sees them
             table = "other"
-        elif table == "device" and name_last:
+        elif table == "device" and (name_last or margin == 0):
             assert report is not None
-            report.rows.append((words[-1], line.rstrip()[: -len(words[-1])], number))
-        elif table == "device" and margin == 0:
-            assert report is not None
-            report.rows.append((words[0], line[len(words[0]) :], number))
+            row = (words[-1], line.rstrip()[: -len(words[-1])]) if name_last else (words[0], line[len(words[0]) :])
+            report.rows.append((*row, number))
         elif not table:
             raise CorruptInput(f"{where}: {stripped[:60]!r} is not an iostat line.")
         # What is left is an indented line of a table: the sum of a group (iostat -g), whose members have own lines.

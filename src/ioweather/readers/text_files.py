@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from ioweather.core.clock import parse_time_ns
 from ioweather.core.errors import CorruptInput, TruncatedInput
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -159,6 +161,38 @@ def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> l
                     return []
                 found.append(folder / entry.name)
     return sorted(found)
+
+
+def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
+    """The files of a folder with several, if all begin as files of one kind do."""
+
+    def begins_so(entry: os.DirEntry[str]) -> bool:
+        if not entry.is_file(follow_symlinks=False):
+            return False
+        try:
+            with Path(entry.path).open("rb") as file:
+                return is_one(plain_head(file.read(_HEAD_CHARACTERS)))
+        except OSError:
+            return False
+
+    found = all_of_a_kind(folder, begins_so)
+    return found if len(found) > 1 else []
+
+
+_TIME_LINE = re.compile(
+    r"@?[0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{5,18} ?(?:Z|[+-][0-9:]{4,6})?"
+)
+
+
+def time_of_line(line: str, zone: ZoneInfo | None = None) -> int | None:
+    """The moment of a line that is a time and nothing else, as `date +%s` prints it; None for any other line."""
+    text = line.strip()
+    if not _TIME_LINE.fullmatch(text):
+        return None
+    try:
+        return parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text, zone)
+    except ValueError:
+        return None
 
 
 def _without_noise(text: str) -> tuple[str, bool]:

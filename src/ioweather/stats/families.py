@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, xlogy
+from scipy.special import gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri
 
 from ioweather.core.arrays import Floats
 
@@ -90,19 +90,6 @@ class Family(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(Family):
-    name: ClassVar[str] = "uniform"
-    low: Real
-    high: Real
-
-    def cdf(self, x: Real) -> Floats:
-        return np.clip((np.asarray(x) - self.low) / (self.high - self.low), 0.0, 1.0)
-
-    def log_density(self, x: Real) -> Floats:
-        return np.full(np.shape(x), -np.log(self.high - self.low))
-
-
-@dataclass(frozen=True, eq=False)
 class Normal(Family):
     name: ClassVar[str] = "normal"
     location: Real
@@ -135,47 +122,6 @@ class Cauchy(Family):
 
     def quantile(self, p: Real) -> Floats:
         return np.asarray(self.location - self.scale / np.tan(math.pi * np.asarray(p)))
-
-
-@dataclass(frozen=True, eq=False)
-class LogNormal(Family):
-    name: ClassVar[str] = "lognormal"
-    log_mean: Real
-    log_sd: Real
-
-    def cdf(self, x: Real) -> Floats:
-        return Normal(self.log_mean, self.log_sd).cdf(np.log(x))
-
-    def log_density(self, x: Real) -> Floats:
-        return Normal(self.log_mean, self.log_sd).log_density(np.log(x)) - np.log(x)
-
-
-@dataclass(frozen=True, eq=False)
-class Weibull(Family):
-    name: ClassVar[str] = "weibull"
-    shape: Real
-    scale: Real
-
-    def cdf(self, x: Real) -> Floats:
-        return np.asarray(-np.expm1(-np.power(np.asarray(x) / self.scale, self.shape)))
-
-    def log_density(self, x: Real) -> Floats:
-        y = np.log(x) - np.log(self.scale)
-        return np.log(self.shape) - np.log(x) + self.shape * y - np.exp(self.shape * y)
-
-
-@dataclass(frozen=True, eq=False)
-class Gamma(Family):
-    name: ClassVar[str] = "gamma"
-    shape: Real
-    scale: Real
-
-    def cdf(self, x: Real) -> Floats:
-        return np.asarray(gammainc(self.shape, np.asarray(x) / self.scale))
-
-    def log_density(self, x: Real) -> Floats:
-        y = np.asarray(x) / self.scale
-        return np.asarray(xlogy(np.asarray(self.shape) - 1, y) - y - gammaln(self.shape) - np.log(self.scale))
 
 
 # The bounds of the parameter spaces: beyond them the family equals the power law (Weibull, LogNormal),

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from ioweather.core.arrays import Floats
-from ioweather.stats.dependence import midranks
 from ioweather.stats.families import Distribution, Real
 
 # Fewer rounds than this cannot show dependence that matters.
@@ -41,7 +41,7 @@ class MaximumOf(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Between(Distribution):
+class _Between(Distribution):
     """A request size between two sampled ones: quantiles interpolated, log time over log size."""
 
     smaller: Distribution
@@ -82,7 +82,7 @@ class BySize:
             return self.distributions[place]
         small, large = self.sizes[place - 1], self.sizes[place]
         weight = math.log(size / small) / math.log(large / small)
-        return Between(self.distributions[place - 1], self.distributions[place], weight)
+        return _Between(self.distributions[place - 1], self.distributions[place], weight)
 
     def transfer(self, total_bytes: float, requests: int, overhead: float = 0.0) -> MaximumOf:
         """Eq. 1: `total_bytes` in `requests` equal parts, as slow as the slowest of them."""
@@ -116,7 +116,7 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
     rounds, targets = table.shape
     if rounds < MINIMUM_ROUNDS or targets < 2:
         return None
-    ranks = midranks(table.T).T
+    ranks = rankdata(table, axis=0)
     spread = ranks.std(axis=0)
     if (spread == 0).any():
         return None

@@ -52,19 +52,6 @@ def variation_from_sums(count: NDArray[Any], total: NDArray[Any], squares: NDArr
         return np.asarray(np.where(mean > 0, np.sqrt(variance) / mean, np.nan), np.float64)
 
 
-def ecdf_points(values: NDArray[Any], points: int) -> tuple[Floats, Floats]:
-    """Distinct values in order, and the share of values <= each: at most `points`, even in probability, both ends
-    included."""
-    array = np.asarray(values, np.float64)
-    x, counts = np.unique(array[~np.isnan(array)], return_counts=True)
-    share = np.cumsum(counts) / max(1, counts.sum())
-    if len(x) <= points:
-        return x, share
-    wanted = np.linspace(share[0], 1.0, points)
-    picks = np.unique(np.minimum(np.searchsorted(share, wanted), len(x) - 1))
-    return x[picks], share[picks]
-
-
 def window_sums(values: NDArray[Any], width: int, *, mean: bool = False) -> Floats:
     """Non-overlapping windows of `width` rows, summed (or averaged); a window with a missing value is missing.
 

@@ -214,7 +214,7 @@ def omitted_waits(responses: Frame) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class _Reduced:
     """Operations by group. `histograms` are of those that ended well and reached storage, as are sum, min and max;
     `omitted` is what missed and pending ones would have waited."""
 
@@ -229,14 +229,14 @@ class Reduced:
     omitted_max_seconds: Floats
     omitted: Histograms
 
-    def merged(self, group: Ints, groups: int) -> Reduced:
+    def merged(self, group: Ints, groups: int) -> _Reduced:
         """Group i of these goes into group[i]; `group` only rises."""
 
         def extreme(function: np.ufunc, values: Floats) -> Floats:
             there = np.isfinite(values)
             return _extreme(function, group[there], values[there], groups)
 
-        return Reduced(
+        return _Reduced(
             _sum(group, self.cached_count, groups).astype(np.int64),
             _sum(group, self.error_count, groups).astype(np.int64),
             _sum(group, self.missed_count, groups).astype(np.int64),
@@ -250,7 +250,7 @@ class Reduced:
         )
 
 
-def reduce_responses(responses: Frame, group: Ints, groups: int) -> Reduced:
+def reduce_responses(responses: Frame, group: Ints, groups: int) -> _Reduced:
     """Of rows of `responses`, all of the targets that they name."""
     status, cached = responses.text("status"), responses.bools("cached")
     ok = status.equals("ok")
@@ -262,7 +262,7 @@ def reduce_responses(responses: Frame, group: Ints, groups: int) -> Reduced:
     def count(mask: Bools) -> Ints:
         return np.bincount(group[mask], minlength=groups).astype(np.int64)
 
-    return Reduced(
+    return _Reduced(
         count(ok & cached),
         count(status.equals("error")),
         count(status.equals("missed")),
@@ -277,7 +277,7 @@ def reduce_responses(responses: Frame, group: Ints, groups: int) -> Reduced:
     )
 
 
-def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> Reduced:
+def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> _Reduced:
     """Of rows of `response_rollups`. Rows of an older version know nothing of omission: null is nothing."""
     # In order of their groups, so that histograms which need no merging need no sorting either.
     order = np.argsort(group, kind="stable")
@@ -286,7 +286,7 @@ def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> Reduced:
     def histograms(name: str) -> Histograms:
         return Histograms.of_texts([text or "" for text in rollups.text(name).tolist()])
 
-    return Reduced(
+    return _Reduced(
         rollups.array("cached_count"),
         rollups.array("error_count"),
         rollups.array("missed_count"),
@@ -366,7 +366,7 @@ class OperationSeries:
     mode: str
     interval_ns: int
     start_ns: Ints
-    reduced: Reduced
+    reduced: _Reduced
 
     @property
     def label(self) -> str:

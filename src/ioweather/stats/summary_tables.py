@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Cell, Reference, ResultColumn, ResultTable, columns_of
-from ioweather.stats.series import ecdf_points
 
 MAX_ROWS = 1998
 CDF_POINTS = 400
@@ -94,6 +93,19 @@ def cumulative_table(
         rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
     columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
     return ResultTable(name, columns, tuple(rows))
+
+
+def ecdf_points(values: NDArray[Any], points: int) -> tuple[Floats, Floats]:
+    """Distinct values in order, and the share of values <= each: at most `points`, even in probability, both ends
+    included."""
+    array = np.asarray(values, np.float64)
+    x, counts = np.unique(array[~np.isnan(array)], return_counts=True)
+    share = np.cumsum(counts) / max(1, counts.sum())
+    if len(x) <= points:
+        return x, share
+    wanted = np.linspace(share[0], 1.0, points)
+    picks = np.unique(np.minimum(np.searchsorted(share, wanted), len(x) - 1))
+    return x[picks], share[picks]
 
 
 def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str) -> ResultTable:

@@ -19,12 +19,13 @@ bounded tails and of whole samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 from scipy.optimize import brentq, minimize
 from scipy.special import digamma, erfcx, ndtr
 
@@ -39,13 +40,9 @@ from ioweather.stats.families import (
     Cauchy,
     Exponential,
     Family,
-    Gamma,
-    LogNormal,
     Normal,
     PowerLaw,
     TruncatedHead,
-    Uniform,
-    Weibull,
 )
 
 # With fewer times no family can be distinguished from another.
@@ -133,7 +130,7 @@ class Group:
         return largest_gap(self.sample, self.fitted.one(row), int(self.first[row]), int(self.stop[row]))
 
 
-def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None = None) -> Gap:
+def largest_gap(sample: Sample, model: Any, first: int = 0, stop: int | None = None) -> Gap:
     """sup |model - ECDF| of values[first:stop], exactly, and the index of the value where it is."""
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
@@ -204,7 +201,7 @@ def least_gap(groups: Sequence[Group], combine: Combine) -> tuple[int, float, li
 
 
 @dataclass(frozen=True, eq=False)
-class TailSums:
+class _TailSums:
     """Per candidate tail: its lower bound and the means over it of x/low - 1, log(x/low) and log(x/low)^2."""
 
     low: Floats
@@ -213,7 +210,7 @@ class TailSums:
     log_square: Floats
 
 
-def tail_sums(sample: Sample, low: Floats, first: Indices) -> TailSums:
+def tail_sums(sample: Sample, low: Floats, first: Indices) -> _TailSums:
     """Means over values[first:] for each candidate. Summed from the top down, so that small tails lose no digits."""
     values, counts = sample.values, sample.counts
     # Centred where the tails begin, because squares about a far origin cancel. Values below the first tail (zeros
@@ -232,20 +229,20 @@ def tail_sums(sample: Sample, low: Floats, first: Indices) -> TailSums:
     log = log_sum - shift
     log_square = from_top(weight * logs * logs) / size - 2 * shift * log_sum + shift * shift
     excess = (from_top(weight * (used - centre)) / size - (low - centre)) / low
-    return TailSums(low, excess, log, np.maximum(log_square, log * log))
+    return _TailSums(low, excess, log, np.maximum(log_square, log * log))
 
 
-def fit_power_law_tails(sums: TailSums) -> PowerLaw:
+def fit_power_law_tails(sums: _TailSums) -> PowerLaw:
     """alpha = 1 + n / sum log(x/low) (Clauset, Shalizi & Newman 2009, Eq. 3.1)."""
     return PowerLaw(sums.low, 1.0 + 1.0 / sums.log)
 
 
-def fit_exponential_tails(sums: TailSums) -> Exponential:
+def fit_exponential_tails(sums: _TailSums) -> Exponential:
     """The scale is the mean excess over the bound."""
     return Exponential(sums.low, sums.excess * sums.low)
 
 
-def fit_lognormal_tails(sums: TailSums) -> BoundedLogNormal:
+def fit_lognormal_tails(sums: _TailSums) -> BoundedLogNormal:
     """log(x/low) is a normal truncated at 0: its first two moments are sufficient, and their ratio fixes the offset."""
     ratio = sums.log_square / (sums.log * sums.log)
     # Below -12 the bound does not cut anything that double precision could see (ratio 1 + 1/offset^2).
@@ -275,7 +272,7 @@ def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, ratio, square_slope / (mean * mean) - 2 * ratio * mean_slope / mean
 
 
-def fit_gamma_tails(sums: TailSums) -> BoundedGamma:
+def fit_gamma_tails(sums: _TailSums) -> BoundedGamma:
     """Two-parameter exponential family in (log y, y), y = x/low: Newton on its concave likelihood, all rows at once."""
     shape, cut = np.ones(len(sums.low)), 1.0 / sums.excess
     alive = np.arange(len(shape))
@@ -362,19 +359,11 @@ EXACT_POINTS = 2000
 _RUNS = 1024
 
 
-@dataclass(frozen=True, eq=False)
-class Points:
-    """`split[i]` of the points lie at or below the i-th cut."""
-
-    values: Floats
-    weights: Floats
-    split: Indices
-
-
-def points_of(sample: Sample, cuts: Indices) -> Points:
-    """Points for splits after values[cut], for each cut (ascending)."""
+def points_of(sample: Sample, cuts: Indices) -> tuple[Floats, Floats, Indices]:
+    """Values and weights of points for splits after values[cut], for each cut (ascending), and how many of the points
+    lie at or below it."""
     if sample.distinct <= EXACT_POINTS:
-        return Points(sample.values, sample.counts, cuts + 1)
+        return sample.values, sample.counts, cuts + 1
     # Even in rank in the middle, geometric towards both ends.
     size = sample.distinct
     from_end = np.geomspace(1, size / 2, _RUNS // 2)
@@ -391,28 +380,28 @@ def points_of(sample: Sample, cuts: Indices) -> Points:
     # Inside the run, or a point might change sides.
     away = np.minimum(sd, np.minimum(mean - low, high - mean))
     pair = np.stack([mean - away, mean + away], axis=1)
-    return Points(pair.ravel(), np.repeat(weight / 2, 2), 2 * np.searchsorted(edges, cuts + 1))
+    return pair.ravel(), np.repeat(weight / 2, 2), 2 * np.searchsorted(edges, cuts + 1)
 
 
 def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Cauchy:
     """Each split is started from the solution of the one before."""
-    points = points_of(sample, cuts)
+    values, weights, split = points_of(sample, cuts)
     location, scale = np.empty(len(cuts)), np.empty(len(cuts))
     last: Cauchy | None = None
-    for row, stop in enumerate(points.split):
-        last = fit_cauchy(points.values[:stop], points.weights[:stop], last)
+    for row, stop in enumerate(split):
+        last = fit_cauchy(values[:stop], weights[:stop], last)
         location[row], scale[row] = last.location, last.scale
     return Cauchy(location, scale)
 
 
 def fit_weibull_tails(sample: Sample, cuts: Indices) -> BoundedWeibull:
     """Fit a Weibull tail beyond every cut; each starts from the solution of the one before."""
-    points = points_of(sample, cuts)
+    values, weights, split = points_of(sample, cuts)
     low = sample.values[cuts]
     shape, steepness = np.empty(len(cuts)), np.empty(len(cuts))
     start = 1.0
-    for row, first in enumerate(points.split):
-        fitted = fit_weibull_tail(float(low[row]), points.values[first:], points.weights[first:], start)
+    for row, first in enumerate(split):
+        fitted = fit_weibull_tail(float(low[row]), values[first:], weights[first:], start)
         start = float(fitted.shape)
         shape[row], steepness[row] = fitted.shape, fitted.steepness
     return BoundedWeibull(low, shape, steepness)
@@ -483,7 +472,7 @@ def fit_truncated_normal_heads(sample: Sample, cuts: Indices) -> TruncatedHead:
     plain = fit_normal_heads(sample, cuts)
     below = high - plain.location
     square = below * below + np.square(plain.scale)
-    solved = fit_lognormal_tails(TailSums(high, below, below, square))
+    solved = fit_lognormal_tails(_TailSums(high, below, below, square))
     return TruncatedHead(Normal(high + solved.offset * solved.log_sd, solved.log_sd), high)
 
 
@@ -497,9 +486,8 @@ def truncated_head(sample: Sample, cut: int, plain: Normal | Cauchy) -> Truncate
             return solved
     # In units of the paper's head.
     high, centre, width = float(sample.values[cut]), float(plain.location), float(plain.scale)
-    points = points_of(sample, np.array([cut]))
-    stop = points.split[0]
-    values, weights = (points.values[:stop] - centre) / width, points.weights[:stop] / points.weights[:stop].sum()
+    values, weights, split = points_of(sample, np.array([cut]))
+    values, weights = (values[: split[0]] - centre) / width, weights[: split[0]] / weights[: split[0]].sum()
     ends = np.array([-centre / width, (high - centre) / width])
 
     def loss(place: Floats) -> tuple[float, Floats]:
@@ -531,13 +519,13 @@ class WholeFit:
     """One family, or the reason why it cannot be fitted (`problem`); then the numbers are None."""
 
     family: str
-    distribution: Family | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
     ks: float | None = None
     aic: float | None = None
     problem: str = ""
 
 
-# Families of whole samples, and the number of parameters that each takes from the data.
+# Families of whole samples in scipy, and the number of parameters that each takes from the data.
 WHOLE_FAMILIES = {
     "uniform": 2, "normal": 2, "gamma": 2, "cauchy": 2, "weibull": 2, "lognormal": 2, "power_law": 2, "exponential": 1
 }  # fmt: skip
@@ -545,7 +533,7 @@ _POSITIVE = {"gamma", "weibull", "lognormal", "power_law"}
 
 
 def fit_whole(times: ArrayLike) -> tuple[WholeFit, ...]:
-    """Fits of all families, least KS distance first, families that cannot be fitted last."""
+    """Fits of all families by maximum likelihood, least KS distance first, families that cannot be fitted last."""
     sample = sample_of(times)
     fits = []
     for name, degrees in WHOLE_FAMILIES.items():
@@ -553,34 +541,38 @@ def fit_whole(times: ArrayLike) -> tuple[WholeFit, ...]:
             problem = f"{int(sample.below[1])} of {sample.n} times are 0, which this family cannot produce"
             fits.append(WholeFit(name, problem=problem))
             continue
-        fitted = _fit_family(name, sample.values, sample.counts / sample.n)
-        log_likelihood = float(sample.counts @ fitted.log_density(sample.values))
-        fits.append(WholeFit(name, fitted, largest_gap(sample, fitted)[0], 2 * degrees - 2 * log_likelihood))
+        parameters, law = _fit_family(name, sample.values, sample.counts / sample.n)
+        log_likelihood = float(sample.counts @ law.logpdf(sample.values))
+        fits.append(WholeFit(name, parameters, largest_gap(sample, law)[0], 2 * degrees - 2 * log_likelihood))
     return tuple(sorted(fits, key=lambda fit: math.inf if fit.ks is None else fit.ks))
 
 
-def _fit_family(name: str, values: Floats, share: Floats) -> Family:
-    """The maximum-likelihood member of a family, of distinct values and the share of each."""
-    low, mean = float(values[0]), float(share @ values)
+def _fit_family(name: str, values: Floats, share: Floats) -> tuple[dict[str, float], Any]:
+    """Parameters and distribution of the likeliest member of a family, of distinct values and the share of each."""
+    low, high, mean = float(values[0]), float(values[-1]), float(share @ values)
     if name == "uniform":
-        return Uniform(low, float(values[-1]))
+        return {"low": low, "high": high}, stats.uniform(low, high - low)
     if name == "normal":
-        return Normal(mean, math.sqrt(float(share @ (values - mean) ** 2)))
+        sd = math.sqrt(float(share @ (values - mean) ** 2))
+        return {"location": mean, "scale": sd}, stats.norm(mean, sd)
     if name == "cauchy":
-        return fit_cauchy(values, share)
+        found = fit_cauchy(values, share).parameters
+        return {**found}, stats.cauchy(found["location"], found["scale"])
     if name == "exponential":
-        return Exponential(0.0, mean)
+        return {"low": 0.0, "scale": mean}, stats.expon(0.0, mean)
     logs = np.log(values)
     mean_log, top = float(share @ logs), float(logs[-1])
     if name == "lognormal":
-        return LogNormal(mean_log, math.sqrt(float(share @ (logs - mean_log) ** 2)))
+        sd = math.sqrt(float(share @ (logs - mean_log) ** 2))
+        return {"log_mean": mean_log, "log_sd": sd}, stats.lognorm(sd, scale=math.exp(mean_log))
     if name == "power_law":
-        return PowerLaw(low, 1 + 1 / float(share @ np.log(values / low)))
+        alpha = 1 + 1 / float(share @ np.log(values / low))
+        return {"low": low, "alpha": alpha}, stats.pareto(alpha - 1, scale=low)
     if name == "gamma":
         # log(shape) - digamma(shape) = log(mean) - mean(log); the left side is between 1 / (2 shape) and 1 / shape.
         gap = math.log(mean) - mean_log
         shape = float(brentq(lambda a: math.log(a) - digamma(a) - gap, 0.4 / gap, 1.1 / gap, xtol=1e-14, rtol=1e-13))
-        return Gamma(shape, mean / shape)
+        return {"shape": shape, "scale": mean / shape}, stats.gamma(shape, scale=mean / shape)
 
     def score(shape: float) -> float:
         """E_w[log x] - 1/shape - mean log x with weights x^shape: the profile likelihood has one maximum."""
@@ -592,4 +584,5 @@ def _fit_family(name: str, values: Floats, share: Floats) -> Family:
     while score(highest) < 0:
         highest *= 2
     shape = float(brentq(score, nearest / 2, highest, xtol=1e-14, rtol=1e-13))
-    return Weibull(shape, math.exp(top + math.log(float(share @ np.exp(shape * (logs - top)))) / shape))
+    scale = math.exp(top + math.log(float(share @ np.exp(shape * (logs - top)))) / shape)
+    return {"shape": shape, "scale": scale}, stats.weibull_min(shape, scale=scale)

@@ -236,7 +236,7 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
         known = effective_sample(midranks(sample.seconds)).count
         rejected.append(fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT)
         for rank, fit in enumerate(fits, 1):
-            told = parameters_text(fit.distribution.parameters) if fit.distribution else fit.problem
+            told = fit.problem or parameters_text(fit.parameters)
             rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
             if fit.ks is not None:
                 distances[fit.family].append(fit.ks)

@@ -28,11 +28,8 @@ from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
-from ioweather.topics.ask import check_names, resolve_params
 from ioweather.topics.catalogue import STUDIES
-from ioweather.topics.source import of_people, provenance_of, standing_caveats
-
-__all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
+from ioweather.topics.source import check_names, of_people, provenance_of, resolve_params, standing_caveats
 
 _MOST_CACHED = 20  # results of one exhibit
 _ROWS = ("rows", "volumes")  # shapes of needs that are not samples on a grid

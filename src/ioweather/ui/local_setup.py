@@ -30,7 +30,7 @@ from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 _SEED = 1
 _LIKE_RUNS = 12

@@ -30,7 +30,8 @@ from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, result_json
 from ioweather.topics.analyse import availability
 from ioweather.topics.catalogue import QUESTIONS, TITLES
-from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web import MAIN
+from ioweather.ui.web.facilities import Facilities
 from ioweather.ui.web.visible import View, own_view, period_of, public_view
 
 PATH: Final = "/mcp"

@@ -24,8 +24,8 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import for_days, preset_named
 from ioweather.topics.analyse import availability, make_exhibits
-from ioweather.topics.ask import ask, period_between, zone_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
+from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.charts.page import fragment_html
 from ioweather.ui.report import write
 

@@ -8,8 +8,8 @@ from typing import Any
 from ioweather.core import choices
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.topics.ask import resolve_params
 from ioweather.topics.catalogue import STUDIES
+from ioweather.topics.source import resolve_params
 
 
 class Lake:

@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ioweather.ui.web import app, receive
+from ioweather.ui.web import app
+from ioweather.ui.web import pushes as receive
 from pushed_segments import START_NS, post, segment
 
 

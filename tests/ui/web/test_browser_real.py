@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.units import MINUTE_NS, format_time_ns
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from ioweather.ui.web.app import bind, create_app, running
 from ioweather.ui.web.shell import NAVIGATION
 

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.diagnosis.health_incidents import Incident, to_events
-from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web import MAIN
+from ioweather.ui.web.facilities import Facilities
 from ioweather.ui.web.lake_metrics import KINDS, LakeMetrics
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, make_culprit_lake

@@ -37,7 +37,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, revoke_token
 from ioweather.ui.doctor import examine
-from ioweather.ui.web import receive
+from ioweather.ui.web import pushes as receive
 from ioweather.ui.web.app import create_app
 from shipments import finish_queue, outcome
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntFlag
 from typing import Final
 
 import numpy as np
@@ -13,12 +12,13 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables.schema import COMPONENT_KINDS as COMPONENT_KINDS
 from ioweather.core.tables.schema import INTERFACES as INTERFACES
 from ioweather.core.tables.schema import LAKE_COLUMNS as LAKE_COLUMNS
-from ioweather.core.tables.schema import RULES, TIME_DOUBTFUL, Fault, columns_of, most_per_s
+from ioweather.core.tables.schema import RULES, Fault, columns_of, most_per_s
 from ioweather.core.tables.schema import SCHEMA_VERSION as SCHEMA_VERSION
 from ioweather.core.tables.schema import STRATEGIES as STRATEGIES
 from ioweather.core.tables.schema import Checked as Checked
 from ioweather.core.tables.schema import ColumnSpec as ColumnSpec
 from ioweather.core.tables.schema import Complaints as Complaints
+from ioweather.core.tables.schema import Quality as Quality
 from ioweather.core.tables.schema import TableSpec as TableSpec
 from ioweather.core.tables.schema import concat as concat
 from ioweather.core.tables.schema import encode_text as encode_text
@@ -40,20 +40,6 @@ HISTOGRAM_NAMES = names_of("""
     age_size atime capacity ctime depth directory_entries directory_size extension link_count mtime name_length
     overhead_negative overhead_positive size symlink_length
 """)
-
-
-class Quality(IntFlag):
-    """Flags of a sample; a study excludes by flag and counts the excluded rows. Impossible values are null."""
-
-    OK = 0
-    LATE = 1  # carries the sum of missing samples before it; the minute sum is right
-    RESET = 2  # the counter restarted; the amount is a lower bound, or null where it came out below zero
-    OVER_LIMIT = 4  # above what any component can physically do; the value is null
-    SPREAD = 8  # spread over the grid by overlap; the amounts are shares
-    SHUTDOWN = 16  # in a declared or detected shutdown
-    PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
-    WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
-    TIME_DOUBTFUL = TIME_DOUBTFUL  # longer than a day, or before 2000: when it happened is hardly known
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntFlag
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -84,6 +85,20 @@ def _object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bo
 
 def _is_count(key: str, value: Any) -> bool:
     return key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0
+
+
+class Quality(IntFlag):
+    """Flags of a sample; a study excludes by flag and counts the excluded rows. Impossible values are null."""
+
+    OK = 0
+    LATE = 1  # carries the sum of missing samples before it; the minute sum is right
+    RESET = 2  # the counter restarted; the amount is a lower bound, or null where it came out below zero
+    OVER_LIMIT = 4  # above what any component can physically do; the value is null
+    SPREAD = 8  # spread over the grid by overlap; the amounts are shares
+    SHUTDOWN = 16  # in a declared or detected shutdown
+    PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
+    WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
+    TIME_DOUBTFUL = 128  # longer than a day, or before 2000: when it happened is hardly known
 
 
 @dataclass(frozen=True)
@@ -388,8 +403,6 @@ def _concat_columns(columns: Sequence[Column]) -> Column:
 
 # 2000-01-01: no log of this software's sources is older. A clock that was never set counts from 1970.
 OLDEST_NS: Final = 10_957 * DAY_NS
-# The flag of Quality, which is made of it.
-TIME_DOUBTFUL: Final = 128
 
 
 @dataclass(frozen=True)
@@ -445,7 +458,7 @@ def _faults(spec: TableSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:
             ends = np.ma.masked_array(frame.array(length)) + frame.array(spec.time)
             if (beyond := _outside(ends, -_INT64_MOST - 1, now_ns + 2 * DAY_NS)) is not None:
                 yield Fault(beyond, length, "leads far into the future")
-    flag = TIME_DOUBTFUL if "quality" in frame else 0
+    flag = int(Quality.TIME_DOUBTFUL) if "quality" in frame else 0
     if flag and "interval_ns" in frame and (long := _outside(frame.array("interval_ns"), 0, DAY_NS)) is not None:
         yield Fault(long, "interval_ns", "is more than a day (TIME_DOUBTFUL)", stays=True, flag=flag)
     if spec.time != "valid_from_ns":  # which may well say: since ever

@@ -11,18 +11,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.foreign_text import one_line
 from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.core.words import names_of
 from ioweather.facts.bandwidth import peak_of
 from ioweather.facts.job_metrics import file_records, maximum, ratio, strategy_of_files, sums
 from ioweather.facts.runs import ALMOST_ALL
-from ioweather.job_io.view import JobView, printable
+
+if TYPE_CHECKING:
+    from ioweather.job_io.view import JobView
 
 Storage: TypeAlias = Literal["local", "parallel"]
 Verb: TypeAlias = Literal["read", "write"]
@@ -279,7 +282,7 @@ class Profile:
         first = int(np.flatnonzero(self.records.file == files[np.argmax(spent[files])])[0])
         path = self.records.text("path")[first : first + 1].tolist()[0]
         more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-        return f"{printable(path.rsplit('/', 1)[-1])}{more}" if path else ""
+        return f"{one_line(path.rsplit('/', 1)[-1])}{more}" if path else ""
 
     def most_seconds(self, same_bytes: bool) -> float:
         """Upper limit of a saving: the time of the I/O, or of the run; if the same bytes are moved between the same

@@ -14,7 +14,6 @@ import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -108,10 +107,9 @@ def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
         if name.startswith("/"):
             folder = name.rpartition("/")[0]
             if folder not in mount_of:
-                above = accumulate(folder.split("/")[1:], lambda parent, step: f"{parent}/{step}", initial="")
-                mount_of[folder] = next((place for place in reversed(list(above)) if (place or "/") in mounts), None)
+                above = (mount for mount in mounts if f"{folder}/".startswith(f"{mount.rstrip('/')}/"))
+                mount_of[folder] = max(above, key=len, default=None)
             mount = name if name in mounts else mount_of[folder]
-            mount = "/" if mount == "" else mount
         path = None if paths == "drop" else path_hash(name) if paths == "hash" else name
         about = (path, mount, libraries.get(record_id), name in _STREAMS)
         found[record_id] = (*about, *layouts.get(record_id, _NO_PLACE[4:]))

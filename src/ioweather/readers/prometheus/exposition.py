@@ -20,14 +20,14 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.readers.prometheus.mapping import Pieces, Taking
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import all_of_a_kind, plain_head, whole_lines
+from ioweather.readers.text_files import files_of_a_kind, plain_head, time_of_line, whole_lines
 
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,5})?"
 _LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]{0,255})[ \t]*=[ \t]*"((?:[^"\\\n]|\\.)*)"[ \t]*(?:,[ \t]*|(?=\}))')
@@ -37,10 +37,8 @@ _SAMPLE: Final = re.compile(
     rf"(?<=[ \t}}])(?P<value>{_NUMBER}|[+-]?[Ii]nf(?:inity)?|[Nn]a[Nn])"
     rf"(?:[ \t]+(?P<time>{_NUMBER}))?[ \t]*(?:#[ \t]*\{{.*)?"
 )
-_TIME: Final = re.compile(
-    r"@?[0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{5,18} ?(?:Z|[+-][0-9:]{4,6})"
-)
 _COMMENT: Final = re.compile(r"# (?:HELP|TYPE|UNIT) [a-zA-Z_:][a-zA-Z0-9_:]{0,255}(?: |$)")
+_UTC: Final = ZoneInfo("UTC")
 _ESCAPES: Final = {"n": "\n"}
 # A time of Prometheus's text is in milliseconds, one of OpenMetrics in seconds: no moment of use is in doubt.
 _LEAST_MILLISECONDS: Final = 10**11
@@ -60,7 +58,7 @@ def is_exposition(text: str) -> float:
     """How sure the beginning of a text is one."""
     lines = [line for line in text.split("\n")[:200] if line.strip()][:-1] or text.split("\n")[:1]
     commented = any(_COMMENT.match(line) for line in lines)
-    samples = [line for line in lines if not line.startswith("#") and not _TIME.fullmatch(line.strip())]
+    samples = [line for line in lines if not line.startswith("#") and time_of_line(line, _UTC) is None]
     good = sum(_SAMPLE.fullmatch(line) is not None for line in samples)
     if commented and (good or not samples):
         return 0.93 if good == len(samples) else 0.6
@@ -76,11 +74,8 @@ def parse(lines: Iterable[str], where: str) -> Iterator[Sample | int]:
         text, here = line.strip(), f"{where}, line {number}"
         if not text or line.startswith("#"):
             continue
-        if (text[0].isdigit() or text[0] == "@") and _TIME.fullmatch(text):
-            try:
-                yield parse_time_ns(f"@{text}" if text.replace(".", "").isdigit() else text)
-            except ValueError:
-                raise CorruptInput(f"{here}: {text[:40]} is no time.") from None
+        if (text[0].isdigit() or text[0] == "@") and (moment := time_of_line(text)) is not None:
+            yield moment
             continue
         found = _SAMPLE.fullmatch(text)
         if found is None:
@@ -119,13 +114,16 @@ def _time_ns(text: str, where: str) -> int:
     return number * NS + int(fraction[:9].ljust(9, "0"))
 
 
-_HEAD_BYTES: Final = 64 << 10
 HINT: Final = "Record again and again: `while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE`."
+
+
+def _is_scrape(text: str) -> bool:
+    return is_exposition(text) > 0.5
 
 
 def _detect_prometheus(head: bytes, path: Path) -> float:
     if path.is_dir():
-        return 0.5 if _scrapes(path) else 0.0
+        return 0.5 if files_of_a_kind(path, _is_scrape) else 0.0
     return is_exposition(plain_head(head))
 
 
@@ -135,7 +133,8 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
     taking = Taking(path, context, HINT)
     files = [path]
     if path.is_dir():
-        files = sorted(_scrapes(path), key=lambda file: (file.stat().st_mtime_ns, file.name))
+        files = files_of_a_kind(path, _is_scrape)
+        files.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
     scrapes = 0
     for file in files:
         stated_ns: int | None = None
@@ -180,20 +179,6 @@ PROMETHEUS = FileReader(
     lost="metrics that no mapping names; samples finer than a minute unless --raw; exemplars, histograms",
     used_by="now, why, lake series, neighbours by job_operations",
 )
-
-
-def _scrapes(path: Path) -> list[Path]:
-    """The files of a folder that contains only exposition text."""
-    found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_scrape(Path(entry.path)))
-    return found if len(found) > 1 else []
-
-
-def _is_scrape(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return is_exposition(plain_head(file.read(_HEAD_BYTES))) > 0.5
-    except OSError:
-        return False
 
 
 # Blanks, commas and equal signs inside a name follow a backslash; texts of fields are in quotes.

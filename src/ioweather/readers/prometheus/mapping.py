@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -154,10 +153,6 @@ class Mappings:
             return None
         whole = {**labels, "__name__": name, "host": _host(labels) or host or ""}
         return next((mapped for rule in rules if (mapped := rule.of(whole)) is not None), None)
-
-    def needs_host(self, name: str, labels: Labels) -> bool:
-        """Whether a series would be known if its host were."""
-        return self.of(name, labels) is None and self.of(name, labels, "host") is not None
 
 
 def _host(labels: Labels) -> str:
@@ -464,22 +459,21 @@ class Known:
     def __init__(self, mappings: Mappings, context: ReadContext) -> None:
         self._mappings, self._context = mappings, context
         self._mapped: dict[str, Mapped | None] = {}
-        self.without_host = 0
+        self.without_host = self.unnamed = 0
 
     def of(self, key: str, name: str, labels: dict[str, str]) -> Mapped | None:
         if key in self._mapped:
             return self._mapped[key]
-        mapped = self._mappings.of(name, labels, self._context.host)
-        if mapped is None and self._context.host is None and self._mappings.needs_host(name, labels):
-            self.without_host += 1
-        if mapped is not None and self._context.system is not None and mapped.target.kind == "host":
-            mapped = mapped._replace(target=mapped.target._replace(system=self._context.system))
+        host, system = self._context.host, self._context.system
+        mapped = self._mappings.of(name, labels, host)
+        if mapped is None:
+            needs_host = host is None and self._mappings.of(name, labels, "host") is not None
+            self.without_host += needs_host
+            self.unnamed += not needs_host
+        elif system is not None and mapped.target.kind == "host":
+            mapped = mapped._replace(target=mapped.target._replace(system=system))
         self._mapped[key] = mapped
         return mapped
-
-    def left(self) -> dict[str, int]:
-        unknown = sum(mapped is None for mapped in self._mapped.values()) - self.without_host
-        return {"series that no mapping names": unknown, "series of an unknown host (give --host)": self.without_host}
 
 
 class Taking:
@@ -492,14 +486,8 @@ class Taking:
         self.made = 0
         self.notes: list[str] = []
 
-    def add(
-        self, key: str, name: str, labels: dict[str, str], time_ns: int, value: float, *, is_rate: bool = False
-    ) -> None:
-        """`is_rate`: the file says that its counters were made into rates."""
-        mapped = self.known.of(key, name, labels)
-        if mapped is not None:
-            if is_rate and mapped.value == "counter":
-                mapped = mapped._replace(value="rate")
+    def add(self, key: str, name: str, labels: dict[str, str], time_ns: int, value: float) -> None:
+        if (mapped := self.known.of(key, name, labels)) is not None:
             self.amounts.add(key, mapped, time_ns, value)
 
     def full(self) -> Iterator[tuple[str, Frame]]:
@@ -515,13 +503,12 @@ class Taking:
         """Yield the last rows; raise if there were none. `content` describes the contents of the file in that error."""
         yield from self._rows()
         once = len(self.amounts.shown_once)
-        left = Counter(
-            {
-                "counter(s) shown once, where two looks give amounts": once,
-                "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
-                **self.known.left(),
-            }
-        )
+        left = {
+            "counter(s) shown once, where two looks give amounts": once,
+            "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
+            "series that no mapping names": self.known.unnamed,
+            "series of an unknown host (give --host)": self.known.without_host,
+        }
         said = "; ".join(f"{count} {what}" for what, count in left.items() if count)
         if self.amounts.late:
             raise CorruptInput(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core import choices
 from ioweather.core.arrays import Bools, Floats, Ints
@@ -18,7 +17,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage
 from ioweather.core.units import format_seconds
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
-from ioweather.facts.runs import LEAST_RUNS, Grouping, Groups, Runs, best_grouping, group_runs, instances_of
+from ioweather.facts.runs import LEAST_RUNS, Groups, Runs, best_grouping, group_runs, instances_of
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
 from ioweather.stats.grid import Steps, SystemGrid, steps_of, traffic_steps
@@ -48,6 +47,7 @@ PARAMS: Final = (
         "grouping",
         "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
         f"group of {LEAST_RUNS} runs",
+        choices=("exact", "similar"),
     ),
     Param("group", "the group to show, by its name in mad17.table1; default: the largest"),
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
@@ -153,9 +153,12 @@ def association_data(data: StudyData, facility: Facility, params: Params) -> Ass
     mounts = monitored_mounts(data.frames["files"], facility, str(params["filesystem"]))
     spans = io_spans(runs.frame, data.frames["files"], mounts)
     system = job_system(grid, runs.ints("start_ns"), runs.ints("end_ns"), spans)
-    groups = group_runs(runs.frame, _grouping(runs.frame, params))
-    complete = system.text("state").codes == 0
-    asked = _asked(groups, complete, params)
+    groups = group_runs(runs.frame, params.get("grouping") or best_grouping(runs.frame))
+    sizes = np.bincount(groups.of_run[system.text("state").codes == 0], minlength=len(groups.names))
+    asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
+    if asked is None:
+        few = ", ".join(groups.names[:8])
+        raise UsageError(f"There is no one group {params['group']!r}.", hint=f"The largest are: {few}.")
     return AssociationData(runs, grid, steps, spans, system, groups, asked, params, mounts is not None)
 
 
@@ -168,35 +171,9 @@ def system_grid(data: StudyData, steps: Steps) -> SystemGrid:
         counts = steps_of(frame, names, steps.step_ns, data.period_ns)
         offset = (counts.start_ns - steps.start_ns) // steps.step_ns
         for name in names:
-            values[name] = _moved(counts.values[name], offset, steps.count)
+            # On the grid of the bytes, which may begin and end elsewhere.
+            values[name] = placed = np.full(steps.count, np.nan)
+            first = max(0, offset)
+            last = max(first, min(steps.count, offset + counts.count))
+            placed[first:last] = counts.values[name][first - offset : last - offset]
     return SystemGrid(steps.start_ns, steps.step_ns, values)
-
-
-def _moved(values: Floats, offset: int, count: int) -> Floats:
-    """The same series on a grid that begins `offset` steps before it and has `count` steps."""
-    placed = np.full(count, np.nan)
-    first, last = max(0, offset), min(count, offset + len(values))
-    if last > first:
-        placed[first:last] = values[first - offset : last - offset]
-    return placed
-
-
-def _grouping(runs: Frame, params: Params) -> Grouping:
-    asked = params.get("grouping")
-    if asked is None:
-        return best_grouping(runs)
-    if asked not in ("exact", "similar"):
-        raise UsageError(f"There is no grouping {asked!r}.", hint="There are: exact, similar.")
-    return cast(Grouping, asked)
-
-
-def _asked(groups: Groups, complete: NDArray[Any], params: Params) -> int:
-    name = params.get("group")
-    if name:
-        number = groups.number(str(name))
-        if number is None:
-            few = ", ".join(groups.names[:8])
-            raise UsageError(f"There is no one group {name!r}.", hint=f"The largest are: {few}.")
-        return number
-    sizes = np.bincount(groups.of_run[complete], minlength=len(groups.names))
-    return int(sizes.argmax())

@@ -157,21 +157,12 @@ _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
 
 
 def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
-    """Places from the x column: times keep their distances; names that do not fit side by side run down the side."""
-    if chart_data.is_time(chart, "x"):
-        return Axes(time_axis(chart_data.column(chart, "x"), _time_places(chart)), value)
+    """Places from the x column; names that do not fit side by side run down the side."""
     places = axis_of.names_axis(chart, "x")
     widest = max(map(text_px, places.names), default=0)
     fit = axis_of.names_fit(places.names, width - 70)
     lying = not fit and len(places.names) <= _MOST_LYING and widest > 26
     return Axes(value, places, flipped=True) if lying else Axes(places, value)
-
-
-def _time_places(chart: Chart) -> tuple[Floats, Floats]:
-    """Begin and end of each row on an axis of times: the shortest distance between two, a day where there is one."""
-    x = chart_data.numbers(chart, "x")
-    distinct = np.unique(x[np.isfinite(x)])
-    return x, x + (float(np.diff(distinct).min()) if len(distinct) > 1 else 86_400_000.0)
 
 
 def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
@@ -184,8 +175,6 @@ def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[in
 
 def _places(view: View) -> tuple[Floats, Floats]:
     """Left and right end of each row along the axis of places."""
-    if chart_data.is_time(view.chart, "x"):
-        return _split(view, *_time_places(view.chart))
     axis = view.axes.y if view.axes.flipped else view.axes.x
     index = {name: i for i, name in enumerate(axis.names)}
     left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
@@ -253,7 +242,7 @@ def _draw_bars(view: View) -> Drawing:
     tips, transforms = view.tooltip(fields)
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
     axis, length = (view.axes.y, view.height) if view.axes.flipped else (view.axes.x, view.width)
-    count = (len(axis.names) or len(set(chart_data.cells(chart, "x"))) or 1) * max(len(view.series.names), 1)
+    count = (len(axis.names) or 1) * max(len(view.series.names), 1)
     rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
     if length * (1 - 2 * _GAP) / count < _THINNEST_PX:
         mark: Spec = {"type": "point", "filled": True, "size": 9, "opacity": 1}

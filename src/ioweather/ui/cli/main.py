@@ -40,38 +40,38 @@ DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # Commands by group, in the order of `--help`: name -> (module of ui.cli, one line for the list).
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Ask about a job": {
-        "job": ("ask", "I/O of one job on one screen (log file or job id)"),
-        "why": ("ask", "Was it my job or the storage system?"),
-        "compare": ("ask", "Runs before and after a change: what changed, what it cost"),
-        "jobs": ("ask", "List jobs: newest, slowest, largest"),
+        "job": ("questions", "I/O of one job on one screen (log file or job id)"),
+        "why": ("questions", "Was it my job or the storage system?"),
+        "compare": ("questions", "Runs before and after a change: what changed, what it cost"),
+        "jobs": ("questions", "List jobs: newest, slowest, largest"),
     },
     "Ask about storage": {
-        "now": ("ask", "How slow is storage right now?"),
-        "fs": ("ask", "One file system, server or target over time"),
-        "health": ("ask", "Which components are sick, since when, who is affected"),
-        "who": ("ask", "Which jobs slow others down?"),
-        "events": ("ask", "What happened, on one time line"),
+        "now": ("questions", "How slow is storage right now?"),
+        "fs": ("questions", "One file system, server or target over time"),
+        "health": ("questions", "Which components are sick, since when, who is affected"),
+        "who": ("questions", "Which jobs slow others down?"),
+        "events": ("questions", "What happened, on one time line"),
     },
     "Plan": {
-        "predict": ("ask", "How long a transfer takes, and how to stripe it"),
-        "forecast": ("ask", "The next two hours, and when to start"),
-        "relieve": ("ask", "Which files to move off a full or busy OST"),
+        "predict": ("questions", "How long a transfer takes, and how to stripe it"),
+        "forecast": ("questions", "The next two hours, and when to start"),
+        "relieve": ("questions", "Which files to move off a full or busy OST"),
     },
     "Study a facility": {
         "show": ("study", "Tables and figures of five papers from this site's data"),
-        "claims": ("ask", "Check the claims of five papers at this site"),
+        "claims": ("questions", "Check the claims of five papers at this site"),
         "report": ("study", "Write a report for directors, operators or researchers"),
-        "project": ("ask", "One project: volume, jobs, performance, findings"),
-        "triage": ("ask", "Programs where a fix would help most"),
+        "project": ("questions", "One project: volume, jobs, performance, findings"),
+        "triage": ("questions", "Programs where a fix would help most"),
     },
     "Bring data in": {
-        "ingest": ("data", "Read files, directories or servers into the lake"),
-        "scan": ("data", "Count sizes, ages and owners in a directory tree"),
+        "ingest": ("lake_commands", "Read files, directories or servers into the lake"),
+        "scan": ("lake_commands", "Count sizes, ages and owners in a directory tree"),
         "probe": ("measure", "Measure response times of a file system"),
         "agent": ("measure", "Measure all the time; export metrics"),
-        "lake": ("data", "Contents of the lake; seal, back up, check, export"),
-        "facility": ("data", "Write or check facility.toml"),
-        "sql": ("data", "Query the lake in SQL, read-only"),
+        "lake": ("lake_commands", "Contents of the lake; seal, back up, check, export"),
+        "facility": ("lake_commands", "Write or check facility.toml"),
+        "sql": ("lake_commands", "Query the lake in SQL, read-only"),
     },
     "Run and try": {
         "up": ("serve", "Measure this directory and open the dashboard"),
@@ -109,9 +109,9 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module, _ = COMMANDS.get(cmd_name, ("ask", ""))
+        module, _ = COMMANDS.get(cmd_name, ("questions", ""))
         found: Any = import_module(f"ioweather.ui.cli.{module}")
-        if module != "ask":
+        if module != "questions":
             command: click.Command = getattr(found, cmd_name)
             return command
         question = found.question_of(cmd_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from ioweather.agent.agent import Agent, AgentSettings
 from ioweather.agent.command import run_agent as run_sources
@@ -24,13 +28,14 @@ from ioweather.agent.exporter import export_metrics
 from ioweather.agent.probe import PAPER_SIZES, Probe, ProbeSettings, Sampler, SamplerSettings, TargetProbe
 from ioweather.agent.sensor import LiveSource
 from ioweather.agent.spool import Spool, SpoolBusy
+from ioweather.agent.status import OperationStatus, Status
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.facility import facility_data, load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import MINUTE_NS, format_bytes, parse_duration_ns, parse_size
+from ioweather.core.units import MINUTE_NS, format_bytes, format_value, parse_duration_ns, parse_size
 from ioweather.ui.cli.options import F, converted, lake_option, path_option
 from ioweather.ui.cli.screen import say
-from ioweather.ui.cli.terminal import console, status_table
+from ioweather.ui.cli.terminal import console, shown
 
 
 def spool_option(function: F) -> F:
@@ -228,6 +233,50 @@ def _live_table(as_json: bool) -> Iterator[Any]:
     # No refresh thread: children are forked, and a fork of a process with threads can deadlock.
     with Live(console=console(), auto_refresh=False, transient=True) as live:
         yield lambda status: live.update(status_table(status), refresh=True)
+
+
+_STATUS_COLUMNS = ("operation", "last", "median", "q90", "max", "usual", "slow", "done", "bad")
+_SLOW, _VERY_SLOW = 2.0, 10.0
+
+
+def status_table(status: Status) -> RenderableType:
+    """What an agent measures now: a table per target, and a line per other source."""
+    parts: list[RenderableType] = []
+    for target in status.targets:
+        text = shown(target.target, style="bold")
+        text.append(shown(f"  {target.state}", "red" if target.state in ("hung", "failed") else "default"))
+        if target.in_flight is not None and target.state != "stopped":
+            text.append(shown(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}"))
+        if target.message:
+            text.append(shown(f"  {target.message}", "dim"))
+        table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)
+        for place, name in enumerate(_STATUS_COLUMNS):
+            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+        modes = {(each.op, each.mode) for each in target.operations}
+        with_mode = len(modes) > len({op for op, _ in modes})
+        for operation in target.operations:
+            table.add_row(*_operation_cells(operation, with_mode))
+        parts += [text, table]
+    for source in status.sources:
+        if source.name not in ("probe", "sample"):  # these are the targets above
+            parts.append(shown(f"{source.name}: {source.state}, {source.rows:,} rows. {source.message}", style="dim"))
+    return Group(*parts)
+
+
+def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
+    last, recent, ratio = operation.last, operation.recent, operation.slowdown_ratio
+    failure = errno.errorcode.get(last.errno or 0, "failed") if last is not None and last.status == "error" else ""
+    size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""
+    times = (recent.median_ns, recent.q90_ns, recent.max_ns, operation.expected_ns)
+    style = "default" if ratio is None or ratio < _SLOW else "yellow" if ratio < _VERY_SLOW else "red"
+    counts = (operation.ok_count, operation.error_count + operation.missed_count)
+    return [
+        shown(f"{operation.op}{size}{f' {operation.mode}' if with_mode else ''}"),
+        shown(failure or format_value(last.duration_ns if last else None, "ns")),
+        *(shown(format_value(value, "ns")) for value in times),
+        shown(format_value(ratio, "factor"), style=style),
+        *(shown(f"{count:,}" if count else "–") for count in counts),
+    ]
 
 
 @click.group(epilog="Example: ioweather agent run --lake /srv/weather")

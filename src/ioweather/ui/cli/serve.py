@@ -27,15 +27,15 @@ from ioweather.core.units import NS, format_time_ns, format_value, parse_duratio
 from ioweather.ingestion.queue import collect_queue
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, list_tokens, revoke_token
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 from ioweather.ui.cli.options import converted, lake_option, output_options, path_option
 from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import print_rows, show_answer
 from ioweather.ui.doctor import examine
 from ioweather.ui.local_setup import Here, measuring, tour
 from ioweather.ui.service_units import Site, write_units
+from ioweather.ui.web import MAIN
 from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run, running
-from ioweather.ui.web.facilities import MAIN
 from ioweather.ui.web.shell import Html, page
 from ioweather.ui.web.visible import PublicView
 

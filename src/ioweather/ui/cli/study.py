@@ -14,7 +14,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import PRESETS, for_days, preset_named
 from ioweather.topics import analyse
-from ioweather.topics.ask import ask, period_between, zone_of
+from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.charts.render import Column
 from ioweather.ui.cli.options import (
     engine_options,
@@ -29,7 +29,6 @@ from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_exhibit, print_rows, show_answer
 from ioweather.ui.local_setup import make_demo, tour
 from ioweather.ui.publish import origin_of, write_exhibit
-from ioweather.ui.report.bundle import check_bundle, write_bundle
 from ioweather.ui.report.mail import mail_report
 from ioweather.ui.report.write import Audience, write_report
 
@@ -175,6 +174,10 @@ def report(
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
     if bundle is not None:
+        try:
+            from ioweather.ui.report.bundle import check_bundle, write_bundle  # its metadata need an extra
+        except ModuleNotFoundError:
+            raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
         check_bundle(bundle)
     with working(engine, lake_dir) as (pool, progress):
         how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}

@@ -1,11 +1,10 @@
-"""The terminal renderer: blocks of answers, exhibits, plain listings and agent status, at most 80 columns wide.
+"""The terminal renderer: blocks of answers, exhibits and plain listings, at most 80 columns wide.
 
 rich uses colour only on a terminal, and never with NO_COLOR.
 """
 
 from __future__ import annotations
 
-import errno
 import io
 import math
 import shutil
@@ -16,12 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ioweather.agent.status import OperationStatus, Status
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import one_line
 from ioweather.core.results import (
@@ -40,7 +38,7 @@ from ioweather.core.results import (
     result_json,
 )
 from ioweather.core.tabular import as_text, plain
-from ioweather.core.units import format_bytes, format_moment, format_span, format_value, shown_zone, sparkline
+from ioweather.core.units import format_moment, format_span, format_value, shown_zone, sparkline
 from ioweather.ui.cli.screen import say, say_csv, say_json
 
 _MARKS: Final = {
@@ -344,50 +342,6 @@ def _write_page(answer: Answer, file: Path) -> None:
         file.write_text(answer_html(answer), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--html {file}: {error.strerror}.") from None
-
-
-_STATUS_COLUMNS = ("operation", "last", "median", "q90", "max", "usual", "slow", "done", "bad")
-_SLOW, _VERY_SLOW = 2.0, 10.0
-
-
-def status_table(status: Status) -> RenderableType:
-    """What an agent measures now: a table per target, and a line per other source."""
-    parts: list[RenderableType] = []
-    for target in status.targets:
-        text = shown(target.target, style="bold")
-        text.append(shown(f"  {target.state}", "red" if target.state in ("hung", "failed") else "default"))
-        if target.in_flight is not None and target.state != "stopped":
-            text.append(shown(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}"))
-        if target.message:
-            text.append(shown(f"  {target.message}", "dim"))
-        table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)
-        for place, name in enumerate(_STATUS_COLUMNS):
-            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
-        modes = {(each.op, each.mode) for each in target.operations}
-        with_mode = len(modes) > len({op for op, _ in modes})
-        for operation in target.operations:
-            table.add_row(*_operation_cells(operation, with_mode))
-        parts += [text, table]
-    for source in status.sources:
-        if source.name not in ("probe", "sample"):  # these are the targets above
-            parts.append(shown(f"{source.name}: {source.state}, {source.rows:,} rows. {source.message}", style="dim"))
-    return Group(*parts)
-
-
-def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
-    last, recent, ratio = operation.last, operation.recent, operation.slowdown_ratio
-    failure = errno.errorcode.get(last.errno or 0, "failed") if last is not None and last.status == "error" else ""
-    size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""
-    times = (recent.median_ns, recent.q90_ns, recent.max_ns, operation.expected_ns)
-    style = "default" if ratio is None or ratio < _SLOW else "yellow" if ratio < _VERY_SLOW else "red"
-    counts = (operation.ok_count, operation.error_count + operation.missed_count)
-    return [
-        shown(f"{operation.op}{size}{f' {operation.mode}' if with_mode else ''}"),
-        shown(failure or format_value(last.duration_ns if last else None, "ns")),
-        *(shown(format_value(value, "ns")) for value in times),
-        shown(format_value(ratio, "factor"), style=style),
-        *(shown(f"{count:,}" if count else "–") for count in counts),
-    ]
 
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

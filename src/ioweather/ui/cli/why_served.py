@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import click
 
-from ioweather.agent.delivery import ask_server
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import many_lines
 from ioweather.ui.cli.screen import say
@@ -36,6 +35,8 @@ def _why(
 ) -> None:
     if others:
         raise UsageError(f"--server can only be combined with --line, --block and --json, not {others[0]}.")
+    from ioweather.agent.delivery import ask_server  # the options are those of every `why`
+
     text = f"/api/v1/jobs/{quote(job)}/text?form={'line' if line else 'block'}"
     path = f"/api/v1/ask/why?job={quote(job)}" if as_json else text
     say(*many_lines(ask_server(server, token_file, path)).split("\n"))

@@ -13,6 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from rocrate.model.contextentity import ContextEntity
+from rocrate.model.softwareapplication import SoftwareApplication
+from rocrate.rocrate import ROCrate
+
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS
@@ -28,10 +32,6 @@ _PACKAGES: Final = ("duckdb", "deltalake", "numpy", "scipy", "vl-convert-python"
 
 def check_bundle(folder: Path) -> None:
     """Raise UsageError unless `folder` can become a bundle, before any work is done."""
-    try:
-        import rocrate.rocrate  # noqa: F401  an optional package
-    except ImportError:
-        raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"--bundle {folder}: exists and is not an empty folder.")
 
@@ -101,10 +101,6 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _write_metadata(folder: Path, name: str, period: str) -> None:
     """Write ro-crate-metadata.json about the files that are in the folder."""
-    from rocrate.model.contextentity import ContextEntity
-    from rocrate.model.softwareapplication import SoftwareApplication
-    from rocrate.rocrate import ROCrate
-
     crate: Any = ROCrate()
     crate.name = name
     crate.description = f"Tables and figures of five papers on parallel I/O, made from data of {period}."

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
@@ -18,8 +19,7 @@ from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
 from ioweather.lake.lake import Lake
-from ioweather.topics.analyse import Period
-from ioweather.topics.ask import ask
+from ioweather.topics.source import ask
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
+from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.papers import PAPERS, document, exhibit_entry, exhibits
@@ -29,14 +30,7 @@ from ioweather.core.units import format_time_ns
 from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.lake.workers import Serial, WorkersDied, in_order
-from ioweather.topics.analyse import (
-    ALL_TIME,
-    Period,
-    availability,
-    each_exhibit,
-    parameters_of,
-    study_of,
-)
+from ioweather.topics.analyse import availability, each_exhibit, parameters_of, study_of
 from ioweather.ui.charts.page import (
     Drawn,
     exhibit_section,

@@ -12,14 +12,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from ioweather._version import __version__
-from ioweather.core.contracts import Question
+from ioweather.core.contracts import ALL_TIME, Question
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
-from ioweather.topics.analyse import ALL_TIME, availability, parameters_of
+from ioweather.topics.analyse import availability, parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.publish import answer_schema

@@ -37,11 +37,11 @@ from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle
 from ioweather.ui.charts.theme import DARK
-from ioweather.ui.web import api, receive
-from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web import MAIN, api, pushes
+from ioweather.ui.web.facilities import Facilities
 from ioweather.ui.web.lake_metrics import LakeMetrics
 from ioweather.ui.web.pages import data, jobs, storage, studies
-from ioweather.ui.web.receive import Bodies, LakeWriter
+from ioweather.ui.web.pushes import Bodies, LakeWriter
 from ioweather.ui.web.shell import Html, page, problem
 from ioweather.ui.web.visible import PublicView, check_declared, public_view, status_of
 
@@ -110,7 +110,7 @@ def create_app(
 
     _answer_errors(app)
     # Their routes as they are: to include a router makes each again, a tenth of a second of every server.
-    for router in (module.router for module in (api, receive, storage, jobs, studies, data)):
+    for router in (module.router for module in (api, pushes, storage, jobs, studies, data)):
         app.router.routes.extend(router.routes)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
     style = style_html().removeprefix("<style>").removesuffix("</style>")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
@@ -22,14 +23,13 @@ from ioweather.diagnosis.now import History, NowOutcome, lake_history, recent_hi
 from ioweather.lake import layout
 from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.lake import Lake
-from ioweather.topics.analyse import ALL_TIME, Period, make_exhibits, study_of
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.analyse import make_exhibits, study_of
+from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.render import draw
+from ioweather.ui.web import MAIN
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
-MAIN = "main"
 _LOG = logging.getLogger("ioweather.web")
 # Maximum age of the weather before it is computed again and before a request waits for that; of the history behind it.
 _NOW_SECONDS = 1.0

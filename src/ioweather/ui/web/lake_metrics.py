@@ -11,8 +11,9 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.topics.ask import ask
-from ioweather.ui.web.facilities import MAIN, Facilities, Refreshed
+from ioweather.topics.source import ask
+from ioweather.ui.web import MAIN
+from ioweather.ui.web.facilities import Facilities, Refreshed
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.health import HealthOutcome

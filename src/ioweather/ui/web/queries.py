@@ -29,8 +29,7 @@ from ioweather.lake.lake import Lake
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.analyse import Availability, availability, catalogue_only
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.source import SharedResults, ask
 
 if TYPE_CHECKING:
     from ioweather.ui.web.visible import View

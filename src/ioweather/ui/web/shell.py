@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
@@ -28,8 +28,11 @@ from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
-from ioweather.ui.web.facilities import MAIN, Tell
+from ioweather.ui.web import MAIN
 from ioweather.ui.web.visible import View, address_time, presets, status_of
+
+if TYPE_CHECKING:
+    from ioweather.ui.web.facilities import Tell
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
 CHART_PX: Final = 190  # the height of time lines that are side by side
@@ -366,22 +369,19 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
     return tables_part(*tables, notes=exhibit.caveats)
 
 
-def events_table(place: Place, events: Iterable[EventOutcome], title: str, *, brief: bool = False) -> Listed:
-    """`brief`: without the kind, for half a screen."""
+def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Listed:
     found = list(events)
     rows: list[tuple[Any, ...]] = []
     for e in found:
         where = e.component or e.filesystem.removeprefix("mount:")
-        kind = () if brief else (e.kind.replace("_", " "),)
-        rows.append((e.start_ns, e.end_ns, *kind, where, e.label, e.strength_ratio))
+        rows.append((e.start_ns, e.end_ns, e.kind.replace("_", " "), where, e.label, e.strength_ratio))
     event_of = dict(zip(rows, found, strict=True))
     links = {
         "from": lambda row: event_address(place, event_of[tuple(row)]),
         "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
-    columns = f"from [time_ns]; to [time_ns]; {'' if brief else 'kind; '}where; what; strength [factor]"
-    tools = "brief" if brief else "all"
-    return Listed(title, columns, rows, links, "No events recorded in this period.", tools)
+    columns = "from [time_ns]; to [time_ns]; kind; where; what; strength [factor]"
+    return Listed(title, columns, rows, links, "No events recorded in this period.")
 
 
 def event_address(place: Place, event: EventOutcome) -> str:

@@ -16,7 +16,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from ioweather.core import errors
 from ioweather.core.clock import parse_moment_ns, zone_named
+from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
 from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
@@ -33,11 +34,12 @@ from ioweather.diagnosis.events import EventOutcome
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.tokens import Token, find_token
-from ioweather.topics.analyse import ALL_TIME, Period
-from ioweather.topics.ask import ask
-from ioweather.topics.source import SharedResults
+from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
-from ioweather.ui.web.facilities import MAIN, Facilities
+from ioweather.ui.web import MAIN
+
+if TYPE_CHECKING:
+    from ioweather.ui.web.facilities import Facilities
 
 _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256

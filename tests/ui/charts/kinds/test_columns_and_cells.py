@@ -45,12 +45,6 @@ def test_bars_of_series_share_a_place_without_overlap() -> None:
     assert drawn["title"]["subtitle"] == "1 without a value"
 
 
-def test_bars_by_day_keep_the_distance_of_a_missing_day() -> None:
-    rows = tuple((day * DAY_NS, 1.0) for day in (0, 1, 3))
-    first, second, third = rows_of(made("bars", {"t": "time_ns", "v": ""}, rows, {"x": "t", "y": "v"}))
-    assert third["a"] - second["a"] == 2 * (second["a"] - first["a"]) == 2 * 86_400_000
-
-
 def test_bars_begin_at_zero_and_negative_ones_hang() -> None:
     drawn = made("bars", {"p": "text", "v": ""}, (("a", 95.0), ("b", -100.0)), {"x": "p", "y": "v"})
     assert all(row["o"] == 0 for row in rows_of(drawn))

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
+from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Block, Chart, FactGroup, Finding, Items, Reference, ResultTable
@@ -21,7 +22,6 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
-from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received
@@ -119,8 +119,8 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     if reason is None:
         with view.facilities.drawing():
             told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
-        return _screen(Markup("<h1>{}</h1>").format(facts.headline), [*shell.where_to(place, None, facts)],
-                       [("The job", told)])  # fmt: skip
+        head = Markup("<h1>{}</h1>").format(facts.headline)
+        return _screen(head, [*shell.where_to(place, None, facts)], [("The job", told)])
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
     # What to do first, then where the time went, and what the figures depend on.

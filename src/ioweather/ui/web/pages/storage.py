@@ -12,16 +12,16 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from markupsafe import Markup
 
+from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
-from ioweather.core.units import DAY_NS, format_bytes, format_seconds, format_time_ns, format_value, parse_size
-from ioweather.diagnosis.events import TROUBLES, EventOutcome
+from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, parse_size
+from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.planning.forecast_model import ForecastOutcome
-from ioweather.topics.analyse import ALL_TIME
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
@@ -328,23 +328,14 @@ def events_page(view: PublicView, kind: str = "") -> Html:
 
 
 @router.get("/fragments/events")
-def events(
-    view: PublicView,
-    kind: str | None = None,
-    most: Annotated[int, Query(ge=1, le=_MOST_EVENTS)] = _MOST_EVENTS,
-    days: Annotated[int, Query(ge=0, le=36500)] = 0,
-    troubles: bool = False,
-) -> Html:
-    """`days`: of the newest, where the page has no range. `troubles`: only what was wrong."""
+def events(view: PublicView, kind: str | None = None) -> Html:
     try:
-        found = view.events(kind or None, period_for(view, days * DAY_NS or None))
+        found = view.events(kind or None, period_for(view))
     except IoweatherError as error:
         return shell.failed(error)
-    found = [event for event in found if event.kind in TROUBLES] if troubles else found
-    notes = [f"{len(found) - most:,} older ones are not shown."] if len(found) > most else []
-    title = "Problems" if troubles else f"{min(most, len(found)):,} of {len(found):,} events, the newest first"
-    listed = shell.events_table(Place(view), found[:most], title, brief=most < _MOST_EVENTS)
-    return Html(shell.tables_part(listed, notes=notes))
+    notes = [f"{len(found) - _MOST_EVENTS:,} older ones are not shown."] if len(found) > _MOST_EVENTS else []
+    title = f"{min(_MOST_EVENTS, len(found)):,} of {len(found):,} events, the newest first"
+    return Html(shell.tables_part(shell.events_table(Place(view), found[:_MOST_EVENTS], title), notes=notes))
 
 
 @router.get("/events/{event_id}")
@@ -389,7 +380,7 @@ def event(view: PublicView, event_id: str) -> str:
     with view.facilities.drawing():
         lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
         charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
-    facts = shell.tables_part(shell.events_table(Place(view), [found], "This event", brief=True))
+    facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
     return shell.place_part(facts, charts=charts, closing=shell.behind(answer))
 
 

@@ -31,7 +31,8 @@ from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, rec
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
-from ioweather.ui.web.facilities import MAIN, Refreshed
+from ioweather.ui.web import MAIN
+from ioweather.ui.web.facilities import Refreshed
 from ioweather.ui.web.visible import Sender, may_answer
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import show_times_in
-from ioweather.topics.ask import ask, period_between, zone_of
 from ioweather.topics.catalogue import QUESTIONS
+from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.cli.options import lake_option, output_options, path_option, period_options
 from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import show_answer

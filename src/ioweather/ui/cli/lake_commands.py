@@ -37,7 +37,7 @@ from ioweather.lake.workers import cluster_settings, usable_cores
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
-from ioweather.topics.ask import period_between, zone_of
+from ioweather.topics.source import period_between, zone_of
 from ioweather.ui.cli.options import (
     F,
     converted,
