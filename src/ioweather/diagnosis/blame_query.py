@@ -362,26 +362,19 @@ def _newest(snapshot: Snapshot) -> int:
 
 
 def _ends_of_jobs(snapshot: Snapshot) -> list[int]:
-    operations = _extremes(snapshot, "max(start_ns + interval_ns)", "job_operations")
-    return _extremes(snapshot, "max(end_ns)", "applications") + operations
+    return _extremes(snapshot, "max", {"applications": "end_ns", "job_operations": "start_ns + interval_ns"})
 
 
-def _oldest(snapshot: Snapshot) -> int:
-    starts = [group.first_ns for group in snapshot.series()]
-    starts += _extremes(snapshot, "min(start_ns)", "applications") + _extremes(
-        snapshot, "min(start_ns)", "job_operations"
-    )
-    return min(starts, default=0)
-
-
-def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
-    """Extreme of a column, from the newest or oldest days only: a year has many files."""
-    days = sorted(snapshot.pinned[table].days())
-    near = {*days[:3]} if what.startswith("min") else {*days[-3:]}
-    if not near:
-        return []
-    ((found,),) = snapshot.bare.execute(f"SELECT {what} FROM ({snapshot.whole.rows(table, days=near)})").fetchall()
-    return [] if found is None else [int(found)]
+def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[int]:
+    """Extreme of a time in each table, from the newest or oldest days only: a year has many files."""
+    found = []
+    for table, time in times.items():
+        days = sorted(snapshot.pinned[table].days())
+        near = {*(days[:3] if which == "min" else days[-3:])}
+        if near:
+            sql = f"SELECT {which}({time}) FROM ({snapshot.whole.rows(table, days=near)})"
+            found += [int(value) for (value,) in snapshot.bare.execute(sql).fetchall() if value is not None]
+    return found
 
 
 def _of_run(source: DataSource, params: Params) -> RunAsked:
@@ -407,7 +400,9 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
     sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
     if sampled_from is None or period[0] < sampled_from:  # other tables may begin earlier
-        period = max(period[0], _oldest(snapshot)), period[1]
+        starts = _extremes(snapshot, "min", {"applications": "start_ns", "job_operations": "start_ns"})
+        oldest = min([*starts, *(group.first_ns for group in snapshot.series())], default=0)
+        period = max(period[0], oldest), period[1]
     low, high = period = period[0], min(period[1], _newest(snapshot) + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -13,12 +14,22 @@ from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, Unhealthy, W
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
 from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
+from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
-from ioweather.job_io.view import LOG_TABLES, JobView, as_one_run, named_log, only_files, target_exhibit
+from ioweather.job_io.view import (
+    LOG_TABLES,
+    JobView,
+    as_one_run,
+    counted_beside_log,
+    counted_by_servers,
+    named_log,
+    only_files,
+    target_exhibit,
+)
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
@@ -202,74 +213,45 @@ def run(source: DataSource, params: Params) -> Answer:
         answer = accounted_job_answer(source, params)
         if answer is not None:
             return answer
-        counted = _counted_alone(source, params)
+        source.note_logs("job")
+        counted = counted_by_servers(source, params)
         if counted is None:
             raise
         return server_answer(params["job"], counted, detail=params["detail"])
     whole = as_one_run(log)
-    view = only_files(whole, params["file"]) if params["file"] else whole
-    # Neither is about single files.
-    counted = None if params["file"] else _counted_beside(source, log)
-    judged = None if params["file"] else _judged(source, params, log)
-    advised = advise(view) if judged is None else priced(advise(view), judged)
-    found = job_answer(view)
-    if judged is not None and isinstance(found.result, JobOutcome):
-        found = replace(
-            found,
-            findings=(*_slowdown_words(judged, params["job"]), *found.findings),
-            result=replace(found.result, slowness=judged.slowness),
-        )
-    if params["detail"]:
-        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
-    if counted is not None:
-        found = replace(found, facts=(*found.facts, beside_log(view, counted)))
-    if params["file"]:
+    if params["file"]:  # neither counts of servers nor the verdict are about single files
+        view = only_files(whole, params["file"])
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
         note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        found, advised = job_answer(view), advise(view)
         found = replace(found, findings=(note, *found.findings))
+    else:
+        view, (judged, counted) = whole, _from_lake(source, params, log)
+        found, advised = job_answer(view), advise(view) if judged is None else priced(advise(view), judged)
+        if counted is not None:
+            found = replace(found, facts=(*found.facts, beside_log(view, counted)))
+        if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
+            times = format_value(judged.slowness, "factor")
+            text = f"Its I/O took {times} the median time of similar runs: `ioweather why {params['job']}` says why."
+            result = replace(found.result, slowness=judged.slowness)
+            found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
+    if params["detail"]:
+        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
     return advised_answer(found, advised)
 
 
-def _counted_alone(source: DataSource, params: Params) -> ServerIo | None:
-    from ioweather.job_io.view import counted_by_servers  # a log alone needs no database
-
-    source.note_logs("job")
-    return counted_by_servers(source, params)
-
-
-def _counted_beside(source: DataSource, log: JobView) -> ServerIo | None:
-    """What servers counted of a job that has logs, if there is a lake."""
-    if not source.has_lake:
-        return None
-    from ioweather.job_io.view import counted_beside_log
-
-    try:
-        return counted_beside_log(source.snapshot, log)
-    except DataUnavailable:
-        return None
-
-
-def _judged(source: DataSource, params: Params, log: JobView) -> WhyOutcome | None:
-    """What `why` says of the run, if a lake was named or is open and has similar runs."""
-    if not source.has_lake:
-        return None
-    from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
-
-    try:
-        similar_to_job(source, params)
-        found = conditions_of_job(source, params)
-    except DataUnavailable:
-        return None
-    result = explain(log, found).result
-    assert isinstance(result, WhyOutcome)
-    return result
-
-
-def _slowdown_words(judged: WhyOutcome, job: str) -> Iterator[Finding]:
-    if judged.slowness is not None:
-        times = format_value(judged.slowness, "factor")
-        text = f"Its I/O took {times} the median time of similar runs: `ioweather why {job}` says why."
-        yield Finding(text, name="slowdown")
+def _from_lake(source: DataSource, params: Params, log: JobView) -> tuple[WhyOutcome | None, ServerIo | None]:
+    """(what `why` says of the run, what servers counted of it), if a lake was named or is open."""
+    judged, counted = None, None
+    if source.has_lake:
+        with suppress(DataUnavailable):
+            counted = counted_beside_log(source.snapshot, log)
+        with suppress(DataUnavailable):
+            similar_to_job(source, params)
+            result = explain(log, conditions_of_job(source, params)).result
+            assert isinstance(result, WhyOutcome)
+            judged = result
+    return judged, counted
 
 
 QUESTION = Question(

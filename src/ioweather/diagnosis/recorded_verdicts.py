@@ -31,7 +31,7 @@ from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
-from ioweather.lake.lake import Lake
+from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.source import DataSource, SharedResults, ask
 
@@ -275,8 +275,6 @@ def job_text(
 
     Of several runs the one with most I/O time. With `recorded`, raises DataUnavailable instead of judging now.
     """
-    from ioweather.lake.lake import lake_at
-
     if JOB_ID.fullmatch(job) and not (files and Path(job).is_file()):
         with lake_at(lake).snapshot() as snapshot:
             found = recorded_text(snapshot, job, uid, cluster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -343,29 +343,25 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
     all_operations = sum(volume.metadata_operations for volume in volumes)
     found = []
     for members in groups.values():
-        party = members[0].party
         read, written, operations = (
             sum(getattr(volume, name) for volume in members)
             for name in ("read_bytes", "write_bytes", "metadata_operations")
         )
         known_by = {volume.known_by for volume in members}
-        # Jobs of a group have only its name in common.
-        job, user, project, program = _names(party)
-        if by != "job" and not party.hidden:
-            job, user = None, _group_key(party, by) if by == "user" else None
-            project, program = project if by == "project" else None, program if by == "program" else None
+        party = members[0].party
+        names = _names(party)
+        if by != "job" and not party.hidden:  # jobs of a group have only its name in common
+            user, project, program = (_group_key(party, by) if by == each else None for each in _GROUPINGS[1:])
+            names = None, user, project, program
         found.append(
             Talker(
-                job_id=job,
-                user=user,
-                project=project,
-                program=program,
-                read_bytes=read,
-                write_bytes=written,
-                metadata_operations=operations,
-                bytes_ratio=(read + written) / all_bytes if all_bytes > 0 else None,
-                metadata_ratio=operations / all_operations if all_operations > 0 else None,
-                known_by=known_by.pop() if len(known_by) == 1 else "both",
+                *names,
+                read,
+                written,
+                operations,
+                (read + written) / all_bytes if all_bytes > 0 else None,
+                operations / all_operations if all_operations > 0 else None,
+                known_by.pop() if len(known_by) == 1 else "both",
             )
         )
     return tuple(sorted(found, key=lambda t: (-(t.bytes_ratio or 0.0), -t.metadata_operations, t.job_id or 0)))
@@ -378,13 +374,10 @@ def _group_key(party: Party, by: str) -> str | None:
 
 
 def _talker_name(talker: Talker) -> str:
+    names = [talker.program, talker.user or talker.project]
     if talker.job_id is not None:
-        return _join([f"job {talker.job_id}", talker.user, talker.program])
-    return _join([talker.program, talker.user or talker.project]) or "other people's jobs"
-
-
-def _join(names: Iterable[str | None]) -> str:
-    return ", ".join(filter(None, names))
+        names = [f"job {talker.job_id}", talker.user, talker.program]
+    return ", ".join(filter(None, names)) or "other people's jobs"
 
 
 def _answer_without(asked: Supposed) -> Answer:
