@@ -233,7 +233,8 @@ def ingest(
     report.seconds = time.monotonic() - started
     for outcome in report.bad:
         _LOG.info("%s: %s: %s", outcome.path, outcome.status, outcome.message or outcome.reason)
-    _LOG.info("%r into %s in %.1f s", report, lake.root, report.seconds)
+    text, added = "%d files read, %d known, %d refused, %d rows added to %s in %.1f s", sum(report.rows_added.values())
+    _LOG.info(text, len(report.good), report.known, len(report.bad), added, lake.root, report.seconds)
     return report
 
 

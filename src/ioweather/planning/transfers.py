@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
@@ -188,6 +189,19 @@ def targets_of(sample: ResponseSample) -> set[str]:
     return {text.categories[code] for code in np.unique(text.codes[sample.rows]) if code >= 0}
 
 
+def _draw_transfers(times: RequestTimes, size: float, width: int, rounds: int, replicates: int) -> tuple[Floats, float]:
+    """Simulated times of transfers, and their mean: infinite if the tail of a replicate has no mean.
+
+    The fit, or each of its bootstrap replicates, draws the same number of transfers, to include its uncertainty.
+    """
+    fits = [[item.laws[b] for item in times.fitted] for b in range(replicates)]
+    laws = [BySize(tuple(times.sizes), tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
+    rng, each = np.random.default_rng(0), max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(laws))
+    slowest = [MaximumOf(law.at(size), width) for law in laws]
+    drawn = [law.sample(each * rounds, rng).reshape(each, rounds).sum(axis=1) for law in slowest]
+    return np.concatenate(drawn), rounds * float(np.mean([law.mean for law in slowest]))
+
+
 def predict_transfer(
     responses: Frame,
     facility: Facility,
@@ -231,15 +245,8 @@ def predict_transfer(
     if times is None or lacking is not None:
         assert lacking is not None
         return lacking.answer(question, "predict", outcome)
-    # The fit, or its bootstrap replicates: each draws the same number of transfers, to include its uncertainty.
-    fits = [[item.laws[b] for item in times.fitted] for b in range(replicates)]
-    laws = [BySize(tuple(times.sizes), tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
-    rng, each = np.random.default_rng(0), max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(laws))
-    slowest = [MaximumOf(law.at(size), width) for law in laws]
-    drawn = np.concatenate([law.sample(each * rounds, rng).reshape(each, rounds).sum(axis=1) for law in slowest])
+    drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
-    # Over the same replicates as the quantiles: infinite if the tail of one has no mean.
-    mean = rounds * float(np.mean([law.mean for law in slowest]))
     known = mean if math.isfinite(mean) else None
     note = "" if known is not None else "may be infinite: a tail of alpha <= 2 fits too; judge by quantiles"
     facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
