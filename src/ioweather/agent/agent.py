@@ -640,7 +640,9 @@ class Agent:
             child.tick()
         self._begin_measuring(now)
         if now >= self._next_status_ns:
-            self._next_status_ns = max(self._next_status_ns, now - 1) + self._settings.status_period_ns
+            self._next_status_ns += self._settings.status_period_ns  # without drift: shortly before the ticks
+            if self._next_status_ns <= now:
+                self._next_status_ns = now + self._settings.status_period_ns
             wall = self._clocks.wall_ns()
             self._spool.flush(wall)
             with self._noting_errors():
