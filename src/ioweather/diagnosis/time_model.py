@@ -150,16 +150,18 @@ class Split:
     """How one run divided its time, against its usual runs.
 
     `shift` is the logarithm of metadata over data time beyond the usual, `noise` its spread among equal runs,
-    `data_ratio` the usual share of data.
+    `data_ratio` the usual share of data. The system slowed the usual runs by `offset` less than it usually does, in
+    logarithms.
     """
 
     shift: float
     noise: float
     data_ratio: float
+    offset: float = 0.0
 
     def likelihood(self, data_effect: Floats) -> Floats:
         """Likelihood, up to a factor, of effects on the logarithm of the time that slow data only."""
-        distance = (self.shift + effect_on_part(self.data_ratio, data_effect)) / self.noise
+        distance = (self.shift + effect_on_part(self.data_ratio, data_effect + self.offset)) / self.noise
         return np.asarray((1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0)))
 
 
@@ -317,6 +319,11 @@ _LATE_FACTOR: Final = 2.0
 # States that slow any request of the same kind, so also those of other runs.
 _PEER_STATES: Final = ("service", "queue", "stalled", "probe_data", "probe_targets")
 _FIT_ROUNDS: Final = 2
+_STATE_ROOT: Final = 0.5
+# Effects have one direction where one side exceeds the other this many times.
+_ONE_SIDED: Final = 3.0
+# The typical effect is subtracted from the effect of the system, so their errors are anticorrelated.
+_TYPICAL_ERROR: Final = (1.0, 0.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +332,9 @@ class Prediction:
 
     `mean` and `covariance` are of (usual level, cost of its change, effect of the system). `noise` is that of equal
     runs, `mad_seconds` the MAD of their seconds at quiet times. `direction` is 1 where the system was busier or slower
-    than usual, -1 where it was less so and 0 where it was as usual. The effect of the system on one run is off by
-    `state_scatter` of itself. `peer_slowdown` is the largest slowdown of requests or probes. `split` shows which part
-    of the time of an unchanged run became longer.
+    than usual, -1 where it was less so, 0 where it was as usual and 2 where measures disagree. The effect of the system
+    on one run is off by `state_scatter` of itself. `peer_slowdown` is the largest slowdown of requests or probes.
+    `split` shows which part of the time of an unchanged run became longer.
     """
 
     mean: Floats
@@ -369,34 +376,65 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     cross_kernel = np.stack([part[row, known] for part in (level_kernel, change_kernel)])
     level, change = cross_kernel @ fit.dual_coefficients + np.array([centre, 0.0])
     slopes, usual = fit.slopes[excess.shape[1] :], known[mine[known] & ~changes.changed[known]]
-    # The level is that of a typical run: where all of ten measures are usual, a run is quieter than that.
-    typical_state = np.median(excess[usual], axis=0) if len(usual) else np.zeros(len(slopes))
-    typical_effect = float(np.median(excess[usual] @ slopes)) if len(usual) else 0.0
-    effect = float(excess[row] @ slopes) - typical_effect
-    covariance = np.zeros((3, 3))
+    # The level is that of a typical run, not of one at a state of 0 in every measure.
+    residual = np.log(pool.io_seconds[usual]) - level
+    usual_effect, typical_state, typical_effect, error = _typical_effect(
+        excess[usual], slopes, residual, noise[usual], scatter[usual]
+    )
+    difference = excess[row] - typical_state
+    effects = np.append(difference * slopes, typical_state @ slopes - typical_effect)
+    higher, lower = float(np.maximum(effects, 0.0).sum()), float(np.maximum(-effects, 0.0).sum())
+    one_sided = 1 if higher >= _ONE_SIDED * lower else -1 if lower >= _ONE_SIDED * higher else 2
+    covariance = np.outer(_TYPICAL_ERROR, _TYPICAL_ERROR) * error**2
     prior = np.diag([part[row, row] for part in (level_kernel, change_kernel)])
-    covariance[:2, :2] = prior - cross_kernel @ fit.inverse @ cross_kernel.T
+    covariance[:2, :2] += prior - cross_kernel @ fit.inverse @ cross_kernel.T
     padding, nothing = np.zeros(len(slopes)), np.zeros(2 * len(slopes))
     by_slope = np.stack([np.append(padding, typical_state), nothing]) - cross_kernel @ fit.inverse @ design[known]
-    gradient = np.concatenate([by_slope, np.append(padding, excess[row] - typical_state)[None, :]])
+    gradient = np.concatenate([by_slope, np.append(padding, difference)[None, :]])
     covariance += gradient @ fit.slope_covariance @ gradient.T
     peer_states = [float(excess[row, i]) for i, name in enumerate(states.names) if name in _PEER_STATES]
     split = None
     if len(pool.split) and not changes.changed[row]:
-        quiet = find_split(pool.split, usual[states.quiet[usual]], row)
-        split = find_split(pool.split, usual, row) if quiet is None else quiet
+        # Against the quiet usual runs if there are enough, else against all of them.
+        for chosen in (states.quiet[usual], np.ones(len(usual), np.bool_)):
+            split = find_split(pool.split, usual[chosen], row)
+            if split is not None:
+                offset = float(np.median((typical_effect - usual_effect)[chosen]))
+                split = replace(split, offset=offset, noise=float(np.hypot(split.noise, error)))
+                break
     return Prediction(
-        mean=np.array([level + typical_effect, change, effect]),
+        mean=np.array([level + typical_effect, change, float(excess[row] @ slopes) - typical_effect]),
         covariance=covariance,
         noise=float(noise[row]),
         mad_seconds=mad_seconds,
         changed=bool(changes.changed[row]),
-        direction=int(np.sign(effect)),
+        direction=0 if higher == lower == 0.0 else one_sided,
         state_scatter=float(scatter[row]),
         peer_slowdown=max([0.0, *peer_states]),
         growth=growth,
         split=split,
     )
+
+
+def _typical_effect(
+    excess: Floats, slopes: Floats, residual: Floats, noise: Floats, scatter: Floats
+) -> tuple[Floats, Floats, float, float]:
+    """(effect on each usual run, state of the median run, its effect, the error of that effect).
+
+    Each of ten measures may be usual in most runs and all of them in none: a run where all are usual is quieter than a
+    typical one. The effect of a state on a run is shrunk from its residual towards the effect that the slopes predict.
+    """
+    if not len(excess):
+        return np.zeros(0), np.zeros(len(slopes)), 0.0, 0.0
+    expected = excess @ slopes
+    variance = (scatter * expected) ** 2 + _STATE_ROOT**2 * np.abs(expected)
+    effect = expected + variance / (variance + noise**2) * (residual - expected)
+    rank_error = 0.5 / np.sqrt(len(effect))  # standard error of the rank of the median
+    low, median, high, below, above = np.quantile(effect, (0.4, 0.5, 0.6, 0.5 - rank_error, 0.5 + rank_error))
+    middle = (effect >= low) & (effect <= high)
+    if not middle.any():  # few runs, and an even number: take the two in the middle
+        middle = np.argsort(effect)[len(effect) // 2 - 1 : len(effect) // 2 + 1]
+    return effect, excess[middle].mean(axis=0), float(median), 0.5 * float(above - below)
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,7 +188,8 @@ def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors:
         change = change + prediction.growth.log_cost + prediction.growth.error * rng.standard_normal(count)
     scatter = np.hypot(prediction.state_scatter * state, has_errors * _STATE_ROOT * np.sqrt(np.abs(state)))
     state = state + scatter * rng.standard_normal(count)
-    low, high = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}[prediction.direction]
+    bounds = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}
+    low, high = bounds.get(prediction.direction, (-np.inf, np.inf))
     state = np.clip(state, low, high) + _SYSTEM_SHARE * prediction.noise * rng.standard_normal(count)
     as_others = rng.random(count) * prediction.peer_slowdown
     state = np.where(rng.random(count) < _AS_OTHERS, np.maximum(state, as_others), state)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -45,6 +45,12 @@ class FileReader:
     made_by: str = ""
     lost: str = ""
     used_by: str = ""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Our own go to other processes by name: their functions may have none.
+        if SOURCES.is_ours(self.name):
+            return _source_named, (self.name,)
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))
 
     def detect(self, head: bytes, path: Path) -> float:
         """Return 0 (not this kind) to 1 (surely), from the first bytes; see `core.contracts.Source`."""
@@ -84,6 +90,10 @@ def _fault(name: str, source: Any) -> str:
 
 
 SOURCES: Catalogue[Source] = Catalogue("source", registered_readers, group="ioweather.sources", fault=_fault)
+
+
+def _source_named(name: str) -> Source:
+    return SOURCES[name]
 
 
 # Files that no reader reads, but people bring.
