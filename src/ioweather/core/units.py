@@ -168,10 +168,6 @@ def format_value(value: object, unit: str = "") -> str:
         return "yes" if value else "no"
     if not isinstance(value, (int, float)):
         return one_line(str(value))
-    return _format_number(value, unit)
-
-
-def _format_number(value: float, unit: str) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if unit in _FORMATS:

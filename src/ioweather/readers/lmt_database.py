@@ -420,7 +420,37 @@ def read_database(
     """Rows of the whole minutes of [since_ns, until_ns), or of all there is."""
     tables = database.tables()
     zone = _check_database(database, tables, context)
-    stamps = _read_stamps(database, zone, since_ns, until_ns)
+    condition, parameters = "", []
+    if since_ns is not None:
+        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_NS
+        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
+        # hours apart.
+        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
+        if len({moment.utcoffset() for moment in edges}) > 1:
+            start_ns -= 3 * HOUR_NS
+        condition = " WHERE TIMESTAMP >= ?"
+        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
+    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
+    try:
+        local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
+    except ValueError as error:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
+    if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
+    ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
+    times = local_seconds_to_ns(local, zone) // NS
+    if until_ns is not None:
+        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
+        ids, times = ids[inside], times[inside]
+    moments = np.unique(times)
+    if len(moments) < 2:
+        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
+    distances = np.diff(moments)
+    usual = distances[distances <= 3600]
+    step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
+    places = times // step
+    first = int(places.min())
+    stamps = _Stamps(ids, places - first - 1, first * step * NS, step * NS)
     reading = _Reading(database, tables, context, stamps)
     parts, operations = _read_components(database, tables, context)
     listed = [
@@ -485,40 +515,6 @@ def _check_id(value: Any, table: str, database: Database) -> int:
     if type(value) is not int:
         raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is no number.")
     return value
-
-
-def _read_stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: int | None) -> _Stamps:
-    condition, parameters = "", []
-    if since_ns is not None:
-        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_NS
-        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
-        # hours apart.
-        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
-        if len({moment.utcoffset() for moment in edges}) > 1:
-            start_ns -= 3 * HOUR_NS
-        condition = " WHERE TIMESTAMP >= ?"
-        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
-    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
-    try:
-        local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
-    except ValueError as error:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
-    if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
-    ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
-    times = local_seconds_to_ns(local, zone) // NS
-    if until_ns is not None:
-        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
-        ids, times = ids[inside], times[inside]
-    moments = np.unique(times)
-    if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
-    distances = np.diff(moments)
-    usual = distances[distances <= 3600]
-    step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
-    places = times // step
-    first = int(places.min())
-    return _Stamps(ids, places - first - 1, first * step * NS, step * NS)
 
 
 class _Component(NamedTuple):
