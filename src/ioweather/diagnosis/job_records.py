@@ -112,7 +112,19 @@ def read_records(
         # The highest rate of files opened or inspected by a run.
         operations = runs.floats("file_count") / np.maximum(runs.floats("io_seconds"), 1.0)
         capacity.per_second["requests"][-1] = np.nanmax(operations, initial=0.0)
-    capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
+    # Degraded targets in the period.
+    events = health_events(snapshot)
+    found = []
+    for event in events.take(events.ints("start_ns") < period[1]).records():
+        details = json.loads(event["details"] or "{}")
+        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
+            continue
+        names = {event["component"], *details.get("through", [])}
+        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
+        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
+        if len(columns) and end > period[0] and factor is not None:
+            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
+    capacity = replace(capacity, sick=tuple(found))
     return Records(
         filesystem,
         components,
@@ -180,24 +192,6 @@ def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[in
 
 # Kinds of incidents with reduced capacity.
 _DOES_LESS: Final = ("slow", "capped")
-
-
-def _sick_targets(
-    snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
-) -> tuple[Degraded, ...]:
-    """Degraded targets in the period."""
-    events = health_events(snapshot)
-    found = []
-    for event in events.take(events.ints("start_ns") < period_ns[1]).records():
-        details = json.loads(event["details"] or "{}")
-        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
-            continue
-        names = {event["component"], *details.get("through", [])}
-        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
-        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
-        if len(columns) and end > period_ns[0] and factor is not None:
-            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
-    return tuple(found)
 
 
 def _parties(

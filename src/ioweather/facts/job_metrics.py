@@ -284,27 +284,6 @@ def rank_columns(records: FileRecords) -> dict[str, Column]:
     }
 
 
-def common_access_columns(records: FileRecords) -> dict[str, Column]:
-    """The most common access size of a job, from the four of each of its records; of ties the larger."""
-    rows = records.counted & (records.mpiio | records.posix)
-    log = np.tile(records.log[rows], 4)
-    size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
-    count = np.concatenate([records.ints(f"access{i}_count")[rows] for i in range(1, 5)])
-    there = count > 0
-    log, size, count = log[there], size[there], count[there]
-    order = np.lexsort((size, log))
-    log, size, count = log[order], size[order], count[order]
-    new = first_of_each(log, size)
-    total = sums(count, np.cumsum(new) - 1, int(new.sum()))
-    log, size = log[new], size[new]
-    best = np.lexsort((size, total, log))
-    best = best[np.flatnonzero(np.diff(log[best], append=-1))]
-    result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
-    result["bytes"][log[best]] = size[best]
-    result["count"][log[best]] = total[best]
-    return {f"common_access_{name}": values for name, values in result.items()}
-
-
 def main_mount_column(records: FileRecords) -> Text:
     """The mount point with most of a job's bytes; of ties the first in alphabetical order."""
     mount = records.text("mount")
@@ -391,6 +370,23 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     start_ns, end_ns = applications.ints("start_ns"), applications.ints("end_ns")
     partial = applications.text("partial_modules")
     flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial.categories]
+    # The most common access size of a job, from the four of each of its records; of ties the larger.
+    rows = records.counted & (records.mpiio | records.posix)
+    log = np.tile(records.log[rows], 4)
+    size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
+    count = np.concatenate([records.ints(f"access{i}_count")[rows] for i in range(1, 5)])
+    there = count > 0
+    log, size, count = log[there], size[there], count[there]
+    order = np.lexsort((size, log))
+    log, size, count = log[order], size[order], count[order]
+    new = first_of_each(log, size)
+    total = sums(count, np.cumsum(new) - 1, int(new.sum()))
+    log, size = log[new], size[new]
+    best = np.lexsort((size, total, log))
+    best = best[np.flatnonzero(np.diff(log[best], append=-1))]
+    result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
+    result["bytes"][log[best]] = size[best]
+    result["count"][log[best]] = total[best]
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,
@@ -404,7 +400,7 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         **file_columns(records),
         **interface_columns(records, applications.text("modules")),
         **rank_columns(records),
-        **common_access_columns(records),
+        **{f"common_access_{name}": values for name, values in result.items()},
         "main_mount": main_mount_column(records),
         **_span_columns(records),
     }
@@ -412,7 +408,19 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         if unknown.any():
             columns |= {name: _without(columns[name], unknown) for name in names}
     if totals.any():
-        columns |= _printed_counts(columns, applications.text("file_counts"))
+        # The files of the layer that the program called, as darshan-parser --file counted them. It has one
+        # number for files of several ranks and of all.
+        printed = applications.text("file_counts")
+        filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
+        filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
+        for row, text in enumerate(printed.tolist()):
+            by_module = json.loads(text) if text else {}
+            layers = ["MPI-IO" if "MPI-IO" in by_module else "POSIX", "STDIO"]
+            counts = [by_module[layer] for layer in layers if layer in by_module]
+            for kind in ("total", "read_only", "write_only", "read_write", "unique") if counts else ():
+                name = "file_count" if kind == "total" else f"{kind}_file_count"
+                filled[name][row] = sum(count[kind] for count in counts)
+        columns |= dict(filled)
     return JOB_IO.frame(columns | ratio_columns(Frame(columns)), rows=records.logs)
 
 
@@ -423,23 +431,6 @@ def _without(column: Column, unknown: Bools) -> Column:
     if column.dtype.kind == "f":
         return np.where(unknown, np.nan, column)
     return np.ma.MaskedArray(column, mask=np.ma.getmaskarray(column) | unknown)
-
-
-def _printed_counts(columns: Mapping[str, Column], printed: Text) -> dict[str, Column]:
-    """Return the files of the layer that the program called, as darshan-parser --file counted them.
-
-    It has one number for files of several ranks and of all.
-    """
-    filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
-    filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
-    for row, text in enumerate(printed.tolist()):
-        by_module = json.loads(text) if text else {}
-        layers = ["MPI-IO" if "MPI-IO" in by_module else "POSIX", "STDIO"]
-        counts = [by_module[layer] for layer in layers if layer in by_module]
-        for kind in ("total", "read_only", "write_only", "read_write", "unique") if counts else ():
-            name = "file_count" if kind == "total" else f"{kind}_file_count"
-            filled[name][row] = sum(count[kind] for count in counts)
-    return dict(filled)
 
 
 def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:

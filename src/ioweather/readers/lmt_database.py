@@ -126,15 +126,6 @@ def difference_counters(counters: Ints, first_step: int, memory: CounterMemory) 
     return Amounts(values, spans, restarted)
 
 
-def fill_unused_counters(counters: Ints, memory: CounterMemory) -> Ints:
-    """Counters that a sample leaves out: zero until the first use, after that their last value."""
-    sampled: Bools = np.any(counters >= 0, axis=2)
-    known = np.concatenate([memory.counters[None], counters])
-    latest = np.maximum.accumulate(np.where(known >= 0, np.arange(len(known))[:, None, None], -1), axis=0)
-    carried = np.where(latest >= 0, np.take_along_axis(known, np.maximum(latest, 0), axis=0), 0)[1:]
-    return np.where((counters < 0) & sampled[:, :, None], carried, counters)
-
-
 def spans_over_gaps(missing: Bools) -> Ints | None:
     """Steps since the component's previous sample; 1 for its first one, which has nothing to make up for."""
     if not missing.any():
@@ -631,7 +622,12 @@ class _Reading:
         if grid is None:
             return
         memory = self.memory.setdefault(table, CounterMemory.empty(len(parts), len(layers)))
-        found = difference_counters(fill_unused_counters(grid, memory), window.first, memory)
+        # Counters that a sample leaves out: zero until the first use, after that their last value.
+        sampled: Bools = np.any(grid >= 0, axis=2)
+        known = np.concatenate([memory.counters[None], grid])
+        latest = np.maximum.accumulate(np.where(known >= 0, np.arange(len(known))[:, None, None], -1), axis=0)
+        carried = np.where(latest >= 0, np.take_along_axis(known, np.maximum(latest, 0), axis=0), 0)[1:]
+        found = difference_counters(np.where((grid < 0) & sampled[:, :, None], carried, grid), window.first, memory)
         for metric in dict.fromkeys(counted.values()):
             summed = found.values[:, :, [layers[number] for number in layers if counted[number] == metric]].sum(axis=2)
             late = ((found.spans > 1) & (summed > 0)).astype(np.uint8) * np.uint8(Quality.LATE)

@@ -433,28 +433,24 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
             except ValueError:
                 raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has no date that can be.") from None
             last_ns = local_to_ns(naive, context.zone, after_ns=last_ns)
-            values = _row_values(match[7])
+            # Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that
+            # is not known is none.
+            text = match[7]
+            values: list[float | None] = []
+            for word in text.split():
+                if _NUMBER.fullmatch(word):
+                    values.append(float(word))
+                elif word.lower() in _SILENT or not values:
+                    values.append(None)
+                elif values[-1] is not None:
+                    scale = _UNITS.get(word)
+                    values[-1] = None if scale is None else values[-1] * scale
             if len(values) != shown:
                 raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
             for column, value in zip(legend[first : first + shown], values, strict=True):
                 if value is not None:
                     column.values[last_ns] = value
     return legend
-
-
-def _row_values(text: str) -> list[float | None]:
-    """Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that is not
-    known is none."""
-    found: list[float | None] = []
-    for word in text.split():
-        if _NUMBER.fullmatch(word):
-            found.append(float(word))
-        elif word.lower() in _SILENT or not found:
-            found.append(None)
-        elif found[-1] is not None:
-            scale = _UNITS.get(word)
-            found[-1] = None if scale is None else found[-1] * scale
-    return found
 
 
 def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:

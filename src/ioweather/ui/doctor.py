@@ -155,7 +155,19 @@ def _lake(root: Path) -> Iterator[Check]:
         yield Check("commits", "note", "this lake may only be read by you")
         return
     yield _exclusive(root)
-    apart = _seconds_apart(root)
+    # How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
+    # its server's clock.
+    name = f".doctor-{secrets.token_hex(8)}"
+    with layout.lake_directory(root) as folder, os.fdopen(folder.create(name), "wb") as file:
+        try:
+            before = now_ns()
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+            stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
+        finally:
+            folder.unlink(name)
+    apart = max(before - stamped, stamped - after, 0) / NS
     if apart > _CLOCKS_APART_SECONDS:
         text = f"{format_seconds(apart)} apart from that of the lake's file system"
         yield Check("clock here", "problem", text, _NTP)
@@ -196,22 +208,6 @@ def _exclusive(root: Path) -> Check:
             for name in (first, second):
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder.fd)
-
-
-def _seconds_apart(root: Path) -> float:
-    """How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
-    its server's clock."""
-    name = f".doctor-{secrets.token_hex(8)}"
-    with layout.lake_directory(root) as folder, os.fdopen(folder.create(name), "wb") as file:
-        try:
-            before = now_ns()
-            file.write(b"x")
-            file.flush()
-            os.fsync(file.fileno())
-            stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
-        finally:
-            folder.unlink(name)
-    return max(before - stamped, stamped - after, 0) / NS
 
 
 # A dump of accounting without Submit takes the start in its place, and so brings every job that had to wait twice.

@@ -142,9 +142,14 @@ class ListTally:
         tally = self._tally
         for entry in entries:
             parent, _, name = entry.path.rpartition("/")
-            self._widen(
-                entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
-            )
+            # Move the root up to the deepest directory above all paths.
+            path = entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
+            if self._root is None:
+                self._root = path
+            elif path != self._root and not path.startswith(self._root.rstrip("/") + "/"):
+                pairs = zip(self._root.split("/"), path.split("/"), strict=False)
+                same = [step for step, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+                self._root = "/".join(same) or ("/" if path.startswith("/") else "")
             tally.counts["entries"] += 1
             tally.add_name(name)
             if entry.kind == "file":
@@ -169,15 +174,6 @@ class ListTally:
         else:
             owner = Owner(entry.uid, entry.gid)
             self._tally.add_file(owner, extension, depth, entry.links, entry.size, entry.capacity, *times)
-
-    def _widen(self, path: str) -> None:
-        """Move the root up to the deepest directory above all paths."""
-        if self._root is None:
-            self._root = path
-        elif path != self._root and not path.startswith(self._root.rstrip("/") + "/"):
-            pairs = zip(self._root.split("/"), path.split("/"), strict=False)
-            same = [step for step, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-            self._root = "/".join(same) or ("/" if path.startswith("/") else "")
 
     def finish(self) -> tuple[str, Tally]:
         """The root, and the tally of everything; depths counted from the root."""
