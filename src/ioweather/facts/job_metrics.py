@@ -284,23 +284,6 @@ def rank_columns(records: FileRecords) -> dict[str, Column]:
     }
 
 
-def main_mount_column(records: FileRecords) -> Text:
-    """The mount point with most of a job's bytes; of ties the first in alphabetical order."""
-    mount = records.text("mount")
-    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
-    place = np.empty(len(alphabetical), np.int64)
-    place[alphabetical] = np.arange(len(alphabetical))
-    moved = records.ints("read_bytes") + records.ints("write_bytes")
-    rows = records.counted & (mount.codes >= 0) & (moved > 0)
-    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
-    total = sums(moved[rows], group, len(key))
-    order = np.lexsort((-key, total, key >> 32))
-    best = order[np.flatnonzero(np.diff(key[order] >> 32, append=-1))]
-    codes = np.full(records.logs, -1, np.int32)
-    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
-    return Text(codes, mount.categories)
-
-
 def _library_bits(modules: Text) -> Ints:
     """Bits of libraries with own records, which show their use even if the file's lower records are missing."""
     marks: Mapping[str, int] = {"H5F": 1, "H5D": 1, "PNETCDF_FILE": 2, "PNETCDF_VAR": 2}
@@ -387,6 +370,19 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
     result["bytes"][log[best]] = size[best]
     result["count"][log[best]] = total[best]
+    # The mount point with most of a job's bytes; of ties the first in alphabetical order.
+    mount = records.text("mount")
+    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
+    place = np.empty(len(alphabetical), np.int64)
+    place[alphabetical] = np.arange(len(alphabetical))
+    moved = records.ints("read_bytes") + records.ints("write_bytes")
+    rows = records.counted & (mount.codes >= 0) & (moved > 0)
+    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
+    total = sums(moved[rows], group, len(key))
+    order = np.lexsort((-key, total, key >> 32))
+    best = order[np.flatnonzero(np.diff(key[order] >> 32, append=-1))]
+    codes = np.full(records.logs, -1, np.int32)
+    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,
@@ -401,7 +397,7 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         **interface_columns(records, applications.text("modules")),
         **rank_columns(records),
         **{f"common_access_{name}": values for name, values in result.items()},
-        "main_mount": main_mount_column(records),
+        "main_mount": Text(codes, mount.categories),
         **_span_columns(records),
     }
     for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):

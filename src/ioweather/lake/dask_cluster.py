@@ -125,7 +125,13 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = Client(cluster, set_as_default=False, name="ioweather")
         executor = DaskExecutor(client, cluster, jobs * settings.cores, folder)
-        _await_first(executor, progress)
+        progress(0, None, "waiting for a Slurm job to start")
+        while not executor.threads:
+            command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
+            asked = subprocess.run(command, capture_output=True, text=True, check=False)
+            reason = (asked.stdout.split() or ["None"])[0]
+            progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
+            time.sleep(_LOOK_SECONDS)
     except BaseException:
         with suppress(Exception):
             if client is not None:
@@ -148,16 +154,6 @@ def _keys(folder: Path) -> Security:
         Path(files[part]).write_text(made[part], encoding="ascii")
     ours = {f"tls_{role}_{part}": files[part] for role in ("client", "scheduler", "worker") for part in ("cert", "key")}
     return Security(tls_ca_file=files["ca_file"], require_encryption=True, **ours)
-
-
-def _await_first(executor: DaskExecutor, progress: Progress) -> None:
-    progress(0, None, "waiting for a Slurm job to start")
-    while not executor.threads:
-        command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        reason = (asked.stdout.split() or ["None"])[0]
-        progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
-        time.sleep(_LOOK_SECONDS)
 
 
 class DaskExecutor(Executor):

@@ -63,7 +63,21 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
         ids = np.array([_record_id(path) for path in paths], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
-        modules = {"POSIX": posix, "LUSTRE": _stripes(run, ids, resources, rng)}
+        # Where the files lie; all on the targets that the run used.
+        records = new_records("LUSTRE", len(ids))
+        used = np.flatnonzero(run.shares > 0)
+        width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
+        records["id"], records["rank"] = ids, -1
+        records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
+        records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
+        if run.usual.layout == "shared":
+            lists = [used[:width]] * len(ids)
+        else:
+            # As many objects on each target as its share of the bytes; stripes of a file on different ones.
+            reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
+            objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
+            lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
+        modules = {"POSIX": posix, "LUSTRE": Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})}
         if program.interface == "MPI-IO" and shared:
             # Collective calls of all ranks above the same files.
             records = new_records("MPI-IO", len(posix))
@@ -80,24 +94,6 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
             modules["MPI-IO"] = records
     write_log(path, job, modules, names)
     return path
-
-
-def _stripes(run: Run, ids: NDArray[np.uint64], resources: Resources, rng: np.random.Generator) -> Module:
-    """Where the files lie; all on the targets that the run used."""
-    records = new_records("LUSTRE", len(ids))
-    used = np.flatnonzero(run.shares > 0)
-    width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
-    records["id"], records["rank"] = ids, -1
-    records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
-    records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
-    if run.usual.layout == "shared":
-        lists = [used[:width]] * len(ids)
-    else:
-        # As many objects on each target as its share of the bytes; stripes of a file on different ones.
-        reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
-        objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
-        lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
-    return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
 
 
 def _record_id(path: str) -> int:

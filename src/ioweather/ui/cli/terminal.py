@@ -169,7 +169,24 @@ def _draw(out: Console, block: Block | str) -> None:
                 table.add_row(shown(fact.label), *drawn, value, "", shown(fact.note, "dim"))
             _indented(out, table)
         case Items():
-            _draw_items(out, block)
+            # A line per item: its name, what about it, when; then what it cost or what to type.
+            _title(out, block.title)
+            table = Table.grid(padding=(0, 2))
+            table.add_column(overflow="fold", max_width=26)
+            table.add_column(overflow="fold")
+            for number, item in enumerate(block.items, 1):
+                name = f"{number}. {item.name}".rstrip() if block.numbered else item.name
+                when = format_span(item.start_ns, item.end_ns) if item.start_ns is not None else ""
+                if when and len(name) + len(item.what) + len(when) + 8 <= out.width:
+                    lines = [f"{item.what}  {when}", item.note]
+                else:
+                    lines = [item.what, "; ".join(filter(None, (when, item.note)))]
+                table.add_row(shown(name), shown(lines[0]))
+                if lines[1]:
+                    table.add_row("", shown(lines[1], "dim"))
+            _indented(out, table)
+            if block.more:
+                _indented(out, shown(block.more, "dim"))
         case ResultTable():
             _draw_result_table(out, block)
         case Chart():
@@ -198,27 +215,6 @@ def _title(out: Console, title: str) -> None:
     out.print()
     if title:
         out.print(shown(title, style="bold cyan"))
-
-
-def _draw_items(out: Console, found: Items) -> None:
-    """A line per item: its name, what about it, when; then what it cost or what to type."""
-    _title(out, found.title)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold", max_width=26)
-    table.add_column(overflow="fold")
-    for number, item in enumerate(found.items, 1):
-        name = f"{number}. {item.name}".rstrip() if found.numbered else item.name
-        when = format_span(item.start_ns, item.end_ns) if item.start_ns is not None else ""
-        if when and len(name) + len(item.what) + len(when) + 8 <= out.width:
-            lines = [f"{item.what}  {when}", item.note]
-        else:
-            lines = [item.what, "; ".join(filter(None, (when, item.note)))]
-        table.add_row(shown(name), shown(lines[0]))
-        if lines[1]:
-            table.add_row("", shown(lines[1], "dim"))
-    _indented(out, table)
-    if found.more:
-        _indented(out, shown(found.more, "dim"))
 
 
 def _draw_result_table(out: Console, table: ResultTable) -> None:
