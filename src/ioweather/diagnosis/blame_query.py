@@ -15,13 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ALL_TIME, Params, Period
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.tables import concat
-from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, utc_day
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
     REACH_DAYS,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,

@@ -30,9 +30,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import ndtr
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Matrix
+from ioweather.core.frames import Bools, Floats, Frame, Ints, Matrix
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 

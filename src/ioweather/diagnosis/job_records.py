@@ -11,14 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
-from ioweather.core.units import DAY_NS
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
 from ioweather.diagnosis.job_loads import (
     AMOUNTS,

@@ -16,8 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame
 from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns

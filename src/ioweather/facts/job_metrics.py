@@ -16,11 +16,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Indices, Ints
-from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
 from ioweather.core.tables import FILE_MODULES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.tables.schema import INTERFACES
-from ioweather.core.words import names_of
+from ioweather.core.units import names_of
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min

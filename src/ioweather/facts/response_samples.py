@@ -19,14 +19,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Bools, Floats, Frame, Indices, Ints, Text
 from ioweather.core.outcomes import EVENT_COLUMNS
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds, names_of
 from ioweather.stats.estimates import LEVEL, number, plain
 from ioweather.stats.families import Mixture
 from ioweather.stats.mixture import (

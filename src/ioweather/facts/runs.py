@@ -19,14 +19,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Floats, Frame, Ints, Text
 from ioweather.core.results import Cell, Coverage, Estimate
 from ioweather.core.tables import encode_text
-from ioweather.core.units import MIB, format_bytes
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances, state_counts
 from ioweather.facts.job_metrics import quotient, rows_of
 from ioweather.stats.estimates import grouped_share

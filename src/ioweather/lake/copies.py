@@ -19,11 +19,11 @@ from typing import Any, Final
 import duckdb
 
 from ioweather._version import __version__
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, QueryRefused, UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES
+from ioweather.core.units import now_ns
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioweather._version import __version__
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import PrivateDirectory, default_spool_dir
 from ioweather.lake.workers import ClusterSettings, TaskLost
 

@@ -19,14 +19,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, parse_size
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_size
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import numbered_lines, plain_head
 

@@ -27,14 +27,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, ns_to_datetime
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
 from ioweather.readers.reader_catalogue import FileReader
 
 Flags: TypeAlias = NDArray[np.uint8]

@@ -26,7 +26,6 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
@@ -35,8 +34,7 @@ from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_para
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.core.words import pairs_of
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, local_to_ns, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import (
     all_of_a_kind,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.words import names_of
+from ioweather.core.frames import Floats, Ints
+from ioweather.core.units import names_of
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.fluid import Calendar, Resources, stream

@@ -14,11 +14,11 @@ import duckdb
 import numpy as np
 
 from ioweather._version import __version__
-from ioweather.core.arrays import Floats
 from ioweather.core.errors import UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.frames import Floats
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
-from ioweather.core.words import pairs_of
+from ioweather.core.units import pairs_of
 from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
     SIZES,

@@ -15,11 +15,10 @@ from typing import Final
 
 from ioweather.agent.command import Check, check_agent, check_loads, check_programs, check_python, check_sources
 from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
-from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns, now_ns, utc_day
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake

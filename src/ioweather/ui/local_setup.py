@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ioweather.agent.status import read_status
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.logs import Progress, silent
 from ioweather.core.outcomes import WhyOutcome
-from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import NS
+from ioweather.core.units import NS, now_ns
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate

@@ -10,10 +10,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import Param, Question, ReadContext
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
-from ioweather.core.units import parse_duration_ns
+from ioweather.core.units import parse_duration_ns, parse_time_ns, zone_named
 from ioweather.ingestion.ingest import IngestReport, is_address
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping

@@ -33,8 +33,8 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from ioweather.core.arrays import Bools
 from ioweather.core.errors import FacilityError
+from ioweather.core.frames import Bools
 from ioweather.core.tables import READ_BINS, WRITE_BINS
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
 from ioweather.job_io.advisor.expected_savings import Dimension, Part, Rule

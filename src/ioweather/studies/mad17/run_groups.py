@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Need, Param, Params, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Coverage
 from ioweather.core.units import format_seconds
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans

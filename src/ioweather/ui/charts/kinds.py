@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Indices
+from ioweather.core.frames import Floats, Indices
 from ioweather.core.results import Chart, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.ui.charts import axes as axis_of
