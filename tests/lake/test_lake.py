@@ -210,16 +210,6 @@ def test_a_row_with_a_null_time_is_kept(lake):
     assert lake.append("benchmarks", frame, source="ior") == 0
 
 
-def test_a_snapshot_does_not_move(lake):
-    lake.append("series", series_frame(np.ones((4, 1))), source="tts")
-    with lake.snapshot() as before:
-        lake.append("series", series_frame(np.ones((4, 1)), start_ns=DAY + DAY_NS), source="tts")
-        compact(lake, everything=True)
-        assert before.scalar("SELECT count(*) FROM series") == 4
-    with lake.snapshot() as after:
-        assert after.scalar("SELECT count(*) FROM series") == 8
-
-
 def test_a_column_added_later_reads_as_null(lake, monkeypatch):
     import dataclasses
 

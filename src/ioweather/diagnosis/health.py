@@ -151,6 +151,8 @@ def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tu
         start, end = max(low, windows[name][0].start_ns), min(high, window.end_ns)
         sources, counted = sources_of(window), count_components(window)
         sampled = counted.get("ost", counted.get("device", 0))
+        if "ost" in counted:
+            counted.pop("device", None)  # disks of these targets
         if sampled:
             counted.pop("probed", None)
         bins = least_slow_bins(window.bins.count * max(1, sampled or counted.get("probed", 0)))

@@ -445,7 +445,9 @@ def _others_running(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Finding
     ((others, users),) = snapshot.bare.execute(sql).fetchall()
     if others > 0:
         who = f" ({users:,} users in all)" if users > 1 else ""
-        yield Finding(f"{others:,} other jobs ran at the same time{who}.", name="others_running")
+        yield Finding(
+            f"{others:,} other job{'s' if others > 1 else ''} ran at the same time{who}.", name="others_running"
+        )
 
 
 def _accounting_group(row: dict[str, Any]) -> FactGroup:

@@ -106,13 +106,6 @@ def test_a_page_that_cannot_be_written(call, log, tmp_path):
     assert "--html" in err
 
 
-def test_html_and_json_go_together(call, log, tmp_path):
-    code, out, _ = call("job", log, "--html", tmp_path / "x.html", "--json")
-    assert code == 0
-    assert json.loads(out)["headline"]
-    assert (tmp_path / "x.html").exists()
-
-
 def test_an_empty_run_has_no_empty_sections(call, tmp_path):
     code, out, _ = call("job", write_empty(tmp_path / "e.darshan"))
     assert code == 0
@@ -226,11 +219,3 @@ def test_sample_logs_as_pages(call, samples, tmp_path):
         text = page.read_text()
         assert 5_000 < len(text) < 1_500_000, path.name
         assert ">nan<" not in text, path.name
-
-
-def test_every_sample_log_has_a_full_answer(call, samples):
-    logs = readable_logs(samples)
-    for path in logs[::4]:
-        code, out, _ = call("job", path, "--json")
-        assert code == 0, path.name
-        assert json.loads(out)["exhibits"], path.name
