@@ -88,7 +88,7 @@ def test_exhibits(alone, exhibits_alone, workers):
     there = make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False, executor=workers, progress=tell)
     assert said(there) == said(exhibits_alone)
     assert seen[-1][0] == seen[-1][1]
-    assert "climate: part 3 of 10" in [what for _, _, what in seen]
+    assert "climate: part 3 of 5" in [what for _, _, what in seen]
 
 
 @pytest.mark.parametrize("workers", ["processes"], indirect=True)
