@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from lmt_files import loop_hdf5, write_h5lmt
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.core.units import zone_named
 from ioweather.ingestion import reading
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import Limits, Reading, read_bounded

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from iostat_sample import write_sample
-from ioweather.core.clock import utc_day, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, utc_day, zone_named
 from ioweather.ingestion import derivations, reading
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake

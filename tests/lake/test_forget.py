@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import appends
 from ioweather.lake.delta_tables import Refused, Table

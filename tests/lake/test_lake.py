@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.tables import TABLES, Complaints, Quality, concat
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.lake import grid, inventory, layout
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import apply_retention, compact

@@ -19,10 +19,9 @@ from small_facility import make_small_lake
 import ioweather
 from ioweather._version import __version__
 from ioweather.agent.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
-from ioweather.core.clock import now_ns
 from ioweather.core.results import Answer, result_json, to_jsonable
 from ioweather.core.tables import concat
-from ioweather.core.units import GIB, MIB, NS
+from ioweather.core.units import GIB, MIB, NS, now_ns
 from ioweather.lake.lake import Lake
 from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.topics.catalogue import QUESTIONS

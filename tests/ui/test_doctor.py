@@ -7,9 +7,8 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.agent.status import OperationStatus, SpoolStatus, Status, TargetStatus, keep_status, write_status
-from ioweather.core.clock import now_ns
 from ioweather.core.tables import TABLES, Checked
-from ioweather.core.units import DAY_NS, NS
+from ioweather.core.units import DAY_NS, NS, now_ns
 from ioweather.lake.lake import open_lake
 from ioweather.ui import doctor
 from ioweather.ui.cli.main import run

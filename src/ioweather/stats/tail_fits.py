@@ -29,7 +29,7 @@ from scipy import stats
 from scipy.optimize import brentq, minimize
 from scipy.special import digamma, erfcx, ndtr
 
-from ioweather.core.arrays import Floats, Indices
+from ioweather.core.frames import Floats, Indices
 from ioweather.stats.families import (
     GAMMA_SHAPE_MIN,
     LOGNORMAL_OFFSET_MAX,

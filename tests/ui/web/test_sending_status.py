@@ -28,8 +28,7 @@ from ioweather.agent.status import (
     remote_agents,
     status_bytes,
 )
-from ioweather.core.clock import now_ns
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, now_ns
 from ioweather.lake.tokens import revoke_token
 from ioweather.ui.doctor import examine
 from ioweather.ui.web import pushes as receive

@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
-from ioweather.core.units import show_times_in
+from ioweather.core.units import show_times_in, zone_named
 from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import ask, period_between, zone_of
