@@ -32,8 +32,8 @@ def samples(tmp_path_factory) -> dict[str, list[Path]]:
     return found
 
 
-# One binary and one text format; the others are among the slow tests.
-USUAL = ("darshan", "sacct")
+# The others are among the slow tests.
+USUAL = ("darshan",)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def planted(folder: Path, monkeypatch, body: str, name: str):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in ("reset_seen", "untyped", "memory") else name
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("good", "reset_seen", "untyped", "memory") else name
      for name in PLANTED if name not in ("square", "endless")],
 )  # fmt: skip
 def test_planted_mistakes_are_found(name, tmp_path, monkeypatch):
