@@ -22,6 +22,7 @@ from rich.text import Text
 
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import one_line
+from ioweather.core.papers.claims import LEGEND, comparison_table
 from ioweather.core.results import (
     Answer,
     Block,
@@ -262,8 +263,6 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
         names = ("estimate", "value", "unit", "low", "high", "level", "n")
         say_csv(*map(_plain, exhibit.tables) if exhibit.tables else [(names, estimates)])
         return
-    from ioweather.core.papers.claims import LEGEND, comparison_table  # answers need no papers
-
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
     compared = comparison_table(exhibit, places=False)
