@@ -3,8 +3,6 @@ Python and API give the same answer."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -25,7 +23,6 @@ from ioweather.core.units import GIB, MIB, NS, now_ns
 from ioweather.lake.lake import Lake
 from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.topics.catalogue import QUESTIONS
-from ioweather.ui.cli.main import run as command
 from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_responses import FACILITY, SIZES, rows
@@ -138,14 +135,6 @@ def test_an_answer_says_where_it_comes_from(name: str, answer: dict[str, Any], s
     assert provenance["lake"] == str(site.lake.root)
     assert ("This facility is simulated." in answer["caveats"]) == (name != "now"), "agents measure this machine"
     assert answer["coverage"]
-
-
-@EVERY
-def test_csv_has_a_header_and_rows(name: str, site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(site.line(name, "--csv")) == 0
-    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    named = {"group_name", "fact_name"}
-    assert all(QUESTIONS[name].table or named <= row.keys() for row in table)
 
 
 def test_names_stay(site: Site) -> None:

@@ -177,17 +177,6 @@ def test_a_live_figure_carries_its_specifications_beside_the_drawings(answer: An
         assert {"description", "config"} < set(json.loads(block))
 
 
-def test_a_figure_is_drawn_for_the_screens_that_are_asked_for(answer: Answer) -> None:
-    both, wide, narrow = (answer_section(answer, 1, Drawn(s)) for s in (("wide", "narrow"), ("wide",), ("narrow",)))
-    figures = both.count("<figure")
-    assert both.count('class="wide"') == both.count('class="narrow"') == figures
-    widths = [
-        [float(px) for px in re.findall(r'<svg role="img"[^>]* width="([0-9.]+)"', page)] for page in (wide, narrow)
-    ]
-    assert [len(found) for found in widths] == [figures, figures]
-    assert all(a > 500 and b < 400 for a, b in zip(*widths, strict=True))
-
-
 def test_values_are_in_the_units_people_read(pages: dict[str, str]) -> None:
     words = Reader(pages["exhibit"]).words
     for text in ("3 TiB", "99.2%", "98% to 99.5% (95%)", "8,700", "2025-09-01 00:00:00Z", "–", ">99%", "bootstrap"):

