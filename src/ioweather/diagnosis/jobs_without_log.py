@@ -42,7 +42,7 @@ from ioweather.facts.system_activity import Stretches
 from ioweather.job_io.job_page import server_answer
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.grid import MIN_COVERAGE
 from ioweather.topics.source import DataSource
 

@@ -30,8 +30,7 @@ from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
-from ioweather.lake.lake import Lake, lake_at
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot, lake_at
 from ioweather.topics.source import DataSource, SharedResults, ask
 
 _LOG = logging.getLogger("ioweather.verdicts")

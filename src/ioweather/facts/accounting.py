@@ -35,7 +35,7 @@ from ioweather.facts.server_io import ServerIo, server_io
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Snapshot
 
 GRACE_NS: Final = 60 * NS
 STATES: Final = ("matched", "no_accounting", "outside_window", "uid_differs", "ambiguous")

@@ -36,7 +36,7 @@ from ioweather.readers.darshan.log import DarshanLog, Module
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Snapshot
     from ioweather.topics.source import DataSource
 
 

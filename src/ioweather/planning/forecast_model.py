@@ -51,7 +51,7 @@ from ioweather.core.units import (
     ns_to_datetime,
 )
 from ioweather.lake import grid
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.planning.known_jobs import KnownJobs, expected_load, find_known_jobs
 from ioweather.stats.estimates import MIN_BLOCKS, BlockBootstrap, Intervals, expanded_levels, surely
 from ioweather.stats.forecast import (

@@ -16,7 +16,7 @@ from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS
 from ioweather.lake.database import fetch_frame
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.forecast import MEMORY_DAYS
 
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")

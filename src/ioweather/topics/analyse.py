@@ -26,8 +26,7 @@ from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS
 from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.workers import WorkersDied, in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import check_names, of_people, provenance_of, resolve_params, standing_caveats

@@ -21,8 +21,7 @@ from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable,
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.page import exhibit_html
 from ioweather.ui.charts.render import Column, exhibit_figure

@@ -36,9 +36,8 @@ from ioweather.ingestion.remote_servers import ingest_server, server_at
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
 from ioweather.lake.inventory import held_series, overlaps
-from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import Limits, run_user_sql
-from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.workers import cluster_settings, usable_cores
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.reader_catalogue import SOURCES
