@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
-from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
-from ioweather.core.units import UNITS, format_value
+from ioweather.core.units import UNITS, format_value, joined
 
 if TYPE_CHECKING:
     from ioweather.core.outcomes import Outcome

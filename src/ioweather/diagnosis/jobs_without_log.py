@@ -20,11 +20,10 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
-from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
 from ioweather.facts.accounting import (
     LEAST_SIMILAR,
