@@ -42,7 +42,7 @@ from ioweather.job_io.job_page import server_answer
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
-from ioweather.stats.grid import MIN_COVERAGE
+from ioweather.stats.system_grid import MIN_COVERAGE
 from ioweather.topics.source import DataSource
 
 # The job is slow from this share of the usual run time, or this many MADs of similar jobs. [ours]

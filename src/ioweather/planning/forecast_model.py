@@ -71,9 +71,9 @@ from ioweather.stats.forecast import (
     rolling_forecasts,
     rolling_intervals,
 )
-from ioweather.stats.grid import facility_zone, local_clock, steps_of
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, operation_series
 from ioweather.stats.summary_tables import table
+from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource
 
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")

@@ -20,7 +20,7 @@ from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Stud
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
-from ioweather.core.papers.claims import judged
+from ioweather.core.papers.claim_tests import judged
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS

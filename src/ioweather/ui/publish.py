@@ -16,7 +16,7 @@ from ioweather._version import __version__
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import Outcome
-from ioweather.core.papers.claims import comparison_table
+from ioweather.core.papers.claim_tests import comparison_table
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, result_json
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text

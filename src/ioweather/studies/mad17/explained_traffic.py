@@ -22,9 +22,9 @@ from ioweather.facts.runs import JOB_COLUMNS, LEAST_RUNS, Groups, Runs, best_gro
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
 from ioweather.stats.estimates import Intervals, number, plain, share_estimate
-from ioweather.stats.grid import SERVER_TRAFFIC, Steps, SystemGrid, steps_of, traffic_steps
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
+from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, SystemGrid, steps_of, traffic_steps
 
 # As axes and legends name them.
 MEASURES: Final = {

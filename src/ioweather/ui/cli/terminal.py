@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ioweather.core.errors import UsageError
-from ioweather.core.papers.claims import LEGEND, comparison_table
+from ioweather.core.papers.claim_tests import LEGEND, comparison_table
 from ioweather.core.results import (
     Answer,
     Block,
