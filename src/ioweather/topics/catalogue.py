@@ -14,6 +14,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Final
 
+from ioweather.core.papers import exhibits
 from ioweather.core.registry import Catalogue
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ class StudyCatalogue(Catalogue["Study"]):
 
 @cache
 def _papers_by_study() -> dict[str, str]:
-    from ioweather.core.papers import exhibits  # reads five files; a question needs none
-
     return dict(sorted({entry.study: entry.paper for entry in exhibits()}.items()))
 
 

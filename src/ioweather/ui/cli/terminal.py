@@ -21,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ioweather.core.errors import UsageError
-from ioweather.core.papers.claim_tests import LEGEND, comparison_table
 from ioweather.core.results import (
     Answer,
     Block,
@@ -262,6 +261,8 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
         names = ("estimate", "value", "unit", "low", "high", "level", "n")
         say_csv(*map(_plain, exhibit.tables) if exhibit.tables else [(names, estimates)])
         return
+    from ioweather.core.papers.claim_tests import LEGEND, comparison_table
+
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
     compared = comparison_table(exhibit, places=False)
