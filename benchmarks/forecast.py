@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Text
+from ioweather.core.frames import Floats, Text
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
 from ioweather.lake.lake import open_lake

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ioweather.core.clock import now_ns, utc_day
+from ioweather.core.units import now_ns, utc_day
 from ioweather.lake.lake import open_lake
 from table import IOWEATHER, cost
 

@@ -26,8 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.core.clock import now_ns
-from ioweather.core.units import NS
+from ioweather.core.units import NS, now_ns
 from ioweather.ingestion.queue import waiting
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token

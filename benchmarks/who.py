@@ -31,10 +31,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import WhyOutcome
-from ioweather.core.units import NS
+from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs

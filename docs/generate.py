@@ -30,8 +30,7 @@ from ioweather.lake.snapshot import Snapshot
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.reader_catalogue import SOURCES, FileReader
 from ioweather.stats.mixture import MixtureFit
-from ioweather.topics.catalogue import QUESTIONS, TITLES
-from ioweather.topics.catalogue import STUDIES
+from ioweather.topics.catalogue import QUESTIONS, STUDIES, TITLES
 from ioweather.ui.cli.main import COMMANDS, cli
 from ioweather.ui.publish import answer_schema
 from ioweather.ui.python_api import signature_of

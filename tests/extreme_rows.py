@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ioweather.core.clock import now_ns
 from ioweather.core.frames import Frame
 from ioweather.core.tables import METRICS, TABLES, Checked, ColumnSpec, Complaints, TableSpec, concat
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, now_ns
 from ioweather.lake.lake import Lake
 
 _YEAR_NS = 365 * DAY_NS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioweather.core.arrays import Ints
+from ioweather.core.frames import Ints
 from ioweather.diagnosis.job_loads import JobLoads
 
 S = 10**9

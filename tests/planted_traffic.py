@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem, ProjectRule, Window
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
 from ioweather.topics.catalogue import STUDIES
 
 START = datetime_to_ns(dt.datetime(2010, 1, 23, tzinfo=dt.UTC))

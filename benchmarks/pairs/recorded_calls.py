@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.words import names_of
+from ioweather.core.units import names_of
 from ioweather.readers.darshan.log import DarshanJob
 from ioweather.readers.darshan.writer import new_records, write_log
 

@@ -23,13 +23,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ALL_TIME, BatchSource, Question, ReadContext, Source, Study
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.results import exhibit_from_json, result_json
 from ioweather.core.tables import TABLES
-from ioweather.core.units import MIB
+from ioweather.core.units import MIB, now_ns
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.readers.reader_catalogue import SOURCES

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ioweather.agent.agent import Agent, AgentSettings
-from ioweather.agent.probe import ProbeSettings
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import read_status
 from ioweather.core.contracts import ReadContext
@@ -23,7 +22,6 @@ from scripted_child import Nursery, PlainSource
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 S = 10**9
-QUICK = ProbeSettings(period_ns=50_000_000, file_bytes=2 << 20, pool_files=4, keep_files=True)
 
 
 def rows_in(spool: Path) -> list[dict]:
@@ -32,10 +30,6 @@ def rows_in(spool: Path) -> list[dict]:
         if not path.name.startswith("."):
             found += [row for _, frame in SPOOL.read(path, ReadContext()) for row in frame.records()]
     return found
-
-
-def responses_in(spool: Path) -> list[dict]:
-    return [row for row in rows_in(spool) if "op" in row]
 
 
 @pytest.fixture
@@ -75,41 +69,6 @@ def test_one_hanging_target_does_not_hold_up_the_other(scripted, tmp_path):
     assert first.missed_ticks > 0
     assert second.state in ("waiting", "running")
     assert second.missed_ticks == 0
-
-
-def test_annotation_and_the_time_it_covers(scripted, tmp_path):
-    clock, _, make = scripted
-    agent = make(annotation="io500", duration_ns=3 * S)
-    steps(agent, clock, 2)
-    begun = clock.wall_ns
-    (event,) = [row for row in _pending(agent, tmp_path, clock) if "event_id" in row]
-    assert (event["kind"], event["label"], event["end_ns"]) == ("annotation", "io500", None)
-    assert event["start_ns"] <= begun
-    assert not agent._is_over()
-    clock.pass_seconds(2)
-    assert agent._is_over()
-
-
-def _pending(agent: Agent, directory: Path, clock: HandClock) -> list[dict]:
-    agent._spool.flush(clock.wall_ns)
-    agent._spool.rotate(clock.wall_ns, force=True)
-    return rows_in(directory)
-
-
-def test_the_baseline_survives_the_agent(scripted, tmp_path):
-    clock, _, make = scripted
-    agent = make()
-    steps(agent, clock, 70)
-    before = read_status(tmp_path).targets[0].operations[0]
-    assert before.expected_ns is not None
-    agent._tidy()
-    agent._spool.close(clock.wall_ns)
-    again = make()
-    steps(again, clock, 2)
-    after = read_status(tmp_path).targets[0].operations[0]
-    assert after.expected_ns == before.expected_ns
-    assert after.expected_count > before.expected_count
-    assert after.ok_count < before.ok_count
 
 
 AGENT = """

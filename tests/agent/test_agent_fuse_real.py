@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -17,7 +18,10 @@ from pathlib import Path
 import pytest
 
 from fuse_mounts import DisturbedMount, disturbed_mount
+from ioweather.agent.delivery import Shipper
 from ioweather.agent.status import Status, read_status
+from ioweather.lake.lake import open_lake
+from ioweather.ui.cli.main import run
 
 pytestmark = pytest.mark.real
 OPERATIONS = ("read", "write", "write_sync", "stat", "file_read", "delete", "create")
@@ -257,3 +261,56 @@ def test_a_file_system_that_gives_our_files_to_another_user_is_refused(mount, tm
 
 STRETCH = 150  # seconds of the run become minutes of the lake: 36 s are nine intervals of ten minutes
 INTERVAL_NS = 600 * 10**9
+
+
+def stretched_time(moment_ns: int, origin_ns: int) -> int:
+    """Two days ago, at the beginning of an interval: a lake refuses rows that lie a day ahead of the clock."""
+    return origin_ns // INTERVAL_NS * INTERVAL_NS - 2 * 86400 * 10**9 + (moment_ns - origin_ns) * STRETCH
+
+
+def stretched(source: Path, target: Path, origin_ns: int) -> None:
+    """The same rows with longer pauses between them; what an operation took stays what it took."""
+    target.mkdir()
+    for path in source.glob("seg-*"):
+        header, *lines = path.read_text().splitlines()
+        rows = [json.loads(line) for line in lines]
+        for row in rows:
+            row |= {
+                name: stretched_time(row[name], origin_ns) for name in ("start_ns", "scheduled_ns") if row.get(name)
+            }
+        (target / path.name).write_text("\n".join([header, *map(json.dumps, rows)]) + "\n")
+
+
+def test_a_planted_slowdown_arrives_in_the_lake_as_an_episode(mount, probe, tmp_path, capsys):
+    """From agent through ship and lake to `events`: by how much within 10%, from when to when within one interval."""
+    mount.disturb({"read": {"delay_seconds": 0.03}})  # slow by nature, so that a busy machine changes little of it
+    running = probe(mount.path, period="400ms")
+    begins, counts = [], []
+    for delay in (0.03, 0.15, 0.03):
+        mount.disturb({"read": {"delay_seconds": delay}})
+        begins.append(time.time_ns())
+        counts.append(mount.counts)
+        time.sleep(12)
+    reads = [row for row in running.stop() if row["op"] == "read" and row["status"] == "ok"]
+    first, slow, calm = (stretched_time(moment, begins[0]) for moment in begins)
+
+    lake = tmp_path / "lake"
+    open_lake(lake, create=True)
+    (lake / "facility.toml").write_text(f'baseline = "@{first // 10**9}..@{slow // 10**9}"\n')
+    stretched(running.spool / "segments", tmp_path / "cargo", begins[0])
+    shipper = Shipper(lake)
+    shipper.start(sorted((tmp_path / "cargo").iterdir()), 0)
+    while (shipment := shipper.poll(0)) is None:
+        time.sleep(0.05)
+    assert shipment.ok, shipment.message
+    assert not list((tmp_path / "cargo").iterdir())
+
+    assert run(["events", "--kind", "episode", "--lake", str(lake), "--json"]) == 0
+    events = json.loads(capsys.readouterr().out)["result"]["events"]
+    (episode,) = [event for event in events if event["label"] == "slow read"]
+    usual = statistics.median(row["duration_ns"] for row in reads if begins[0] <= row["start_ns"] < begins[1])
+    # What the file system did beside its sleep it did before too. Small files are read as well: the sleep of one.
+    slept, requests = (counts[2][name] - counts[1][name] for name in ("slept_seconds", "read"))
+    ratio = (usual - 0.03e9 + slept / requests * 1e9) / usual
+    assert episode["strength_ratio"] == pytest.approx(ratio, rel=0.10)
+    assert (episode["start_ns"], episode["end_ns"]) == pytest.approx((slow, calm), abs=INTERVAL_NS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections import Counter
 
 import pytest
@@ -71,23 +70,6 @@ def test_it_rests(tmp_path, monkeypatch):
         now += 100
     assert busy / now <= 0.25
     assert busy / now > 0.2
-
-
-def test_errors_are_results(tmp_path, monkeypatch):
-    source = Sampler(str(tmp_path), SamplerSettings((8192,), modes=("nocache",), rounds=2))
-    heard = Heard()
-    source.prepare(heard)
-
-    def fails(*arguments):
-        raise OSError(errno.EIO, "EIO")
-
-    monkeypatch.setattr(os, "preadv", fails)
-    monkeypatch.setattr(os, "pwritev", fails)
-    while not heard.is_done:
-        source._resume_ns = 0
-        source.cycle(0, heard)
-    assert {(row["status"], row["errno"]) for row in heard.of("responses")} == {("error", errno.EIO)}
-    assert len(heard.of("responses")) == 4
 
 
 def test_osts_are_chosen_by_lfs(tmp_path, monkeypatch):

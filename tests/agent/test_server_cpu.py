@@ -5,10 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from store_lakes import DAY, series_frame
 
 from ioweather.agent.counters import LustreServer, ServerLoad
 from ioweather.core.counters.growth import Target
+from ioweather.core.tables import TABLES
+from ioweather.lake.lake import open_lake
+from ioweather.topics.analyse import each_exhibit
 from live_reporter import HandClock, Heard
 
 NS = 10**9
@@ -74,3 +79,27 @@ def test_a_tree_without_it_and_a_server_with_it(tmp_path):
         server.cycle(0, heard)
     (row,) = (row for row in heard.of("series") if row["metric"] == "cpu_ratio")
     assert (row["component"], row["component_kind"], row["value"]) == ("oss1", "oss", 0.25)
+
+
+def test_the_agent_s_own_rows_make_both_exhibits_of_processors(tmp_path):
+    """One server is 2% busy, the other 40% in one minute of four and 4% in the others."""
+    lake, steps = open_lake(tmp_path / "lake", create=True), 240
+    for host, busy in (("oss1", (2, 2, 2, 2)), ("oss2", (40, 4, 4, 4))):
+        (tmp_path / host / "proc").mkdir(parents=True)
+        clock, heard, used = HandClock(wall_ns=DAY), Heard(), 0
+        load = ServerLoad(tmp_path / host, host, clock.clocks)
+        for step in range(steps + 1):
+            (tmp_path / host / "proc/stat").write_text(f"cpu {used} 0 0 {100 * step - used} 0 0 0 0 0 0\n")
+            load.cycle({Target("scratch", "ost", f"scratch-{host}")}, heard)
+            used += busy[step % 4]
+            clock.pass_seconds(60)
+        rows = heard.of("series")
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        lake.append("series", TABLES["series"].frame(columns, rows=len(rows)), source="spool")
+    moved = np.random.default_rng(1).lognormal(20.0, 1.0, (steps, 2))
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(moved, metric=metric), source="spool")
+    made = each_exhibit(lake, ["pat19.fig15", "pat19.fig16"])
+    found = {each.name: each.value for each in made["pat19.fig15"].estimates}
+    assert (found["max_load"], found["mean_load"], found["mean_load_all"]) == pytest.approx((0.40, 0.13, 0.075))
+    assert made["pat19.fig16"].estimates

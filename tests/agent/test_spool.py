@@ -93,10 +93,6 @@ def test_what_a_killed_agent_left_is_closed_by_the_next_and_its_torn_line_is_dro
     spool.close(0)
 
 
-def no_space(fd, data):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def test_rows_that_a_full_disk_does_not_take_wait_and_no_line_is_half(tmp_path, monkeypatch):
     spool = open_spool(tmp_path)
     spool.add(event(1))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.clock import zone_named
 from ioweather.core.errors import FacilityError, UndatedInput
 from ioweather.core.facility import WHOLE, Baseline, parse_baseline, parse_facility
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, zone_named
 
 
 def test_every_form():

@@ -9,18 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.clock import (
+from ioweather.core.errors import UndatedInput
+from ioweather.core.units import (
+    DAY_NS,
+    HOUR_NS,
+    NS,
     datetime_to_ns,
     day_start_ns,
+    format_time_ns,
     local_to_ns,
     now_ns,
+    ns_to_datetime,
     parse_moment_ns,
     parse_time_ns,
     utc_day,
     zone_named,
 )
-from ioweather.core.errors import UndatedInput
-from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_time_ns, ns_to_datetime
 
 BERLIN = zone_named("Europe/Berlin")
 

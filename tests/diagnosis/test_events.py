@@ -9,9 +9,8 @@ import pytest
 from store_lakes import series_frame
 
 from asking import events
-from ioweather.core.clock import parse_time_ns
 from ioweather.core.tables import RESPONSES, concat
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, parse_time_ns
 from ioweather.diagnosis.events import EventOutcome, find_episodes
 from ioweather.diagnosis.health_query import find_sick_components
 from ioweather.lake.lake import Lake, open_lake

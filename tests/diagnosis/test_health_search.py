@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.arrays import Floats
-from ioweather.core.frames import Text
+from ioweather.core.frames import Floats, Text
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import concat

@@ -17,7 +17,6 @@ from ioweather.core.units import NS
 from ioweather.diagnosis.jobs_without_log import excess_fraction, judge_run_time
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.cli.main import run as command
 from ioweather.ui.report.sheets import director_sheet, find
 
 BEGIN = 1_700_000_000 * NS
@@ -132,13 +131,6 @@ def test_the_report_says_how_many_jobs_have_a_log(lake: Lake) -> None:
     said = " ".join(director_sheet("here", found, found, found, []).sentences)
     assert "0 of 12 jobs (0%) have a Darshan log" in said
     assert "Darshan" not in " ".join(director_sheet("here", *[replace(found, with_log=12)] * 3, []).sentences)
-
-
-def test_screens_fit_80_columns(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["jobs"], ["job", "3"], ["why", "12"], ["why", "12", "--full"]):
-        assert command([*words, "--lake", str(lake.root)]) == 0
-        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
-    assert command(["why", "99", "--lake", str(lake.root)]) == 1
 
 
 def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:

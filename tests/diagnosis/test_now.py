@@ -19,10 +19,9 @@ from ioweather.agent.status import (
     TargetStatus,
     write_status,
 )
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.tables import RESPONSES
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, now_ns
 from ioweather.diagnosis.events import find_episodes
 from ioweather.ingestion.derivations import refresh_rollups
 from ioweather.lake.lake import open_lake

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from lmt_files import loop_hdf5, write_h5lmt
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.core.units import zone_named
 from ioweather.ingestion import reading
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import Limits, Reading, read_bounded
@@ -56,7 +56,7 @@ def deaths(monkeypatch):
 
 def test_two_files_on_which_hdf5_loops_hold_up_nothing(tmp_path, deaths):
     """The real library, on real files of which eight bytes are wrong."""
-    lake = lake_with(tmp_path, 'stuck_after = "2s"')
+    lake = lake_with(tmp_path, 'stuck_after = "1s"')
     bad = [looping(tmp_path, name) for name in ("a.h5lmt", "bb.h5lmt")]
     good = [write_h5lmt(tmp_path / "good.h5lmt", AMOUNTS, AMOUNTS), sacct(tmp_path / "sacct.txt", 3)]
     report = ingest(lake, [*bad, *good], context=CONTEXT)
@@ -90,7 +90,7 @@ def test_rows_are_counted_against_the_size(tmp_path):
 
 def test_a_large_file_comes_piece_by_piece_within_its_limits(tmp_path, monkeypatch):
     monkeypatch.setattr("ioweather.ingestion.ingest._STREAM_BYTES", 100)
-    lake = lake_with(tmp_path, 'stuck_after = "2s"')
+    lake = lake_with(tmp_path, 'stuck_after = "1s"')
     bad, good = looping(tmp_path, "a.h5lmt"), sacct(tmp_path / "sacct.txt", 20)
     report = ingest(lake, [bad, good], context=CONTEXT)
     assert [outcome.path for outcome in report.good] == [good]

@@ -210,7 +210,7 @@ def test_pushed_rows_of_every_table_are_those_that_an_ingest_of_the_segment_give
     ingest(other, [file])
     for table in received.rows:
         columns = ", ".join(TABLES[table].names)
-        stored = [open_lake(root).sql(f"SELECT source, {columns} FROM {table} ORDER BY ALL").rows
-                  for root in (lake.root, other.root)]  # fmt: skip
+        query = f"SELECT source, {columns} FROM {table} ORDER BY ALL"
+        stored = [open_lake(root).snapshot().query(query).fetchall() for root in (lake.root, other.root)]
         assert stored[0] == stored[1]
         assert len(stored[0]) == received.rows[table]

@@ -10,10 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 from store_lakes import DAY, series_frame
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.tables import Checked, Quality
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.grid import matrix
 from ioweather.lake.lake import open_lake

@@ -7,16 +7,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from iostat_sample import write_sample
-from ioweather.core.clock import utc_day, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, utc_day, zone_named
 from ioweather.ingestion import derivations, reading
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
@@ -130,22 +128,6 @@ def test_a_wrong_zone_is_refused_where_the_hour_does_not_exist(lake, tmp_path):
     assert not report.bad, "what was quarantined is tried again when more is known"
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT count(*) FROM quarantine") == 0
-
-
-@pytest.mark.usefixtures("reading_here")
-def test_a_reader_that_fails_does_not_stop_the_others(lake, sample, tmp_path, monkeypatch):
-    from ioweather.readers.reader_catalogue import SOURCES
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("boom")
-
-    monkeypatch.setitem(SOURCES._loaded, "collectl", replace(SOURCES["collectl"], reading=broken))
-    (tmp_path / "c.csv").write_text("#Date,Time,[DSK:vda]Name,[DSK:vda]Reads\n20261115,06:32:19,vda,667\n")
-    report = ingest(lake, [tmp_path / "c.csv", sample.folder / "oss2.iostat.txt"])
-    (bad,) = report.bad
-    assert bad.reason == "reader_failed"
-    assert "boom" in (bad.message or "")
-    assert len(report.good) == 1
 
 
 def test_an_unreadable_name_is_a_usage_error(lake, tmp_path):

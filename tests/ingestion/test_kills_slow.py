@@ -39,8 +39,7 @@ from fault_scenarios import (
     write_segments,
 )
 from ioweather.agent.delivery import Server, Shipper, push
-from ioweather.core.clock import now_ns
-from ioweather.core.units import HOUR_NS
+from ioweather.core.units import HOUR_NS, now_ns
 from ioweather.ingestion.queue import draft_in, waiting
 from ioweather.ingestion.receive import receive
 from ioweather.lake.lake import open_lake

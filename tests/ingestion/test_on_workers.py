@@ -27,8 +27,8 @@ from made_once import made_once
 from scan_trees import counted, runs_tree
 
 PRESET = replace(
-    LAPTOP, days=2, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=600, scan_files=300,
-    detail_day=1,
+    LAPTOP, days=1, jobs=16, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=600, scan_files=300,
+    detail_day=0,
 )  # fmt: skip
 # Of studies that are one task, and of those that spread their work: days of climate, replicates of tails.
 QUICK = ("car11.fig6", "car11.fig7", "pat19.fig7", "pat19.fig12", "pat19.fig16")
@@ -38,9 +38,9 @@ FEW = {"replicates": "10"}
 
 @pytest.fixture(scope="module", autouse=True)
 def short_stretches():
-    """So that two days are many pieces of work."""
+    """So that a day is many pieces of work."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrices, "_STRETCH_DAYS", 0.2)
+        patch.setattr(matrices, "_STRETCH_DAYS", 0.1)
         yield
 
 
@@ -88,9 +88,10 @@ def test_exhibits(alone, exhibits_alone, workers):
     there = make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False, executor=workers, progress=tell)
     assert said(there) == said(exhibits_alone)
     assert seen[-1][0] == seen[-1][1]
-    assert "climate: part 3 of 10" in [what for _, _, what in seen]
+    assert "climate: part 3 of 5" in [what for _, _, what in seen]
 
 
+@pytest.mark.parametrize("workers", ["processes"], indirect=True)
 def test_a_report(alone, exhibits_alone, workers, tmp_path):
     """None of it from what is kept."""
     _, lake = alone
@@ -99,6 +100,7 @@ def test_a_report(alone, exhibits_alone, workers, tmp_path):
     assert sorted(said(there.made)) == sorted(said(exhibits_alone[: len(QUICK)]))
 
 
+@pytest.mark.parametrize("workers", ["processes"], indirect=True)  # on Dask: lake/test_dask_cluster
 def test_ingest(alone, workers, tmp_path):
     """The ledger names the paths that were read, so both are read from the same place."""
     made, lake = alone

@@ -5,24 +5,18 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
-import subprocess
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import ProjectRule
 from ioweather.core.results import to_jsonable
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.scan_tree import ScanRequest, scan, summary
 from ioweather.lake.lake import open_lake
-from ioweather.readers.scan import scanner
 from ioweather.readers.scan.scanner import Walker
 from ioweather.topics.analyse import availability, make_exhibits
-from scan_trees import Naive
 
 
 @pytest.fixture
@@ -48,23 +42,6 @@ def lake_dir(tmp_path):
 def rows(lake_dir, sql):
     with open_lake(lake_dir).snapshot() as snapshot:
         return snapshot.query(sql).fetchall()
-
-
-def test_a_scan_is_in_the_lake_once(tree, lake_dir):
-    report = scan(lake_dir, ScanRequest(tree, projects=[ProjectRule("Earth", path=f"{tree}/earth/*")]))
-    assert report.rows_added["scans"] == 1
-    row = rows(lake_dir, "SELECT root, file_count, directory_count, complete, vanished_count, source FROM scans")
-    assert row == [(str(tree), 301, 33, True, 0, "scan")]
-    naive = Naive(tree, report.facts.start_ns // 10**9)
-    sizes = "SELECT low, count, bytes FROM scan_bins WHERE histogram = 'size' AND owner_kind = 'all'"
-    assert {low: [n, held] for low, n, held in rows(lake_dir, sizes)} == {
-        (0 if k == 0 else 2 ** (k - 1)): cell for k, cell in naive.cells[("all", "", "size")].items()
-    }
-    projects = "SELECT owner, sum(count) FROM scan_bins WHERE owner_kind = 'project' AND histogram = 'size' GROUP BY 1"
-    assert dict(rows(lake_dir, projects)) == {"Earth": 200, f"uid {os.geteuid()}": 101}
-    largest = json.loads(rows(lake_dir, "SELECT largest FROM scans")[0][0])
-    assert largest["files"][0]["value"] == 50_000
-    assert not list((lake_dir / "scans").glob("*.state*"))
 
 
 def test_exhibits_follow(tree, lake_dir):
@@ -94,38 +71,6 @@ def test_paths_can_be_hidden(tree, lake_dir, policy, shown):
     assert len(rows(lake_dir, "SELECT DISTINCT path FROM scan_entries")) == 334
 
 
-@pytest.fixture
-def stopped(tree, lake_dir, monkeypatch):
-    """A scan that Ctrl-C stopped in the middle."""
-    monkeypatch.setattr(scanner, "_TASK", 50)
-    monkeypatch.setattr(scanner, "_DIRECTORIES", 2)
-    signals = iter([signal.SIGINT])
-
-    def interrupt(done, total, what):
-        for number in signals if done > 60 else ():
-            os.kill(os.getpid(), number)
-
-    with pytest.raises(KeyboardInterrupt):
-        scan(lake_dir, ScanRequest(tree, entries=True), progress=interrupt)
-    return tree
-
-
-def test_an_interrupted_scan_goes_on(stopped, lake_dir):
-    with pytest.raises(UsageError, match="--resume"):
-        scan(lake_dir, ScanRequest(stopped, entries=True))
-    with pytest.raises(UsageError, match="--entries"):
-        scan(lake_dir, ScanRequest(stopped, resume=True))
-    seen = []
-    report = scan(
-        lake_dir, ScanRequest(stopped, entries=True, resume=True), progress=lambda done, total, what: seen.append(done)
-    )
-    assert report.resumed
-    assert min(seen) > 60, "what was done is not done again"
-    assert rows(lake_dir, "SELECT file_count, directory_count FROM scans") == [(301, 33)]
-    assert rows(lake_dir, "SELECT count(*) FROM scan_entries") == [(334,)]
-    assert "interruption" in " ".join(summary(report).caveats)
-
-
 def test_one_scan_of_a_tree_at_a_time(tree, lake_dir):
     scan(lake_dir, ScanRequest(tree))
     (lock,) = (lake_dir / "scans").glob("*.lock")
@@ -142,21 +87,6 @@ def test_the_summary_is_safe_to_print(tree, lake_dir):
     assert "\x1b" not in text
     assert "\\x1b]0;owned\\x07" in answer.facts[-1].facts[0].note
     assert "302 files" in answer.headline
-
-
-def test_a_list_of_find_goes_in_by_ingest(tree, lake_dir, tmp_path):
-    form = "%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n"
-    listed = subprocess.run(["find", tree, "-printf", form], capture_output=True, check=True).stdout
-    (tmp_path / "list").write_bytes(listed)
-    lake = open_lake(lake_dir, create=True)
-    now = time.time_ns()
-    for _ in range(2):
-        report = ingest(lake, [tmp_path / "list"], context=ReadContext(start_ns=now, system="scratch"))
-    assert report.known == 1
-    assert rows(lake_dir, "SELECT file_count, system, source FROM scans") == [(301, "scratch", "find")]
-    assert make_exhibits(lake, ["car11.fig8"])[0].estimates
-    undated = ingest(lake, [tmp_path / "list"], context=ReadContext(system="other"))
-    assert undated.known == 1
 
 
 def test_entries_of_anybodys_csv_make_a_scan(lake_dir, tmp_path):

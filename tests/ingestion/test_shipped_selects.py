@@ -123,7 +123,10 @@ def test_shipped_select_reads_capacity(
     file.write_text(text)
     lake = tmp_path / "lake"
     assert run(["ingest", "--lake", str(lake), "--as", "series", "--select", name, *options, str(file)]) == 0
-    rows = open_lake(lake).sql("SELECT system, component_kind, component, metric, value, start_ns FROM series").rows
+    with open_lake(lake).snapshot() as snapshot:
+        rows = snapshot.query(
+            "SELECT system, component_kind, component, metric, value, start_ns FROM series"
+        ).fetchall()
     assert {row[:5] for row in rows} == expected
     assert {row[5] for row in rows} == {1794724380 * 10**9}
 
@@ -204,5 +207,6 @@ def test_shipped_select_reads_growth_of_counters(
         "SELECT system, component_kind, component, metric, sum(value), max(quality) FROM series "
         "GROUP BY ALL ORDER BY 3, 4"
     )
-    assert [tuple(row) for row in open_lake(lake).sql(query).rows] == expected
-    assert [tuple(row) for row in open_lake(lake).sql("SELECT DISTINCT source FROM series").rows] == [(name,)]
+    with open_lake(lake).snapshot() as snapshot:
+        assert snapshot.query(query).fetchall() == expected
+        assert snapshot.query("SELECT DISTINCT source FROM series").fetchall() == [(name,)]

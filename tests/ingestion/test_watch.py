@@ -18,13 +18,6 @@ from ioweather.lake.lake import open_lake
 from ioweather.ui.cli.main import run as command
 from planted_logs import write_climate
 
-SACCT = """#!/bin/sh
-printf '%s\\037' JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS | tr -d '\\n'
-printf 'NodeList\\n'
-printf '%s\\037' 4711 4711 big 1000 ann phys run COMPLETED 1600000000 1600000000 1600000060 1 4 | tr -d '\\n'
-printf 'n1\\n'
-"""
-
 
 @pytest.fixture
 def place(tmp_path):

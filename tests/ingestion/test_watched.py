@@ -87,27 +87,6 @@ def test_history_is_left_to_ingest_unless_everything_is_asked_for(top):
     assert names(watched.candidates(later, everything=True)) == ["old.darshan"]
 
 
-def test_a_quiet_folder_is_not_listed_until_it_changes(top, monkeypatch):
-    put(top, "2026/11/01/a.darshan")
-    listed = []
-    scandir = os.scandir
-
-    def counted(folder):
-        listed.append(os.path.basename(folder))  # noqa: PTH119
-        return scandir(folder)
-
-    monkeypatch.setattr(os, "scandir", counted)
-    watched = Watched(top)
-    later = after(top / "2026/11/01/a.darshan") + 3 * DAY_NS
-    watched.candidates(later)
-    watched = Watched.from_json(top, vars(watched))
-    listed.clear()
-    watched.candidates(later)
-    assert listed == ["logs", "2026", "11"]
-    put(top, "2026/11/01/b.darshan")
-    assert names(watched.candidates(after(top / "2026/11/01/b.darshan"))) == ["a.darshan", "b.darshan"]
-
-
 def test_a_clock_ahead_makes_nobody_elses_files_old(top):
     watched = Watched(top, mark_ns=10**18)
     ahead = Changed(str(top / "a"), 1, 10**18 + DAY_NS)

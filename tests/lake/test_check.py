@@ -83,20 +83,6 @@ def test_a_destroyed_file_is_named_and_the_rest_answers_without_it(lake: Lake, c
     assert run(["lake", "--lake", str(lake.root)]) == 0
 
 
-SACCT = """JobIDRaw|User|Start|End|NNodes|State|Submit
-{0}|anna|2026-03-01T10:00:00|2026-03-01T11:00:00|1|COMPLETED|2026-03-01T09:00:00
-"""
-
-
-@pytest.fixture
-def lake_of_jobs(tmp_path: Path, capsys) -> Lake:
-    for job in (7, 8):
-        (tmp_path / f"{job}.txt").write_text(SACCT.format(job))
-        assert run(["ingest", str(tmp_path / f"{job}.txt"), "--zone", "UTC", "--lake", str(tmp_path / "jobs")]) == 0
-    capsys.readouterr()
-    return open_lake(tmp_path / "jobs")
-
-
 def test_backup_refuses_a_damaged_file_and_keeps_the_copy_before(lake: Lake, tmp_path: Path, capsys) -> None:
     copy = tmp_path / "copy"
     assert run(["lake", "backup", str(copy), "--lake", str(lake.root)]) == 0

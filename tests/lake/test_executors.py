@@ -118,31 +118,3 @@ def test_what_facility_toml_says_of_slurm_jobs():
 def test_a_wrong_setting_is_named(section, complaint):
     with pytest.raises(FacilityError, match=complaint):
         cluster_settings(section)
-
-
-class Shared(Executor):
-    """A cluster of one worker: a task that kills it takes along all that wait for it."""
-
-    workers = 2
-
-    def __init__(self) -> None:
-        self.pending: list[tuple[Future[int], int]] = []
-
-    def submit(self, fn, /, *args, **kwargs):
-        future: Future[int] = Future()
-        self.pending.append((future, args[0]))
-        if len(self.pending) == self.width:
-            self.run()
-        return future
-
-    def run(self) -> None:
-        deadly = any(value < 0 for _, value in self.pending)
-        for future, value in self.pending:
-            if deadly:
-                future.set_exception(TaskLost())
-            else:
-                future.set_result(value)
-        self.pending.clear()
-        self.width = 1
-
-    width = 6

@@ -44,9 +44,3 @@ def test_a_part_of_it_as_csv(lake, tmp_path, name):
         (DAY + minute * MINUTE_NS, 2.0 * minute + 1) for minute in (2, 3, 4)
     ]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_an_empty_table_is_a_header(lake, tmp_path):
-    with lake.snapshot() as snapshot:
-        assert export_table(snapshot, "jobs", tmp_path / "jobs.csv") == 0
-    assert (tmp_path / "jobs.csv").read_text().startswith("cluster,raw_job_id")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import appends
 from ioweather.lake.delta_tables import Refused, Table
@@ -37,16 +37,6 @@ def test_a_file_read_with_the_wrong_zone_is_read_again_right(tmp_path):
     assert list(submitted(lake)) == ["8"]
     assert ingest(lake, [wrong, other], context=ReadContext(zone=zone_named("UTC"))).known == 1
     assert submitted(lake)["7"] == submitted(lake)["8"]
-
-
-def test_files_of_one_command_go_together_and_the_command_asks(tmp_path, capsys):
-    lake = open_lake(tmp_path / "lake", create=True)
-    for number in (7, 8):
-        (tmp_path / f"{number}.txt").write_text(DUMP.format(number))
-    ingest(lake, [tmp_path / "7.txt", tmp_path / "8.txt"], context=ReadContext(zone=zone_named("UTC")))
-    assert run(["lake", "forget", str(tmp_path / "7.txt"), "--yes", "--lake", str(lake.root)]) == 0
-    assert "8.txt" in capsys.readouterr().out
-    assert submitted(lake) == {}
 
 
 def test_rows_that_another_writer_holds_are_told_and_stay(tmp_path, monkeypatch, capsys):

@@ -162,11 +162,6 @@ def test_choice_prefers_order_then_finer_then_fuller():
     assert choose_sources([group("a", 5, 9), group("c", 5, 1)], facility)[0].source == "a"
 
 
-def test_series_order_makes_a_day_reshape():
-    order = TABLES["series"].order
-    assert order[-3:] == ("metric", "start_ns", "component")
-
-
 def test_windows_of_time_at_once(tmp_path):
     values = np.arange(200.0).reshape(100, 2)
     lake = open_lake(tmp_path / "lake", create=True)

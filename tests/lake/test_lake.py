@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.tables import TABLES, Complaints, Quality, concat
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.lake import grid, inventory, layout
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import apply_retention, compact
@@ -209,16 +208,6 @@ def test_a_row_with_a_null_time_is_kept(lake):
     frame = TABLES["benchmarks"].frame(digest="d", phase="write", tool="ior", rows=1)
     assert lake.append("benchmarks", frame, source="ior") == 1
     assert lake.append("benchmarks", frame, source="ior") == 0
-
-
-def test_a_snapshot_does_not_move(lake):
-    lake.append("series", series_frame(np.ones((4, 1))), source="tts")
-    with lake.snapshot() as before:
-        lake.append("series", series_frame(np.ones((4, 1)), start_ns=DAY + DAY_NS), source="tts")
-        compact(lake, everything=True)
-        assert before.scalar("SELECT count(*) FROM series") == 4
-    with lake.snapshot() as after:
-        assert after.scalar("SELECT count(*) FROM series") == 8
 
 
 def test_a_column_added_later_reads_as_null(lake, monkeypatch):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from small_facility import make_small_lake
 
-from ioweather.core.clock import utc_day
 from ioweather.core.errors import QueryRefused
 from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
+from ioweather.core.units import utc_day
 from ioweather.lake.lake import open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.snapshot import OF_PEOPLE, OF_THE_FACILITY

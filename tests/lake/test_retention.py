@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.clock import now_ns
 from ioweather.core.tables import TABLES
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.lake import layout, maintenance
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import apply_retention, compact

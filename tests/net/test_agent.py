@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 import ioweather
+from ioweather.ui.cli import main
 
 OST, MDT = "proc/fs/lustre/obdfilter/fs1-OST0000", "proc/fs/lustre/mdt/fs1-MDT0000"
 OPERATIONS = {"read", "write", "write_sync", "stat", "file_read", "delete", "create"}
@@ -124,6 +126,14 @@ def run(begin: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess
     return call
 
 
+def here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command that neither measures nor waits for signals, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main.run([*map(str, arguments)])
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
 def written_settings(place: Path, more: str = "") -> Path:
     lake = place / "lake"
     lake.mkdir(exist_ok=True)
@@ -148,9 +158,10 @@ def collected(place: Path, run: Callable[..., Any]) -> tuple[Path, dict[str, Any
 
 
 def query(lake: Path, sql: str) -> list[dict[str, Any]]:
-    result = ioweather.open_lake(lake).sql(sql)
-    names = [column.name if hasattr(column, "name") else column for column in result.columns]
-    return [dict(zip(names, row, strict=True)) for row in result.rows]
+    with ioweather.open_lake(lake).snapshot() as snapshot:
+        found = snapshot.query(sql)
+        names = [name for name, *_ in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def test_every_source_reaches_the_lake(collected, run, place):
@@ -263,7 +274,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
             "ioweather_target_ready", "ioweather_spool_rows_total", "ioweather_last_success_timestamp_seconds",
         ):  # fmt: skip
             assert name in text
-        shown = run("now", "--spool", spool, "--json")
+        shown = here("now", "--spool", spool, "--json")
         assert shown.returncode == 0, shown.stderr
         assert run("probe", target, "--spool", spool, *QUICK).returncode == 2, "the spool has an owner"
         other = run("probe", target, "--name", "mine", "--spool", place / "own", *QUICK)
@@ -278,7 +289,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
         for process in (measuring, exporting):
             process.terminate()
             process.communicate(timeout=30)
-    assert run("agent", "export", "--spool", spool, "--textfile", place / "io.prom", "--once").returncode == 0
+    assert here("agent", "export", "--spool", spool, "--textfile", place / "io.prom", "--once").returncode == 0
     assert "ioweather_up 0.0" in (place / "io.prom").read_text()
 
 
@@ -297,20 +308,19 @@ def test_a_probe_prints_rows_and_samples_by_size(place, run):
     rows = [json.loads(line) for line in run("probe", target, *sizes).stdout.splitlines()]
     kinds = {(row["request_bytes"], row["mode"], row["op"]) for row in rows}
     assert len(rows) == len(kinds) == 8
-    for arguments, reason in (
-        ((place / "none", *QUICK), "not a directory"),
-        ((target, "--targets", *QUICK), ""),
-        ((target, "--paper", "--for", "1s"), "free"),
-        ((target, "--sizes", "7"), "multiple of 4096"),
-        ((target, "--sizes", "8KiB", "--osts", "0"), "lfs"),
-        ((target, "--require-mount", place / "mnt", *QUICK), "is not mounted"),
+    for program, arguments, reason in (
+        (here, (place / "none", *QUICK), "not a directory"),
+        (here, (target, "--sizes", "7"), "multiple of 4096"),
+        (run, (target, "--paper", "--for", "1s"), "free"),
+        (run, (target, "--sizes", "8KiB", "--osts", "0"), "lfs"),
+        (run, (target, "--require-mount", place / "mnt", *QUICK), "is not mounted"),
     ):
-        done = run("probe", *arguments)
+        done = program("probe", *arguments)
         assert reason in done.stderr or reason in done.stdout, (arguments, done.stderr)
     assert list(target.iterdir()) == []
 
 
-def test_a_wrong_setting_is_named(place, run):
+def test_a_wrong_setting_is_named(place):
     other = place / "other"
     other.mkdir()
     for text, reason in (
@@ -319,15 +329,15 @@ def test_a_wrong_setting_is_named(place, run):
         ('probe_request = "1000"', "4096"), ("probe_targets = 3", "probe_targets"),
     ):  # fmt: skip
         (other / "facility.toml").write_text(f"[collect]\n{text}\n")
-        done = run("agent", "run", "block", "--lake", other, "--for", "100ms")
+        done = here("agent", "run", "block", "--lake", other, "--for", "100ms")
         assert (done.returncode, reason in done.stderr) == (2, True), done.stderr
 
 
 @pytest.fixture(scope="module")
-def server(place: Path, begin: Callable[..., Any], run: Callable[..., Any]) -> Iterator[tuple[Path, str, Path]]:
+def server(place: Path, begin: Callable[..., Any]) -> Iterator[tuple[Path, str, Path]]:
     """A server with a lake of its own: the lake, its address, and the token of this host."""
     lake, token, port = place / "central", place / "token", free_port()
-    done = run("serve", "token", "create", socket.gethostname(), "--to", token, "--lake", lake)
+    done = here("serve", "token", "create", socket.gethostname(), "--to", token, "--lake", lake)
     assert done.returncode == 0, done.stderr
     serving = begin("serve", "--lake", lake, "--port", port)
     get(f"http://127.0.0.1:{port}/healthz")
@@ -358,7 +368,7 @@ def test_rows_are_pushed_to_a_server_and_its_pages_know_the_agent(place, server,
         time.sleep(0.2)
     assert rows_in(lake, "responses") == expected
     assert "ioweather_remote_up" in get(f"{url}/metrics")
-    assert "agent" in run("doctor", "--lake", settings, "--spool", place / "pushing").stdout
+    assert "agent" in here("doctor", "--lake", settings, "--spool", place / "pushing").stdout
     token.chmod(0o644)
     done = run("agent", "run", "block", "--lake", settings, "--spool", place / "pushing", "--for", "300ms")
     status = json.loads((place / "pushing/status.json").read_text())
@@ -388,7 +398,7 @@ def pythons() -> list[str]:
 
 def test_the_bundle_needs_no_package(place, run):
     archive = place / "agent.pyz"
-    assert run("agent", "bundle", "--out", archive).returncode == 0
+    assert here("agent", "bundle", "--out", archive).returncode == 0
     program = (*pythons(), "-I", "-S", archive)
     said = run("probe", place / "probed", *QUICK[:4], "--for", "500ms", "--spool", place / "b", program=program).stdout
     assert "write_sync      1 MiB" in said

@@ -21,16 +21,16 @@ SUMS = {
 
 def rows_of(root) -> dict[str, object]:
     """Rows, and a sum of each column, by table."""
-    lake = ioweather.open_lake(root)
     found: dict[str, object] = {}
-    for table, count in lake.tables().items():
-        if count and table != "ingests":
-            columns = lake.sql(f"DESCRIBE {table}").rows
-            kinds = {"BIGINT": "int64", "DOUBLE": "float64", "VARCHAR": "text", "BOOLEAN": "bool"}
-            names = [(name, kinds[kind]) for name, kind, *_ in columns if name not in ("ingest_id", "day")]
-            sums = ", ".join(SUMS[kind].format(name) for name, kind in names)
-            values = lake.sql(f"SELECT {sums} FROM {table}").rows[0]
-            found[table] = {"rows": count, **{name: v for (name, _), v in zip(names, values, strict=True) if v}}
+    with ioweather.open_lake(root).snapshot() as snapshot:  # `sql` would start a process for each query
+        for table, count in snapshot.tables().items():
+            if count and table != "ingests":
+                columns = snapshot.query(f"DESCRIBE SELECT * FROM {table}").fetchall()
+                kinds = {"BIGINT": "int64", "DOUBLE": "float64", "VARCHAR": "text", "BOOLEAN": "bool"}
+                names = [(name, kinds[kind]) for name, kind, *_ in columns if name not in ("ingest_id", "day")]
+                sums = ", ".join(SUMS[kind].format(name) for name, kind in names)
+                (values,) = snapshot.query(f"SELECT {sums} FROM {table}").fetchall()
+                found[table] = {"rows": count, **{name: v for (name, _), v in zip(names, values, strict=True) if v}}
     return found
 
 

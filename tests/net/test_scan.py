@@ -39,7 +39,8 @@ def tree(tmp_path):
 
 
 def rows(lake, sql):
-    return ioweather.open_lake(lake).sql(sql).rows
+    with ioweather.open_lake(lake).snapshot() as snapshot:
+        return snapshot.query(sql).fetchall()
 
 
 def test_counts_of_a_tree(tree, tmp_path, capsys):

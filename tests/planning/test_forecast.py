@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.core.clock import parse_time_ns
 from ioweather.core.facility import Facility, Window
-from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, parse_time_ns
 from ioweather.planning.forecast_model import HORIZONS_NS, History, Quantity, Seen, forecast_answer, without_maintenance
 
 FIVE = 5 * MINUTE_NS

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.tables import concat
-from ioweather.core.units import NS
+from ioweather.core.units import NS, parse_time_ns, zone_named
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 
 pytestmark = pytest.mark.shared

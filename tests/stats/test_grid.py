@@ -8,11 +8,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
-from ioweather.core.units import MINUTE_NS, ns_to_datetime
+from ioweather.core.units import MINUTE_NS, datetime_to_ns, ns_to_datetime
 from ioweather.stats.grid import (
     day_name,
     gaps,

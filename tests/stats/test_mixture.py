@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioweather.core.arrays import Floats
+from ioweather.core.frames import Floats
 from ioweather.facts.response_samples import parameter_estimates
 from ioweather.stats.families import BoundedLogNormal, Cauchy, Exponential, Mixture, Normal, PowerLaw, TruncatedHead
 from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture, fits_no_better

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioweather.core.arrays import Floats
+from ioweather.core.frames import Floats
 from ioweather.stats.mixture import TAILS, Combination, HeadName, Splits, candidate_cuts, search_pair, thinned
 from ioweather.stats.tail_fits import fit_cauchy, fit_weibull_tail, sample_of
 

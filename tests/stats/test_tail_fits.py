@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from ioweather.core.arrays import Floats
+from ioweather.core.frames import Floats
 from ioweather.stats.families import (
     GAMMA_SHAPE_MIN,
     LOGNORMAL_OFFSET_MAX,

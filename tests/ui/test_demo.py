@@ -11,9 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ioweather.core.clock import utc_day
 from ioweather.core.outcomes import WhoOutcome
-from ioweather.core.units import NS
+from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.health import HealthOutcome

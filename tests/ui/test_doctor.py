@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from store_lakes import series_frame
 
 from ioweather.agent.status import OperationStatus, SpoolStatus, Status, TargetStatus, keep_status, write_status
-from ioweather.core.clock import now_ns
 from ioweather.core.tables import TABLES, Checked
-from ioweather.core.units import DAY_NS, NS
+from ioweather.core.units import DAY_NS, NS, now_ns
 from ioweather.lake.lake import open_lake
 from ioweather.ui import doctor
 from ioweather.ui.cli.main import run
@@ -153,22 +150,3 @@ def test_what_an_agent_would_measure(lake, tmp_path):
     assert "/scratch/.weather" in states(lake, tmp_path)["collect"].found
     (lake.root / "facility.toml").write_text(f'[collect]\nroot = "{tmp_path}"\n')
     assert states(lake, tmp_path)["collect"].state in ("ok", "note")
-
-
-def test_files_that_were_pushed_and_wait_are_told(tmp_path):
-    from ioweather.ingestion.queue import draft_in, put, queued
-    from ioweather.lake.lake import open_lake
-    from ioweather.ui.doctor import _pushed
-
-    root = open_lake(tmp_path / "lake", create=True).root
-    assert list(_pushed(root)) == []
-    with draft_in(root) as draft:
-        draft.write_bytes(b"x")
-        put(root, draft, "n1", "seg-n1-1-1.ndjson", "0" * 32)
-    (check,) = _pushed(root)
-    assert check.state == "ok"
-    assert check.found.startswith("1 files that were pushed wait (1 B), the oldest for")
-    (file,) = queued(root)
-    os.utime(file.path, (0, 0))
-    (check,) = _pushed(root)
-    assert check.state == "problem"

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from ioweather.core.clock import parse_time_ns
-from ioweather.core.units import NS
+from ioweather.core.units import NS, parse_time_ns
 from ioweather.ui.cli.main import run
 
 IO500 = """\

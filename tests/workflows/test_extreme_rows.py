@@ -10,11 +10,10 @@ from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
 from extreme_rows import add_extreme_rows, century_rows
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, SearchIncomplete
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.diagnosis import health_query as health
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run

@@ -59,11 +59,10 @@ from ioweather.agent.status import (
     status_bytes,
     write_status,
 )
-from ioweather.core.clock import boot_id
 from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import IoweatherError
 from ioweather.core.safe_files import PrivateDirectory, system_of
-from ioweather.core.units import MINUTE_NS, NS
+from ioweather.core.units import MINUTE_NS, NS, boot_id
 
 _LOG_WIDTH = math.log(1.02)
 _MIN_COUNT = 30  # fewer operations do not show what is slow

@@ -27,10 +27,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.agent.sensor import LiveSource, Origin, Progress, Ready, Reporter, ShortTransfer
-from ioweather.core.clock import boot_id
 from ioweather.core.errors import SourceError
 from ioweather.core.safe_files import PrivateDirectory, is_inside, mount_point, system_of
-from ioweather.core.units import MIB, NS, format_bytes
+from ioweather.core.units import MIB, NS, boot_id, format_bytes
 
 _LOCK: Final = "lock"
 _LOCK_BYTES: Final = 4096

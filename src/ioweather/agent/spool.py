@@ -25,10 +25,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ioweather.core.clock import boot_id
 from ioweather.core.errors import UnsafePlace, UsageError
 from ioweather.core.safe_files import PrivateDirectory, write_all
-from ioweather.core.units import GIB, MIB, MINUTE_NS
+from ioweather.core.units import GIB, MIB, MINUTE_NS, boot_id
 
 SPOOL_VERSION = 1
 _SEGMENT_BYTES = 8 * MIB

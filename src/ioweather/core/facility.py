@@ -16,10 +16,19 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union
 from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
 from ioweather.core.safe_files import is_inside
-from ioweather.core.units import GIB, MIB, NS, format_seconds, format_time_ns, parse_duration_ns, parse_size
+from ioweather.core.units import (
+    GIB,
+    MIB,
+    NS,
+    format_seconds,
+    format_time_ns,
+    parse_duration_ns,
+    parse_size,
+    parse_time_ns,
+    zone_named,
+)
 
 FORMS = (
     "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "

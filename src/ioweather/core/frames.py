@@ -1,4 +1,4 @@
-"""Frame: columns of one length. Matrix: time x component. Both immutable; numpy arrays inside.
+"""Kinds of arrays. Frame: columns of one length. Matrix: time x component. Immutable; numpy arrays inside.
 
 Null is NaN in floats, the mask of a masked array in integers, code -1 in text. pandas, polars and Arrow are imported
 only when asked for.
@@ -15,10 +15,14 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import marked
 from ioweather.core.tabular import Tabular
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Indices: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import joined, many_lines
@@ -102,3 +102,11 @@ def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False)
     for handler in handlers:
         logger.addHandler(handler)
     logger.setLevel(min(handler.level for handler in handlers))
+
+
+class Progress(Protocol):
+    def __call__(self, done: int, total: int | None, what: str) -> None: ...
+
+
+def silent(done: int, total: int | None, what: str) -> None:
+    """The default watcher."""

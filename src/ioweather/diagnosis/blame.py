@@ -18,8 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.outcomes import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern

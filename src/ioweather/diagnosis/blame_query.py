@@ -15,13 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ALL_TIME, Params, Period
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.tables import concat
-from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, utc_day
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
     REACH_DAYS,
@@ -316,7 +314,22 @@ def activity(source: DataSource, params: Params) -> Activity | RunAsked | Suppos
         return suppose_without(snapshot, params, period)
     target = params["job"]
     if target is not None and ((source.reads_files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
-        return _of_run(source, params)
+        snapshot = source.snapshot
+        view = find_job(source, params, params["job"])
+        found: Explained | None = None
+        try:
+            rows = judged_on(snapshot, view)
+            similar = similar_runs(view, rows)
+            found = conditions(similar, rows, filesystem=params["filesystem"])
+            run = slowed_run(snapshot, similar, found.filesystem)
+        except DataUnavailable as error:
+            return RunAsked(view, found, None, error.message)
+        # Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
+        low, high = (int(view.job_io.ints(name)[view.main_run]) for name in ("start_ns", "end_ns"))
+        period = low - HOUR_NS, high + HOUR_NS
+        inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
+        _, known_ratio = read_volumes(snapshot.whole, found.filesystem, period, inside.take(touching(inside, [period])))
+        return RunAsked(view, found, run, known_ratio=known_ratio)
     filesystem = params["filesystem"]
     if target is not None:
         event = _event(snapshot, target)
@@ -375,25 +388,6 @@ def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[
             sql = f"SELECT {which}({time}) FROM ({snapshot.whole.rows(table, days=near)})"
             found += [int(value) for (value,) in snapshot.bare.execute(sql).fetchall() if value is not None]
     return found
-
-
-def _of_run(source: DataSource, params: Params) -> RunAsked:
-    snapshot = source.snapshot
-    view = find_job(source, params, params["job"])
-    found: Explained | None = None
-    try:
-        rows = judged_on(snapshot, view)
-        similar = similar_runs(view, rows)
-        found = conditions(similar, rows, filesystem=params["filesystem"])
-        run = slowed_run(snapshot, similar, found.filesystem)
-    except DataUnavailable as error:
-        return RunAsked(view, found, None, error.message)
-    # Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
-    low, high = (int(view.job_io.ints(name)[view.main_run]) for name in ("start_ns", "end_ns"))
-    period = low - HOUR_NS, high + HOUR_NS
-    inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
-    _, known_ratio = read_volumes(snapshot.whole, found.filesystem, period, inside.take(touching(inside, [period])))
-    return RunAsked(view, found, run, known_ratio=known_ratio)
 
 
 def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.job_metrics import file_records, quotient

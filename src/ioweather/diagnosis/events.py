@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Frame
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
@@ -29,8 +28,7 @@ from ioweather.core.results import (
     columns_of,
 )
 from ioweather.core.tables import TABLES, concat
-from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.core.words import names_of
+from ioweather.core.units import HOUR_NS, MINUTE_NS, names_of
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, Episode, all_episodes, operation_series, usual_requests
 
 if TYPE_CHECKING:

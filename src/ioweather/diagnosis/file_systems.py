@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
@@ -107,7 +107,18 @@ def run(source: DataSource, params: Params) -> Answer:
     components = tuple(part for traffic in loads.traffic for part in _components(traffic, loads))
     if loads.measured:  # of a server: its targets
         components = tuple(part for part in components if part.server == loads.where)
-    shaded = _shaded(events, loads)
+    # The strongest events as shaded periods; overlapping events are merged and named by the strongest.
+    stretches: list[tuple[int, int, list[EventOutcome]]] = []
+    for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
+        low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
+        if stretches and low <= stretches[-1][1]:
+            first, last, together = stretches.pop()
+            stretches.append((first, max(last, high), [*together, event]))
+        else:
+            stretches.append((low, high, [event]))
+    stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
+    marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
+    shaded = tuple(Reference("x", low, _strongest(together), high) for low, high, together in marked)
     if loads.measured:
         facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
     else:
@@ -213,21 +224,6 @@ def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
         )
 
 
-def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ...]:
-    """The strongest events as shaded periods; overlapping events are merged and named by the strongest."""
-    stretches: list[tuple[int, int, list[EventOutcome]]] = []
-    for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
-        low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
-        if stretches and low <= stretches[-1][1]:
-            first, last, together = stretches.pop()
-            stretches.append((first, max(last, high), [*together, event]))
-        else:
-            stretches.append((low, high, [event]))
-    stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
-    marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
-    return tuple(Reference("x", low, _strongest(together), high) for low, high, together in marked)
-
-
 def _strongest(events: Sequence[EventOutcome]) -> str:
     first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
     return (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
@@ -235,7 +231,14 @@ def _strongest(events: Sequence[EventOutcome]) -> str:
 
 def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
     if loads.measured:
-        return _component_headline(loads)
+        line = loads.measured[0]
+        own, others = _means(line)
+        if own is None:
+            return f"{loads.where}: nothing was measured."
+        text = f"{loads.where}: {_label(line.metric)} {format_value(own, _unit(line))} on average"
+        if not others:
+            return f"{text}."
+        return f"{text}, {format_value(own / others, 'factor')} that of its {loads.peers} peers."
     slow = [s for s in states if s.slow]
     if len(states) > 1:
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
@@ -350,17 +353,6 @@ def _means(line: Measured) -> tuple[float | None, float | None]:
 def _label(metric: str) -> str:
     text = metric.removesuffix("_bytes").removesuffix("_ratio").removesuffix("_seconds").replace("_ops", " operations")
     return text.upper() if text == "cpu" else text.replace("_", " ")
-
-
-def _component_headline(loads: Loads) -> str:
-    line = loads.measured[0]
-    own, others = _means(line)
-    if own is None:
-        return f"{loads.where}: nothing was measured."
-    text = f"{loads.where}: {_label(line.metric)} {format_value(own, _unit(line))} on average"
-    if not others:
-        return f"{text}."
-    return f"{text}, {format_value(own / others, 'factor')} that of its {loads.peers} peers."
 
 
 def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:

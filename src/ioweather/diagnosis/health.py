@@ -129,7 +129,7 @@ def _facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
 
 _KINDS: Final = {
     "ost": "target",
-    "device": "target",
+    "device": "device",
     "probed": "probed target",
     "mdt": "metadata target",
     "mds": "metadata server",

@@ -30,9 +30,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import ndtr
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Matrix
+from ioweather.core.frames import Bools, Floats, Frame, Ints, Matrix
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 
@@ -134,7 +133,17 @@ def weigh(observed: Observations, bins: Bins) -> Evidence:
     component, place = observed.component[rows], place[rows]
     shape = bins.count, len(observed.components)
     excess = _subtract_usual(observed.log_seconds[rows], component, shape[1])
-    excess = excess - _expected_at_load(excess, observed.load[rows])
+    # Median excess at each load; it grows with the load.
+    load = observed.load[rows]
+    classes = np.where(np.isfinite(load), np.searchsorted(_LOADS, load), len(_LOADS) + 1)
+    median = np.zeros(len(_LOADS) + 2)
+    for each in np.unique(classes):
+        mine = excess[classes == each]
+        if len(mine) >= _LEAST_IN_CLASS:
+            median[each] = float(np.median(mine))
+    known = len(_LOADS) + 1
+    median[:known] = np.maximum.accumulate(np.maximum(median[:known], 0.0))
+    excess = excess - np.asarray(median[classes])
     if observed.has_peers:
         median, seen = _medians(excess, place, component, shape)
         excess = excess - np.where(seen > LEAST_PEERS, np.maximum(median, 0.0), 0.0)[place]
@@ -261,19 +270,6 @@ def _subtract_usual(values: Floats, component: Ints, components: int) -> Floats:
         if len(own) >= _LEAST_OWN:
             usual[each] = np.median(own)
     return np.asarray(values - usual[component])
-
-
-def _expected_at_load(excess: Floats, load: Floats) -> Floats:
-    """Median excess at each load; it grows with the load."""
-    classes = np.where(np.isfinite(load), np.searchsorted(_LOADS, load), len(_LOADS) + 1)
-    median = np.zeros(len(_LOADS) + 2)
-    for each in np.unique(classes):
-        mine = excess[classes == each]
-        if len(mine) >= _LEAST_IN_CLASS:
-            median[each] = float(np.median(mine))
-    known = len(_LOADS) + 1
-    median[:known] = np.maximum.accumulate(np.maximum(median[:known], 0.0))
-    return np.asarray(median[classes])
 
 
 def _medians(excess: Floats, place: Ints, component: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:

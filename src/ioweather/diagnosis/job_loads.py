@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.facts.job_metrics import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
 from ioweather.facts.run_targets import target_number
 

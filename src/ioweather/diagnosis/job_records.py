@@ -11,14 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
-from ioweather.core.units import DAY_NS
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
 from ioweather.diagnosis.job_loads import (
     AMOUNTS,
@@ -112,7 +109,19 @@ def read_records(
         # The highest rate of files opened or inspected by a run.
         operations = runs.floats("file_count") / np.maximum(runs.floats("io_seconds"), 1.0)
         capacity.per_second["requests"][-1] = np.nanmax(operations, initial=0.0)
-    capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
+    # Degraded targets in the period.
+    events = health_events(snapshot)
+    found = []
+    for event in events.take(events.ints("start_ns") < period[1]).records():
+        details = json.loads(event["details"] or "{}")
+        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
+            continue
+        names = {event["component"], *details.get("through", [])}
+        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
+        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
+        if len(columns) and end > period[0] and factor is not None:
+            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
+    capacity = replace(capacity, sick=tuple(found))
     return Records(
         filesystem,
         components,
@@ -180,24 +189,6 @@ def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[in
 
 # Kinds of incidents with reduced capacity.
 _DOES_LESS: Final = ("slow", "capped")
-
-
-def _sick_targets(
-    snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
-) -> tuple[Degraded, ...]:
-    """Degraded targets in the period."""
-    events = health_events(snapshot)
-    found = []
-    for event in events.take(events.ints("start_ns") < period_ns[1]).records():
-        details = json.loads(event["details"] or "{}")
-        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
-            continue
-        names = {event["component"], *details.get("through", [])}
-        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
-        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
-        if len(columns) and end > period_ns[0] and factor is not None:
-            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
-    return tuple(found)
 
 
 def _parties(

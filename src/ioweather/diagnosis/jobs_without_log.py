@@ -18,11 +18,10 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.foreign_text import one_line
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns

@@ -8,15 +8,13 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Indices, Ints
 from ioweather.core.outcomes import Outcome, VerdictKind
 from ioweather.core.results import Answer, Block, Coverage, Exhibit, Fact, FactGroup, Next, ResultTable, columns_of
-from ioweather.core.units import NS, format_value
-from ioweather.core.words import names_of
+from ioweather.core.units import NS, format_value, names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
 from ioweather.facts.job_metrics import maximum, rows_of

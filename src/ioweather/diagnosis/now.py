@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from ioweather.agent.status import OperationStatus, Remote, TargetStatus, find_problems, read_status, remote_agents
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, numbered
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, sparkline
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
 from ioweather.lake.snapshot import Snapshot
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from ioweather._version import __version__
-from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.foreign_text import one_line
@@ -25,7 +24,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import to_jsonable
 from ioweather.core.tables import TABLES, VERDICT_PARTS
-from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns
+from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, utc_day
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS

@@ -14,17 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Cells, Frame, Text
+from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
 from ioweather.core.outcomes import EVENT_COLUMNS, Unhealthy, unhealthy_of
 from ioweather.core.tables import Quality, concat
 from ioweather.core.tables.schema import specs_of
-from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, MINUTE_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (
     MOST_SIMILAR,

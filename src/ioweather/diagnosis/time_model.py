@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from scipy.optimize import nnls
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, SAME_KIND, Changes, Pool
 
 MAD_TO_SD: Final = 1.4826  # of a normal distribution

@@ -10,12 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Indices
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Frame, Indices
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
@@ -32,7 +30,7 @@ from ioweather.core.results import (
     largest,
 )
 from ioweather.core.tables import TABLES
-from ioweather.core.units import DAY_NS, format_seconds
+from ioweather.core.units import DAY_NS, format_seconds, utc_day
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
 from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.job_metrics import rows_of

@@ -16,8 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame
 from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
@@ -131,24 +130,6 @@ class _Draws:
         return Seconds(median, low, high)
 
 
-def find_posterior(prediction: Prediction, duration: float) -> Posterior:
-    """Return classes, probabilities and seconds of a run that took `duration` seconds."""
-    exact = _draw(prediction, duration, has_errors=False)
-    probabilities = dict(exact.probabilities(duration))
-    # The excess over the largest certainty goes to `unexplained`, or from there to `normal`.
-    likeliest = max(KINDS, key=lambda kind: probabilities[kind])
-    excess = max(0.0, probabilities[likeliest] - _MOST_CERTAIN)
-    probabilities[likeliest] -= excess
-    probabilities["normal" if likeliest == "unexplained" else "unexplained"] += excess
-    wide = _draw(prediction, duration, has_errors=True)
-    # What system and change do together is divided evenly.
-    common = 0.5 * wide.system * wide.change / wide.usual
-    parts = (wide.usual, wide.system + common, wide.change + common)
-    rest = duration - parts[0] - parts[1] - parts[2]
-    usual, system, own, unexplained = (wide.interval(part) for part in (*parts, rest))
-    return Posterior(probabilities, usual, system, own, unexplained, exact.interval(exact.harm).value)
-
-
 def _draw(prediction: Prediction, duration: float, *, has_errors: bool) -> _Draws:
     """Importance sampling: draws from the prior of all causes, weighted by the likelihood of the run's time."""
     rng = np.random.default_rng(1)
@@ -260,7 +241,22 @@ def judge(pool: Pool, row: int) -> Verdict:
     changes = find_changes(pool.pattern, pool.group, row)
     states = find_states(pool, changes, row)
     scaled, growth = scale_to_size(pool, changes, row)
-    found = find_posterior(predict(scaled, changes, states, row, growth), duration)
+    # Return classes, probabilities and seconds of a run that took `duration` seconds.
+    prediction = predict(scaled, changes, states, row, growth)
+    exact = _draw(prediction, duration, has_errors=False)
+    probabilities = dict(exact.probabilities(duration))
+    # The excess over the largest certainty goes to `unexplained`, or from there to `normal`.
+    likeliest = max(KINDS, key=lambda kind: probabilities[kind])
+    excess = max(0.0, probabilities[likeliest] - _MOST_CERTAIN)
+    probabilities[likeliest] -= excess
+    probabilities["normal" if likeliest == "unexplained" else "unexplained"] += excess
+    wide = _draw(prediction, duration, has_errors=True)
+    # What system and change do together is divided evenly.
+    common = 0.5 * wide.system * wide.change / wide.usual
+    parts = (wide.usual, wide.system + common, wide.change + common)
+    rest = duration - parts[0] - parts[1] - parts[2]
+    usual, system, own, unexplained = (wide.interval(part) for part in (*parts, rest))
+    found = Posterior(probabilities, usual, system, own, unexplained, exact.interval(exact.harm).value)
     reason, detail = _doubt(pool, row, found, changes, coverage)
     level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
     if level is not None:

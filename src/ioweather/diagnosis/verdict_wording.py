@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats
 from ioweather.core.foreign_text import one_line
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame
 from ioweather.core.outcomes import Amount, Change, Culprit, Reason, SplitSeconds, WhyOutcome
 from ioweather.core.results import (
     Answer,

@@ -117,7 +117,53 @@ def run(source: DataSource, params: Params) -> Answer:
     """Who slowed a run or the runs of a period; or what runs would have taken without a job."""
     asked = activity(source, params)
     if isinstance(asked, Supposed):
-        return _answer_without(asked)
+        # The answer to `--without JOB`.
+        amount = total_gain(asked)
+        before = sum(run.io_seconds for run in asked.runs)
+        parts = sorted(zip(gains(asked.runs), asked.runs, strict=True), key=lambda pair: -abs(pair[0]))
+        felt = [(gain, run) for gain, run in parts if abs(gain) > _LEAST_FELT * max(run.io_seconds, 1e-9)]
+        shown = felt[:_MOST_GAINS]
+        value = amount.value or 0.0
+        low, high = sorted(abs(each or 0.0) for each in (amount.low, amount.high))
+        headline = (
+            f"Without {party_words(asked.party)} the I/O of {len(asked.runs):,} other runs would have taken "
+            f"{format_seconds(abs(value))} {'less' if value >= 0 else 'more'} "
+            f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
+        )
+        facts = numbered(
+            Fact(
+                "run",
+                party_words(run.party),
+                gain,
+                "seconds",
+                min(1.0, abs(gain) / run.io_seconds),
+                f"of {format_seconds(run.io_seconds)}",
+            )
+            for gain, run in shown
+        )
+        without = WhatIfOutcome(
+            change="without",
+            job_id=asked.party.job_id,
+            filesystem=asked.filesystem,
+            start_ns=asked.start_ns,
+            end_ns=asked.end_ns,
+            runs=len(asked.runs),
+            before_seconds=before,
+            after_seconds=before - value,
+            seconds=value,
+            low=amount.low,
+            high=amount.high,
+            gains=tuple(Gain(run.party.job_id, run.party.user, run.io_seconds, gain) for gain, run in shown),
+        )
+        return Answer(
+            "What if this job had not run?",
+            headline,
+            (FactGroup("runs", "Time saved per run", facts),) if facts else (),
+            name="who",
+            coverage=(Coverage(len(asked.runs), len(felt), "logged runs that this job affected"),),
+            caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
+            result=WhoOutcome("period", asked.filesystem, asked.start_ns, asked.end_ns, without=without),
+        )
     found = _answer_run(asked) if isinstance(asked, RunAsked) else _answer_period(asked, params)
     return found if params["detail"] else replace(found, exhibits=())
 
@@ -378,56 +424,6 @@ def _talker_name(talker: Talker) -> str:
     if talker.job_id is not None:
         names = [f"job {talker.job_id}", talker.user, talker.program]
     return ", ".join(filter(None, names)) or "other people's jobs"
-
-
-def _answer_without(asked: Supposed) -> Answer:
-    """The answer to `--without JOB`."""
-    amount = total_gain(asked)
-    before = sum(run.io_seconds for run in asked.runs)
-    parts = sorted(zip(gains(asked.runs), asked.runs, strict=True), key=lambda pair: -abs(pair[0]))
-    felt = [(gain, run) for gain, run in parts if abs(gain) > _LEAST_FELT * max(run.io_seconds, 1e-9)]
-    shown = felt[:_MOST_GAINS]
-    value = amount.value or 0.0
-    low, high = sorted(abs(each or 0.0) for each in (amount.low, amount.high))
-    headline = (
-        f"Without {party_words(asked.party)} the I/O of {len(asked.runs):,} other runs would have taken "
-        f"{format_seconds(abs(value))} {'less' if value >= 0 else 'more'} "
-        f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
-    )
-    facts = numbered(
-        Fact(
-            "run",
-            party_words(run.party),
-            gain,
-            "seconds",
-            min(1.0, abs(gain) / run.io_seconds),
-            f"of {format_seconds(run.io_seconds)}",
-        )
-        for gain, run in shown
-    )
-    without = WhatIfOutcome(
-        change="without",
-        job_id=asked.party.job_id,
-        filesystem=asked.filesystem,
-        start_ns=asked.start_ns,
-        end_ns=asked.end_ns,
-        runs=len(asked.runs),
-        before_seconds=before,
-        after_seconds=before - value,
-        seconds=value,
-        low=amount.low,
-        high=amount.high,
-        gains=tuple(Gain(run.party.job_id, run.party.user, run.io_seconds, gain) for gain, run in shown),
-    )
-    return Answer(
-        "What if this job had not run?",
-        headline,
-        (FactGroup("runs", "Time saved per run", facts),) if facts else (),
-        name="who",
-        coverage=(Coverage(len(asked.runs), len(felt), "logged runs that this job affected"),),
-        caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
-        result=WhoOutcome("period", asked.filesystem, asked.start_ns, asked.end_ns, without=without),
-    )
 
 
 QUESTION = Question(

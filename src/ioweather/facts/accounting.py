@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import one_line
-from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
 from ioweather.core.tables import JOB_IO
-from ioweather.core.units import HOUR_NS, NS, format_time_ns
-from ioweather.core.words import names_of
+from ioweather.core.units import HOUR_NS, NS, format_time_ns, names_of
 from ioweather.facts.job_metrics import (
     INTERFACE_SETS,
     NEVER_FIRST,

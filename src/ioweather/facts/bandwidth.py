@@ -13,9 +13,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Floats, Frame, Text
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds
 
 Verb = Literal["read", "write"]

@@ -16,11 +16,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Indices, Ints
-from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
 from ioweather.core.tables import FILE_MODULES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.tables.schema import INTERFACES
-from ioweather.core.words import names_of
+from ioweather.core.units import names_of
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min
@@ -284,44 +283,6 @@ def rank_columns(records: FileRecords) -> dict[str, Column]:
     }
 
 
-def common_access_columns(records: FileRecords) -> dict[str, Column]:
-    """The most common access size of a job, from the four of each of its records; of ties the larger."""
-    rows = records.counted & (records.mpiio | records.posix)
-    log = np.tile(records.log[rows], 4)
-    size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
-    count = np.concatenate([records.ints(f"access{i}_count")[rows] for i in range(1, 5)])
-    there = count > 0
-    log, size, count = log[there], size[there], count[there]
-    order = np.lexsort((size, log))
-    log, size, count = log[order], size[order], count[order]
-    new = first_of_each(log, size)
-    total = sums(count, np.cumsum(new) - 1, int(new.sum()))
-    log, size = log[new], size[new]
-    best = np.lexsort((size, total, log))
-    best = best[np.flatnonzero(np.diff(log[best], append=-1))]
-    result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
-    result["bytes"][log[best]] = size[best]
-    result["count"][log[best]] = total[best]
-    return {f"common_access_{name}": values for name, values in result.items()}
-
-
-def main_mount_column(records: FileRecords) -> Text:
-    """The mount point with most of a job's bytes; of ties the first in alphabetical order."""
-    mount = records.text("mount")
-    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
-    place = np.empty(len(alphabetical), np.int64)
-    place[alphabetical] = np.arange(len(alphabetical))
-    moved = records.ints("read_bytes") + records.ints("write_bytes")
-    rows = records.counted & (mount.codes >= 0) & (moved > 0)
-    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
-    total = sums(moved[rows], group, len(key))
-    order = np.lexsort((-key, total, key >> 32))
-    best = order[np.flatnonzero(np.diff(key[order] >> 32, append=-1))]
-    codes = np.full(records.logs, -1, np.int32)
-    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
-    return Text(codes, mount.categories)
-
-
 def _library_bits(modules: Text) -> Ints:
     """Bits of libraries with own records, which show their use even if the file's lower records are missing."""
     marks: Mapping[str, int] = {"H5F": 1, "H5D": 1, "PNETCDF_FILE": 2, "PNETCDF_VAR": 2}
@@ -391,6 +352,36 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     start_ns, end_ns = applications.ints("start_ns"), applications.ints("end_ns")
     partial = applications.text("partial_modules")
     flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial.categories]
+    # The most common access size of a job, from the four of each of its records; of ties the larger.
+    rows = records.counted & (records.mpiio | records.posix)
+    log = np.tile(records.log[rows], 4)
+    size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
+    count = np.concatenate([records.ints(f"access{i}_count")[rows] for i in range(1, 5)])
+    there = count > 0
+    log, size, count = log[there], size[there], count[there]
+    order = np.lexsort((size, log))
+    log, size, count = log[order], size[order], count[order]
+    new = first_of_each(log, size)
+    total = sums(count, np.cumsum(new) - 1, int(new.sum()))
+    log, size = log[new], size[new]
+    best = np.lexsort((size, total, log))
+    best = best[np.flatnonzero(np.diff(log[best], append=-1))]
+    result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
+    result["bytes"][log[best]] = size[best]
+    result["count"][log[best]] = total[best]
+    # The mount point with most of a job's bytes; of ties the first in alphabetical order.
+    mount = records.text("mount")
+    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
+    place = np.empty(len(alphabetical), np.int64)
+    place[alphabetical] = np.arange(len(alphabetical))
+    moved = records.ints("read_bytes") + records.ints("write_bytes")
+    rows = records.counted & (mount.codes >= 0) & (moved > 0)
+    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
+    total = sums(moved[rows], group, len(key))
+    order = np.lexsort((-key, total, key >> 32))
+    best = order[np.flatnonzero(np.diff(key[order] >> 32, append=-1))]
+    codes = np.full(records.logs, -1, np.int32)
+    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,
@@ -404,15 +395,27 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         **file_columns(records),
         **interface_columns(records, applications.text("modules")),
         **rank_columns(records),
-        **common_access_columns(records),
-        "main_mount": main_mount_column(records),
+        **{f"common_access_{name}": values for name, values in result.items()},
+        "main_mount": Text(codes, mount.categories),
         **_span_columns(records),
     }
     for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):
         if unknown.any():
             columns |= {name: _without(columns[name], unknown) for name in names}
     if totals.any():
-        columns |= _printed_counts(columns, applications.text("file_counts"))
+        # The files of the layer that the program called, as darshan-parser --file counted them. It has one
+        # number for files of several ranks and of all.
+        printed = applications.text("file_counts")
+        filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
+        filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
+        for row, text in enumerate(printed.tolist()):
+            by_module = json.loads(text) if text else {}
+            layers = ["MPI-IO" if "MPI-IO" in by_module else "POSIX", "STDIO"]
+            counts = [by_module[layer] for layer in layers if layer in by_module]
+            for kind in ("total", "read_only", "write_only", "read_write", "unique") if counts else ():
+                name = "file_count" if kind == "total" else f"{kind}_file_count"
+                filled[name][row] = sum(count[kind] for count in counts)
+        columns |= dict(filled)
     return JOB_IO.frame(columns | ratio_columns(Frame(columns)), rows=records.logs)
 
 
@@ -423,23 +426,6 @@ def _without(column: Column, unknown: Bools) -> Column:
     if column.dtype.kind == "f":
         return np.where(unknown, np.nan, column)
     return np.ma.MaskedArray(column, mask=np.ma.getmaskarray(column) | unknown)
-
-
-def _printed_counts(columns: Mapping[str, Column], printed: Text) -> dict[str, Column]:
-    """Return the files of the layer that the program called, as darshan-parser --file counted them.
-
-    It has one number for files of several ranks and of all.
-    """
-    filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
-    filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
-    for row, text in enumerate(printed.tolist()):
-        by_module = json.loads(text) if text else {}
-        layers = ["MPI-IO" if "MPI-IO" in by_module else "POSIX", "STDIO"]
-        counts = [by_module[layer] for layer in layers if layer in by_module]
-        for kind in ("total", "read_only", "write_only", "read_write", "unique") if counts else ():
-            name = "file_count" if kind == "total" else f"{kind}_file_count"
-            filled[name][row] = sum(count[kind] for count in counts)
-    return dict(filled)
 
 
 def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.choices import TRAFFIC, traffic_kind
 from ioweather.core.contracts import Period, SeriesGroup
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility, is_local_disk
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.tables import METRICS
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, names_of
 from ioweather.lake import grid
 from ioweather.lake.database import literal
 from ioweather.lake.snapshot import Snapshot

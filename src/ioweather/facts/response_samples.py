@@ -19,14 +19,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Bools, Floats, Frame, Indices, Ints, Text
 from ioweather.core.outcomes import EVENT_COLUMNS
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds, names_of
 from ioweather.stats.estimates import LEVEL, number, plain
 from ioweather.stats.families import Mixture
 from ioweather.stats.mixture import (
@@ -122,7 +120,12 @@ def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
     ok = frame.text("status").equals("ok")
     sized = frame.ints("request_bytes") > 0
     positive = frame.ints("duration_ns") > 0
-    filesystem = canonical_filesystems(frame.text("system"), facility)
+    # Map raw system names to file systems.
+    system = frame.text("system")
+    names = [facility.filesystem_of(name) for name in system.categories]
+    distinct = tuple(dict.fromkeys(names))
+    lookup = np.array([distinct.index(name) for name in names] + [-1], np.int32)
+    filesystem = Text(lookup[system.codes], distinct)
     wanted = np.ones(frame.rows, np.bool_)
     if params.get("filesystem"):
         wanted = filesystem.equals(str(params["filesystem"]))
@@ -142,14 +145,6 @@ def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
     }
     counted = {reason: count for reason, count in excluded.items() if count}
     return Samples(large, (Coverage(int(wanted.sum()), present, "response times", counted),))
-
-
-def canonical_filesystems(system: Text, facility: Facility) -> Text:
-    """Map raw system names to file systems."""
-    names = [facility.filesystem_of(name) for name in system.categories]
-    distinct = tuple(dict.fromkeys(names))
-    lookup = np.array([distinct.index(name) for name in names] + [-1], np.int32)
-    return Text(lookup[system.codes], distinct)
 
 
 def _grouped(frame: Frame, filesystem: Text, used: Indices) -> list[ResponseSample]:

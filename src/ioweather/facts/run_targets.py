@@ -15,8 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.frames import Cells, Frame, Text
+from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
 from ioweather.core.units import DAY_NS
 from ioweather.facts.job_metrics import FileRecords
 from ioweather.facts.system_activity import Stretches

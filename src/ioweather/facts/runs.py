@@ -19,14 +19,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Floats, Frame, Ints, Text
 from ioweather.core.results import Cell, Coverage, Estimate
 from ioweather.core.tables import encode_text
-from ioweather.core.units import MIB, format_bytes
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances, state_counts
 from ioweather.facts.job_metrics import quotient, rows_of
 from ioweather.stats.estimates import grouped_share
@@ -178,7 +176,20 @@ def group_runs(runs: Frame, grouping: Grouping) -> Groups:
     if grouping == "exact":
         keys = np.stack([runs.ints(name) for name in _EXACT], axis=1)
     else:
-        keys = _similar_keys(runs, programs)
+        # Return user, program, processes, and a class of bytes: from its smallest run up to SIMILAR_FACTOR of it.
+        _, program = np.unique(np.array(programs), return_inverse=True)
+        uid, nprocs = (runs.ints(name) for name in ("uid", "nprocs"))
+        moved = _moved(runs)
+        order = np.lexsort((moved, nprocs, program, uid))
+        classes = np.zeros(len(order), np.int64)
+        begun: tuple[Any, ...] = ()
+        least, current = 0.0, -1
+        for row in order.tolist():
+            key = (uid[row], program[row], nprocs[row])
+            if key != begun or moved[row] > least * SIMILAR_FACTOR:
+                begun, least, current = key, moved[row], current + 1
+            classes[row] = current
+        keys = np.stack([uid, program.astype(np.int64), nprocs, classes], axis=1)
     distinct, example, of_run, sizes = np.unique(
         keys, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
@@ -224,23 +235,6 @@ def program_names(runs: Frame) -> list[str]:
 
 def _moved(runs: Frame) -> Floats:
     return runs.floats("read_bytes") + runs.floats("write_bytes")
-
-
-def _similar_keys(runs: Frame, programs: list[str]) -> Ints:
-    """Return user, program, processes, and a class of bytes: from its smallest run up to SIMILAR_FACTOR of it."""
-    _, program = np.unique(np.array(programs), return_inverse=True)
-    uid, nprocs = (runs.ints(name) for name in ("uid", "nprocs"))
-    moved = _moved(runs)
-    order = np.lexsort((moved, nprocs, program, uid))
-    classes = np.zeros(len(order), np.int64)
-    begun: tuple[Any, ...] = ()
-    least, current = 0.0, -1
-    for row in order.tolist():
-        key = (uid[row], program[row], nprocs[row])
-        if key != begun or moved[row] > least * SIMILAR_FACTOR:
-            begun, least, current = key, moved[row], current + 1
-        classes[row] = current
-    return np.stack([uid, program.astype(np.int64), nprocs, classes], axis=1)
 
 
 LARGE_PROCESSES: Final = 1024

@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.words import pairs_of
+from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
+from ioweather.core.units import pairs_of
 from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
 from ioweather.stats.grid import SystemGrid
 

@@ -9,13 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Ints
 from ioweather.core.errors import IoweatherError, LakeError, SearchIncomplete
-from ioweather.core.frames import Frame
-from ioweather.core.progress import Progress, silent
+from ioweather.core.frames import Frame, Ints
+from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import concat
-from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, HOUR_NS, names_of
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import Sealed, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally

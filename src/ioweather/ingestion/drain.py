@@ -22,11 +22,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tables import TABLES
-from ioweather.core.units import DAY_NS, HOUR_NS, MIB
+from ioweather.core.units import DAY_NS, HOUR_NS, MIB, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
 from ioweather.ingestion.ingest import IngestReport, add_rows, ingest

@@ -20,13 +20,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame, Text
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Checked, concat
-from ioweather.core.units import NS
+from ioweather.core.units import NS, now_ns, utc_day
 from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
 from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (

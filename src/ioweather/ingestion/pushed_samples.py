@@ -15,12 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import AccessDenied, CorruptInput, LakeError
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tables import TABLES, Complaints
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.mappings import own_mapping

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
 
-from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.facility import Facility
@@ -23,7 +22,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.tables.schema import Cadence
-from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds, now_ns, zone_named
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest

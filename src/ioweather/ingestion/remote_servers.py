@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlencode
 
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.ingestion.derivations import search_new_rows
 from ioweather.ingestion.ingest import IngestReport, add_rows
 from ioweather.ingestion.reading import FileOutcome

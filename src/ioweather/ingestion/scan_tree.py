@@ -18,15 +18,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule, load_facility
 from ioweather.core.frames import Frame
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.tables import Complaints
-from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, ns_to_datetime
+from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, now_ns, ns_to_datetime
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.workers import Processes, workers_of

@@ -29,11 +29,10 @@ from typing import Any, Final, NamedTuple
 
 from ioweather.agent.counters import has_sacct, poll_accounting
 from ioweather.agent.settings import WatchSettings
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import write_whole
-from ioweather.core.units import DAY_NS, GIB, HOUR_NS, MIB, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, GIB, HOUR_NS, MIB, MINUTE_NS, NS, now_ns
 from ioweather.diagnosis.recorded_verdicts import clusters_of, counts, judge_due, text_of_row
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.mappings import own_mapping

@@ -30,8 +30,7 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, instances_of, program_of
 from ioweather.job_io.view import LOG_TABLES, find_job, note_log, printable, recorded_whole
 from ioweather.topics.source import DataSource

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, ResultColumn, ResultTable
 from ioweather.core.units import NS
 from ioweather.readers.darshan.log import DarshanLog

@@ -14,12 +14,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of, numbered
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, names_of, pairs_of
 from ioweather.facts.job_metrics import (
     NEVER_LAST,
     FileRecords,

@@ -16,8 +16,7 @@ import numpy as np
 from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
-from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.runs import SMALL_BYTES, program_of, signatures

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Params, PathPolicy, StudyData
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.foreign_text import shown_command, shown_path
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.outcomes import AllRuns
 from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_time_ns
+from ioweather.core.units import DAY_NS, NS, format_time_ns, utc_day
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of

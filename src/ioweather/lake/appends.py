@@ -23,12 +23,11 @@ from typing import Any, Final, TypeVar
 
 import duckdb
 
-from ioweather.core.clock import day_start_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame
 from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import TableSpec
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, day_start_ns
 from ioweather.lake.database import SQL_TYPES, WRITER_MEMORY, connection, literal, quote, register_frame
 from ioweather.lake.delta_tables import (
     DataFile,

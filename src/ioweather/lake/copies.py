@@ -19,11 +19,11 @@ from typing import Any, Final
 import duckdb
 
 from ioweather._version import __version__
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, QueryRefused, UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES
+from ioweather.core.units import now_ns
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version
@@ -62,7 +62,16 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
         for name in sorted(versions, key=lambda name: name == "ingests")
         for path in commits_until(layout.tables_dir(root) / name, versions[name])
     ]
-    _refuse_other_history(root, target, versions, commits)
+    # Refuse a copy that was written to, or whose lake was set back to an earlier state since.
+    hint = "Name a new directory."
+    for relative in commits:
+        there = target / relative
+        if there.suffix == ".json" and there.is_file() and there.read_bytes() != (root / relative).read_bytes():
+            raise LakeError(f"{target} has another history: {relative} differs.", hint=hint)
+    for name, version in versions.items():
+        newest = newest_version(target / "tables", TABLES[name])
+        if newest is not None and newest > version:
+            raise LakeError(f"{target} is ahead of the lake: it has version {newest} of `{name}`.", hint=hint)
     loose = ["facility.toml"] if layout.facility_file(root).exists() else []
     loose += [*sorted(f"seals/{path.name}" for path in layout.seals_dir(root).glob("*.json")), "lake.json"]
     _make_folder(target)
@@ -163,19 +172,6 @@ def _known_files(root: Path, target: Path) -> dict[str, Any]:
 def _is_draft(path: Path) -> bool:
     """Whether this is a draft that an interrupted backup left."""
     return path.name.startswith(".") and path.name[1:].rpartition(".")[0] in _TOP
-
-
-def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int], commits: list[str]) -> None:
-    """Refuse a copy that was written to, or whose lake was set back to an earlier state since."""
-    hint = "Name a new directory."
-    for relative in commits:
-        there = target / relative
-        if there.suffix == ".json" and there.is_file() and there.read_bytes() != (root / relative).read_bytes():
-            raise LakeError(f"{target} has another history: {relative} differs.", hint=hint)
-    for name, version in versions.items():
-        newest = newest_version(target / "tables", TABLES[name])
-        if newest is not None and newest > version:
-            raise LakeError(f"{target} is ahead of the lake: it has version {newest} of `{name}`.", hint=hint)
 
 
 def _remove_strangers(target: Path, wanted: set[str]) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioweather._version import __version__
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import PrivateDirectory, default_spool_dir
 from ioweather.lake.workers import ClusterSettings, TaskLost
 
@@ -111,12 +111,27 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
     )
     client = None
     try:
-        _check_submission(cluster.job_script())
+        # Let Slurm check the job before it is submitted: a wrong partition or account is reported at once.
+        script = cluster.job_script()
+        with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+            file.write(script)
+            file.flush()
+            tried = subprocess.run(["sbatch", "--test-only", file.name], capture_output=True, text=True, check=False)
+        if tried.returncode:
+            said = tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"]
+            reason = said[-1].removeprefix("allocation failure: ")
+            raise UsageError(f"Slurm refuses such a job: {reason}.", hint="See [engine] in facility.toml.")
         # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = Client(cluster, set_as_default=False, name="ioweather")
         executor = DaskExecutor(client, cluster, jobs * settings.cores, folder)
-        _await_first(executor, progress)
+        progress(0, None, "waiting for a Slurm job to start")
+        while not executor.threads:
+            command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
+            asked = subprocess.run(command, capture_output=True, text=True, check=False)
+            reason = (asked.stdout.split() or ["None"])[0]
+            progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
+            time.sleep(_LOOK_SECONDS)
     except BaseException:
         with suppress(Exception):
             if client is not None:
@@ -139,28 +154,6 @@ def _keys(folder: Path) -> Security:
         Path(files[part]).write_text(made[part], encoding="ascii")
     ours = {f"tls_{role}_{part}": files[part] for role in ("client", "scheduler", "worker") for part in ("cert", "key")}
     return Security(tls_ca_file=files["ca_file"], require_encryption=True, **ours)
-
-
-def _check_submission(script: str) -> None:
-    """Let Slurm check the job before it is submitted: a wrong partition or account is reported at once."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
-        file.write(script)
-        file.flush()
-        tried = subprocess.run(["sbatch", "--test-only", file.name], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        said = tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"]
-        reason = said[-1].removeprefix("allocation failure: ")
-        raise UsageError(f"Slurm refuses such a job: {reason}.", hint="See [engine] in facility.toml.")
-
-
-def _await_first(executor: DaskExecutor, progress: Progress) -> None:
-    progress(0, None, "waiting for a Slurm job to start")
-    while not executor.threads:
-        command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        reason = (asked.stdout.split() or ["None"])[0]
-        progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
-        time.sleep(_LOOK_SECONDS)
 
 
 class DaskExecutor(Executor):

@@ -16,11 +16,10 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
 from ioweather.lake.database import fetch_frame, literal
 from ioweather.lake.delta_tables import TableFiles
 from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, find_totals, seal_of

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility, without_domain
 from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import OLDEST_NS
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
 from ioweather.lake.database import literal
 from ioweather.lake.layout import content_digest, damaged_files

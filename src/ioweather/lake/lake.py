@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ioweather._version import __version__
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, Checked, Complaints
+from ioweather.core.units import now_ns
 from ioweather.lake import appends, layout
 from ioweather.lake.caches import LakeCache, mark_of
 from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files

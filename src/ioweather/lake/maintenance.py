@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 
-from ioweather.core.clock import day_start_ns, now_ns, utc_day
 from ioweather.core.errors import LakeError, UnsafePlace, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES, TableSpec
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, day_start_ns, now_ns, utc_day
 from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, retry_refused, rewrite_day, writing
 from ioweather.lake.database import connection, literal, quote

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ioweather.core.errors import QueryRefused
 from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
-from ioweather.core.units import parse_size
-from ioweather.core.words import names_of
+from ioweather.core.units import names_of, parse_size
 from ioweather.lake.confinement import confine
 
 if TYPE_CHECKING:

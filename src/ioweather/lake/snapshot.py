@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner
 from ioweather.core.frames import Frame
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, utc_day
 from ioweather.lake import grid, inventory
 from ioweather.lake.caches import LakeCache, Mark
 from ioweather.lake.database import connection, fetch_frame, literal, quote

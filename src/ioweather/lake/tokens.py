@@ -20,8 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.units import now_ns
 from ioweather.lake.layout import lake_directory
 
 _BYTES: Final = 32

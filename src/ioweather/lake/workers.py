@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ioweather.core.errors import FacilityError, IoweatherError, UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.lake.limited import CONTEXT, end_with_parent, stop_workers
 
 T = TypeVar("T")

@@ -16,11 +16,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
     Answer,
@@ -48,6 +47,7 @@ from ioweather.core.units import (
     format_seconds,
     format_time_ns,
     format_value,
+    now_ns,
     ns_to_datetime,
 )
 from ioweather.lake import grid

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import Quality
 from ioweather.core.tables.schema import specs_of
 from ioweather.core.units import DAY_NS

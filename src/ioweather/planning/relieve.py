@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Indices
 from ioweather.core.choices import busiest_filesystem
 from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Floats, Indices
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable
 from ioweather.core.units import NS, format_value

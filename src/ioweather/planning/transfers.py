@@ -16,12 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
 from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame
 from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size

@@ -19,14 +19,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, parse_size
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_size
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import numbered_lines, plain_head
 
@@ -384,7 +382,23 @@ def _ior_runs_of_text(text: _TextFile, context: ReadContext) -> list[_IorRun]:
             key, value = match[1].strip().lower(), match[2].strip()
             if key == "testid":
                 columns = []
-            _add_ior_pair(runs[-1], key, value, times, is_error="ERROR" in line)
+            run = runs[-1]
+            if key in ("began", "run began"):
+                run.began_ns = times.ns(value)
+            elif key in ("finished", "run finished"):
+                run.finished_ns, run.finished = times.ns(value), True
+            elif key in ("command line", "command line used"):
+                run.command = value
+            elif key == "machine":
+                run.machine = value
+            elif key == "testid":
+                run.tests.append(_IorTest(_whole(value) or 0))
+            elif key == "starttime":
+                run.test.started_ns = times.ns(value)
+            elif key in _IOR_OPTIONS:
+                run.test.options.setdefault(key, value)
+            elif not run.error and ("ERROR" in line):
+                run.error = value
         elif not runs[-1].error and (match := _ERROR.match(line)):
             runs[-1].error = match[1]
     return runs
@@ -399,25 +413,6 @@ def _add_ior_summary(run: _IorRun, columns: list[str], words: list[str]) -> None
     for test in run.tests:
         if test.id == wanted:
             test.summaries[words[0]] = values
-
-
-def _add_ior_pair(run: _IorRun, key: str, value: str, times: _LocalTimes, *, is_error: bool) -> None:
-    if key in ("began", "run began"):
-        run.began_ns = times.ns(value)
-    elif key in ("finished", "run finished"):
-        run.finished_ns, run.finished = times.ns(value), True
-    elif key in ("command line", "command line used"):
-        run.command = value
-    elif key == "machine":
-        run.machine = value
-    elif key == "testid":
-        run.tests.append(_IorTest(_whole(value) or 0))
-    elif key == "starttime":
-        run.test.started_ns = times.ns(value)
-    elif key in _IOR_OPTIONS:
-        run.test.options.setdefault(key, value)
-    elif not run.error and is_error:
-        run.error = value
 
 
 def _ior_runs_of_json(text: _TextFile, context: ReadContext) -> list[_IorRun]:

@@ -30,15 +30,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import local_to_ns, parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR_BYTES, Amounts, amounts_between
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
-from ioweather.core.units import KIB, MIB, NS
-from ioweather.core.words import names_of
+from ioweather.core.units import KIB, MIB, NS, local_to_ns, names_of, parse_time_ns
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head, text_blocks, whole_lines
 

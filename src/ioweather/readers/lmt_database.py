@@ -27,14 +27,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric, target_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UsageError
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, ns_to_datetime
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
 from ioweather.readers.reader_catalogue import FileReader
 
 Flags: TypeAlias = NDArray[np.uint8]
@@ -124,15 +122,6 @@ def difference_counters(counters: Ints, first_step: int, memory: CounterMemory) 
     memory.counters = np.where((latest[-1] >= 0)[:, None], known[last, column], ABSENT)
     memory.steps = at_step[last, column]
     return Amounts(values, spans, restarted)
-
-
-def fill_unused_counters(counters: Ints, memory: CounterMemory) -> Ints:
-    """Counters that a sample leaves out: zero until the first use, after that their last value."""
-    sampled: Bools = np.any(counters >= 0, axis=2)
-    known = np.concatenate([memory.counters[None], counters])
-    latest = np.maximum.accumulate(np.where(known >= 0, np.arange(len(known))[:, None, None], -1), axis=0)
-    carried = np.where(latest >= 0, np.take_along_axis(known, np.maximum(latest, 0), axis=0), 0)[1:]
-    return np.where((counters < 0) & sampled[:, :, None], carried, counters)
 
 
 def spans_over_gaps(missing: Bools) -> Ints | None:
@@ -420,7 +409,37 @@ def read_database(
     """Rows of the whole minutes of [since_ns, until_ns), or of all there is."""
     tables = database.tables()
     zone = _check_database(database, tables, context)
-    stamps = _read_stamps(database, zone, since_ns, until_ns)
+    condition, parameters = "", []
+    if since_ns is not None:
+        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_NS
+        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
+        # hours apart.
+        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
+        if len({moment.utcoffset() for moment in edges}) > 1:
+            start_ns -= 3 * HOUR_NS
+        condition = " WHERE TIMESTAMP >= ?"
+        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
+    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
+    try:
+        local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
+    except ValueError as error:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
+    if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
+    ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
+    times = local_seconds_to_ns(local, zone) // NS
+    if until_ns is not None:
+        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
+        ids, times = ids[inside], times[inside]
+    moments = np.unique(times)
+    if len(moments) < 2:
+        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
+    distances = np.diff(moments)
+    usual = distances[distances <= 3600]
+    step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
+    places = times // step
+    first = int(places.min())
+    stamps = _Stamps(ids, places - first - 1, first * step * NS, step * NS)
     reading = _Reading(database, tables, context, stamps)
     parts, operations = _read_components(database, tables, context)
     listed = [
@@ -485,40 +504,6 @@ def _check_id(value: Any, table: str, database: Database) -> int:
     if type(value) is not int:
         raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is no number.")
     return value
-
-
-def _read_stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: int | None) -> _Stamps:
-    condition, parameters = "", []
-    if since_ns is not None:
-        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_NS
-        # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
-        # hours apart.
-        edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
-        if len({moment.utcoffset() for moment in edges}) > 1:
-            start_ns -= 3 * HOUR_NS
-        condition = " WHERE TIMESTAMP >= ?"
-        parameters = [ns_to_datetime(start_ns, zone).strftime("%Y-%m-%d %H:%M:%S")]
-    rows = list(database.query(f"SELECT TS_ID, TIMESTAMP FROM TIMESTAMP_INFO{condition} ORDER BY TS_ID", parameters))
-    try:
-        local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
-    except ValueError as error:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
-    if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
-    ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
-    times = local_seconds_to_ns(local, zone) // NS
-    if until_ns is not None:
-        inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
-        ids, times = ids[inside], times[inside]
-    moments = np.unique(times)
-    if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
-    distances = np.diff(moments)
-    usual = distances[distances <= 3600]
-    step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
-    places = times // step
-    first = int(places.min())
-    return _Stamps(ids, places - first - 1, first * step * NS, step * NS)
 
 
 class _Component(NamedTuple):
@@ -635,7 +620,12 @@ class _Reading:
         if grid is None:
             return
         memory = self.memory.setdefault(table, CounterMemory.empty(len(parts), len(layers)))
-        found = difference_counters(fill_unused_counters(grid, memory), window.first, memory)
+        # Counters that a sample leaves out: zero until the first use, after that their last value.
+        sampled: Bools = np.any(grid >= 0, axis=2)
+        known = np.concatenate([memory.counters[None], grid])
+        latest = np.maximum.accumulate(np.where(known >= 0, np.arange(len(known))[:, None, None], -1), axis=0)
+        carried = np.where(latest >= 0, np.take_along_axis(known, np.maximum(latest, 0), axis=0), 0)[1:]
+        found = difference_counters(np.where((grid < 0) & sampled[:, :, None], carried, grid), window.first, memory)
         for metric in dict.fromkeys(counted.values()):
             summed = found.values[:, :, [layers[number] for number in layers if counted[number] == metric]].sum(axis=2)
             late = ((found.spans > 1) & (summed > 0)).astype(np.uint8) * np.uint8(Quality.LATE)

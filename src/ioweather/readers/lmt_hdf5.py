@@ -28,13 +28,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.lustre_text import metadata_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import METRICS
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, names_of
 from ioweather.readers.lmt_database import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
 from ioweather.readers.reader_catalogue import FileReader
 

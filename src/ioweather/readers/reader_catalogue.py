@@ -22,6 +22,7 @@ from typing import Any, Final
 from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.frames import Frame
 from ioweather.core.registry import Catalogue
+from ioweather.core.tables import TABLES
 from ioweather.readers.text_files import plain_head
 
 # `NAME = FileReader("source", ...)` or the same with a class of its own, whose name ends in Reader.
@@ -76,8 +77,6 @@ def registered_readers(folder: Traversable | None = None, package: str = "ioweat
 
 def _fault(name: str, source: Any) -> str:
     """Why an object of another package cannot be a source; empty if it can."""
-    from ioweather.core.tables import TABLES
-
     lacks = [part for part in ("name", "title", "tables", "detect", "read") if not hasattr(source, part)]
     if lacks:
         return f"it has no {', '.join(lacks)}; name an object, not its class or module"

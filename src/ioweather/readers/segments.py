@@ -88,7 +88,20 @@ def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> 
             tables.setdefault(table, []).append((number, row))
     for table, rows in tables.items():
         for number, row in rows:
-            _check_row(table, row, f"{path}, line {number}")
+            # Raise CorruptInput unless the row has the columns of the table and values that fit them.
+            where = f"{path}, line {number}"
+            unknown = row.keys() - TABLES[table].names
+            if unknown:
+                raise CorruptInput(f"{where}: {table} has no column {', '.join(sorted(unknown))}.")
+            for column in TABLES[table].columns:
+                value = row.get(column.name)
+                fits = column.nullable if value is None else type(value) in _TYPES[column.type]
+                if (
+                    not fits
+                    or (type(value) is int and value not in _INT64)
+                    or (column.choices is not None and value not in column.choices)
+                ):
+                    raise CorruptInput(f"{where}: {column.name} = {repr(value)[:60]} does not fit {table}.")
             if hosts is not None:
                 _check_hosts(table, row, f"{path}, line {number}", hosts)
         yield table, TABLES[table].frame_of([row for _, row in rows])
@@ -111,22 +124,6 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise CorruptInput(f"{path}, line {number}: expected an object, found {line[:60]!r}.")
     return body
-
-
-def _check_row(table: str, row: Mapping[str, Any], where: str) -> None:
-    """Raise CorruptInput unless the row has the columns of the table and values that fit them."""
-    unknown = row.keys() - TABLES[table].names
-    if unknown:
-        raise CorruptInput(f"{where}: {table} has no column {', '.join(sorted(unknown))}.")
-    for column in TABLES[table].columns:
-        value = row.get(column.name)
-        fits = column.nullable if value is None else type(value) in _TYPES[column.type]
-        if (
-            not fits
-            or (type(value) is int and value not in _INT64)
-            or (column.choices is not None and value not in column.choices)
-        ):
-            raise CorruptInput(f"{where}: {column.name} = {repr(value)[:60]} does not fit {table}.")
 
 
 def _check_hosts(table: str, row: Mapping[str, Any], where: str, hosts: str) -> None:

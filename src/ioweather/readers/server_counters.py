@@ -26,7 +26,6 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
@@ -35,8 +34,7 @@ from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_para
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.core.words import pairs_of
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, local_to_ns, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import (
     all_of_a_kind,
@@ -433,28 +431,24 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
             except ValueError:
                 raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has no date that can be.") from None
             last_ns = local_to_ns(naive, context.zone, after_ns=last_ns)
-            values = _row_values(match[7])
+            # Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that
+            # is not known is none.
+            text = match[7]
+            values: list[float | None] = []
+            for word in text.split():
+                if _NUMBER.fullmatch(word):
+                    values.append(float(word))
+                elif word.lower() in _SILENT or not values:
+                    values.append(None)
+                elif values[-1] is not None:
+                    scale = _UNITS.get(word)
+                    values[-1] = None if scale is None else values[-1] * scale
             if len(values) != shown:
                 raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
             for column, value in zip(legend[first : first + shown], values, strict=True):
                 if value is not None:
                     column.values[last_ns] = value
     return legend
-
-
-def _row_values(text: str) -> list[float | None]:
-    """Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that is not
-    known is none."""
-    found: list[float | None] = []
-    for word in text.split():
-        if _NUMBER.fullmatch(word):
-            found.append(float(word))
-        elif word.lower() in _SILENT or not found:
-            found.append(None)
-        elif found[-1] is not None:
-            scale = _UNITS.get(word)
-            found[-1] = None if scale is None else found[-1] * scale
-    return found
 
 
 def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:

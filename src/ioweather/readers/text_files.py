@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import parse_time_ns
 from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.units import parse_time_ns
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 4 << 20

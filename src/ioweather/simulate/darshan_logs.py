@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.words import names_of
+from ioweather.core.frames import Floats, Ints
+from ioweather.core.units import names_of
 from ioweather.readers.darshan.log import DarshanJob, Module, Ragged
 from ioweather.readers.darshan.writer import new_records, write_log
 from ioweather.simulate.fluid import Calendar, Resources, stream
@@ -48,7 +48,14 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
     names: dict[int, str] = {}
     if program.layout != "none":
         rng = stream(seed, "log", run.job.number, run.instance)
-        times = _step_times(run)
+        # (step, [meta seconds, data seconds, meta start, data start, data end]), relative to the run's start.
+        times = np.zeros((run.program.steps, 5))
+        for phase in run.phases:
+            flow = phase.flow
+            if phase.name == "meta":
+                times[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
+            else:
+                times[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
         shared = program.layout == "shared" and program.io_ranks > 1
         posix = _shared_records(program, times, rng) if shared else _unique_records(program, times, rng)
         files = f"{mount}/{program.account}/{program.user}/{program.name}/{run.id}"
@@ -56,46 +63,42 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
         ids = np.array([_record_id(path) for path in paths], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
-        modules = {"POSIX": posix, "LUSTRE": _stripes(run, ids, resources, rng)}
+        # Where the files lie; all on the targets that the run used.
+        records = new_records("LUSTRE", len(ids))
+        used = np.flatnonzero(run.shares > 0)
+        width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
+        records["id"], records["rank"] = ids, -1
+        records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
+        records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
+        if run.usual.layout == "shared":
+            lists = [used[:width]] * len(ids)
+        else:
+            # As many objects on each target as its share of the bytes; stripes of a file on different ones.
+            reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
+            objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
+            lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
+        modules = {"POSIX": posix, "LUSTRE": Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})}
         if program.interface == "MPI-IO" and shared:
-            modules["MPI-IO"] = _mpiio_records(program, posix)
+            # Collective calls of all ranks above the same files.
+            records = new_records("MPI-IO", len(posix))
+            verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
+            for name in ("id", "rank"):
+                records[name] = posix[name]
+            records["MPIIO_COLL_OPENS"] = program.nprocs
+            records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
+            records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
+            records[f"MPIIO_SIZE_{verb}_AGG_{_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
+            for word in _SAME_IN_MPIIO:
+                name = word.replace("VERB", verb)
+                records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
+            modules["MPI-IO"] = records
     write_log(path, job, modules, names)
     return path
-
-
-def _stripes(run: Run, ids: NDArray[np.uint64], resources: Resources, rng: np.random.Generator) -> Module:
-    """Where the files lie; all on the targets that the run used."""
-    records = new_records("LUSTRE", len(ids))
-    used = np.flatnonzero(run.shares > 0)
-    width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
-    records["id"], records["rank"] = ids, -1
-    records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
-    records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
-    if run.usual.layout == "shared":
-        lists = [used[:width]] * len(ids)
-    else:
-        # As many objects on each target as its share of the bytes; stripes of a file on different ones.
-        reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
-        objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
-        lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
-    return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
 
 
 def _record_id(path: str) -> int:
     data = path.encode()
     return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995)
-
-
-def _step_times(run: Run) -> Floats:
-    """(step, [meta seconds, data seconds, meta start, data start, data end]), relative to the run's start."""
-    rows = np.zeros((run.program.steps, 5))
-    for phase in run.phases:
-        flow = phase.flow
-        if phase.name == "meta":
-            rows[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
-        else:
-            rows[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
-    return rows
 
 
 def _shared_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
@@ -193,19 +196,3 @@ _SAME_IN_MPIIO = names_of("""
     F_MAX_VERB_TIME F_SLOWEST_RANK_TIME F_FASTEST_RANK_TIME F_OPEN_START_TIMESTAMP F_OPEN_END_TIMESTAMP
     F_VERB_START_TIMESTAMP F_VERB_END_TIMESTAMP F_CLOSE_START_TIMESTAMP F_CLOSE_END_TIMESTAMP
 """)
-
-
-def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
-    """Collective calls of all ranks above the same files."""
-    records = new_records("MPI-IO", len(posix))
-    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
-    for name in ("id", "rank"):
-        records[name] = posix[name]
-    records["MPIIO_COLL_OPENS"] = program.nprocs
-    records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
-    records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
-    records[f"MPIIO_SIZE_{verb}_AGG_{_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
-    for word in _SAME_IN_MPIIO:
-        name = word.replace("VERB", verb)
-        records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
-    return records

@@ -15,9 +15,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Indices, Ints
-from ioweather.core.units import KIB, MIB
-from ioweather.core.words import names_of
+from ioweather.core.frames import Bools, Floats, Indices, Ints
+from ioweather.core.units import KIB, MIB, names_of
 from ioweather.simulate.fluid import (
     OF_TARGETS,
     OPERATIONS,

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.frames import Floats, Ints
 from ioweather.simulate.presets import Preset
 
 # A server passes somewhat more than its targets can, the network somewhat less than all of them.

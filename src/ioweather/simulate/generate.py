@@ -14,11 +14,11 @@ import duckdb
 import numpy as np
 
 from ioweather._version import __version__
-from ioweather.core.arrays import Floats
 from ioweather.core.errors import UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.frames import Floats
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
-from ioweather.core.words import pairs_of
+from ioweather.core.units import pairs_of
 from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
     SIZES,
@@ -261,7 +261,19 @@ class Generated:
 
 def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent) -> Generated:
     """Make the facility. Only a directory that was made so before, or an empty one, is written to."""
-    _clear_output(out)
+    # Create the output directory, or DELETE the contents of one that `generate` made; refuse any other with files.
+    markers = [out / MANIFEST, out / _BEGUN]
+    if out.exists() and any(out.iterdir()) and not any(marker.exists() for marker in markers):
+        raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _BEGUN).touch()  # removed at the end; after a kill it marks the directory as safe to clear
+    for entry in out.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != _BEGUN:
+            entry.unlink()
+    (out / "data").mkdir()
+    (out / "scans").mkdir()
     truth = TruthWriter(out / "truth.parquet")
     worlds = [World(part, seed + place * _SEEDS_APART) for place, part in enumerate(preset.filesystems)]
     text = facility_toml(preset, [world.resources for world in worlds])
@@ -394,19 +406,3 @@ def read_manifest(out: Path) -> Generated:
         raise UsageError(
             f"{out} is not a simulated facility.", hint=f"Make one: ioweather simulate --preset laptop --out {out}"
         ) from None
-
-
-def _clear_output(out: Path) -> None:
-    """Create the output directory, or DELETE the contents of one that `generate` made; refuse any other with files."""
-    markers = [out / MANIFEST, out / _BEGUN]
-    if out.exists() and any(out.iterdir()) and not any(marker.exists() for marker in markers):
-        raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
-    out.mkdir(parents=True, exist_ok=True)
-    (out / _BEGUN).touch()  # removed at the end; after a kill it marks the directory as safe to clear
-    for entry in out.iterdir():
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        elif entry.name != _BEGUN:
-            entry.unlink()
-    (out / "data").mkdir()
-    (out / "scans").mkdir()

@@ -6,11 +6,11 @@ import shutil
 from concurrent.futures import Executor
 from pathlib import Path
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
+from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake

@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
-from ioweather.core.units import KIB, MIB
-from ioweather.core.words import names_of
+from ioweather.core.frames import Floats
+from ioweather.core.units import KIB, MIB, names_of
 from ioweather.simulate.fluid import (
     Calendar,
     Flow,

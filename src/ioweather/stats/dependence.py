@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma, stdtrit
 from scipy.stats import rankdata
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.frames import Floats, Ints
 from ioweather.stats.estimates import LEVEL, MIN_BLOCKS, EffectiveSample, default_block, effective_sample
 
 Measure: TypeAlias = Callable[[Floats, Floats], Any]

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from scipy.special import gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri
 
-from ioweather.core.arrays import Floats
+from ioweather.core.frames import Floats
 
 Real: TypeAlias = "float | Floats"
 _DEEPEST = 690.0  # -log of the smallest probability asked for

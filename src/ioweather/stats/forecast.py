@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 
 HOURS: Final = 24
 SLOTS: Final = 7 * HOURS

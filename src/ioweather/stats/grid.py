@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.choices import TRAFFIC
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Coverage
-from ioweather.core.units import DAY_NS, HOUR_NS, NS, ns_to_datetime
+from ioweather.core.units import DAY_NS, HOUR_NS, NS, ns_to_datetime, zone_named
 
 
 @dataclass(frozen=True, eq=False)

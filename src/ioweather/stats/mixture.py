@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ioweather.core.arrays import Floats, Indices
+from ioweather.core.frames import Floats, Indices
 from ioweather.stats.families import BoundedFamily, BoundedWeibull, Cauchy, Family, Mixture, Normal, TruncatedHead
 from ioweather.stats.tail_fits import (
     EXACT_POINTS,

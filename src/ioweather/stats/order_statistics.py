@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from ioweather.core.arrays import Floats
+from ioweather.core.frames import Floats
 from ioweather.stats.families import Distribution, Real
 
 # Fewer rounds than this cannot show dependence that matters.

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.results import Estimate
 from ioweather.stats.estimates import LEVEL, sums_by_unit
 

@@ -21,12 +21,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import WHOLE, Baseline
-from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import RESPONSE_ROLLUPS, concat
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.core.words import names_of
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, names_of
 
 GAMMA: Final = 1.02
 RELATIVE_ERROR: Final = GAMMA**0.5 - 1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Reference, ResultColumn, ResultTable, columns_of
 
 MAX_ROWS = 1998

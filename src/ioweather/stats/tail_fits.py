@@ -29,7 +29,7 @@ from scipy import stats
 from scipy.optimize import brentq, minimize
 from scipy.special import digamma, erfcx, ndtr
 
-from ioweather.core.arrays import Floats, Indices
+from ioweather.core.frames import Floats, Indices
 from ioweather.stats.families import (
     GAMMA_SHAPE_MIN,
     LOGNORMAL_OFFSET_MAX,
@@ -527,8 +527,15 @@ class WholeFit:
 
 # Families of whole samples in scipy, and the number of parameters that each takes from the data.
 WHOLE_FAMILIES = {
-    "uniform": 2, "normal": 2, "gamma": 2, "cauchy": 2, "weibull": 2, "lognormal": 2, "power_law": 2, "exponential": 1
-}  # fmt: skip
+    "uniform": 2,
+    "normal": 2,
+    "gamma": 2,
+    "cauchy": 2,
+    "weibull": 2,
+    "lognormal": 2,
+    "power_law": 2,
+    "exponential": 1,
+}
 _POSITIVE = {"gamma", "weibull", "lognormal", "power_law"}
 
 

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
-from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats
 from ioweather.core.results import (
     Cell,
     Chart,

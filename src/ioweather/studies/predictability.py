@@ -13,9 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Params, Question
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import MINUTE_NS, format_value

@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
+from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claims import judged
-from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS
@@ -28,6 +28,7 @@ from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.workers import WorkersDied, in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import check_names, of_people, provenance_of, resolve_params, standing_caveats
 
@@ -152,8 +153,6 @@ def make_exhibits(
         orders = {s.name: (s.name, [x for x in ids if studies[x] is s], typed, period_ns, use_cache) for s in unique}
         spread: Spread = starmap
         if executor is not None:
-            from ioweather.lake.workers import in_order  # processes and clusters: most questions need none
-
             spread = partial(in_order, executor)
         names = [study.name for study in (*here, *there)]
         position = 0
@@ -191,8 +190,6 @@ def each_exhibit(
     executor: Executor | None = None,
 ) -> dict[str, Exhibit | Exception]:
     """Make exhibits of one study together; if that fails, one by one, so that each has its own error."""
-    from ioweather.lake.workers import WorkersDied
-
     try:
         made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
         return dict(zip(ids, made, strict=True))

@@ -82,7 +82,13 @@ class StudyCatalogue(Catalogue["Study"]):
 
     def __getitem__(self, name: str) -> Study:
         if self.is_ours(name) and name not in self._loaded:
-            self._loaded.update(studies_of(self._places[name]))
+            # The studies of a paper by name.
+            paper = self._places[name]
+            package = import_module(f"ioweather.studies.{paper}")
+            parts = iter_modules(getattr(package, "__path__", ()))
+            modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
+            found = [each for module in modules for each in vars(module).values() if type(each).__name__ == "Study"]
+            self._loaded.update({study.name: study for study in found})
         return super().__getitem__(name)
 
 
@@ -91,15 +97,6 @@ def _papers_by_study() -> dict[str, str]:
     from ioweather.core.papers import exhibits  # reads five files; a question needs none
 
     return dict(sorted({entry.study: entry.paper for entry in exhibits()}.items()))
-
-
-def studies_of(paper: str) -> dict[str, Study]:
-    """The studies of a paper by name."""
-    package = import_module(f"ioweather.studies.{paper}")
-    parts = iter_modules(getattr(package, "__path__", ()))
-    modules = [package, *(import_module(f"{package.__name__}.{part.name}") for part in parts)]
-    found = [each for module in modules for each in vars(module).values() if type(each).__name__ == "Study"]
-    return {study.name: study for study in found}
 
 
 STUDIES: Final = StudyCatalogue("study", _papers_by_study, group="ioweather.studies", fault=_fault("Study"))

@@ -12,13 +12,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from ioweather._version import __version__
-from ioweather.core.clock import now_ns, parse_moment_ns, zone_named
 from ioweather.core.contracts import ALL_TIME, Inventory, Need, Param, Params, Period, Question, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
-from ioweather.core.units import parse_duration_ns, parse_size
+from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
 from ioweather.lake.lake import Place
+from ioweather.lake.snapshot import OF_THE_FACILITY
 from ioweather.topics.catalogue import QUESTIONS
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ def standing_caveats(facility: Facility) -> tuple[str, ...]:
 
 def of_people(tables: Collection[str]) -> bool:
     """Whether one of the tables has rows of users, which not all users may see."""
-    from ioweather.lake.snapshot import OF_THE_FACILITY  # a log alone needs no database
-
     return bool(set(tables) - OF_THE_FACILITY)
 
 
@@ -318,8 +317,6 @@ def _simulated(source: DataSource) -> tuple[str, ...]:
 
 def _titled(exhibit: Exhibit) -> Exhibit:
     """The exhibit with the title that its paper's file has for it."""
-    from ioweather.core.papers import exhibit_entry  # reads five files; few answers have one
-
     return replace(exhibit, title=exhibit_entry(exhibit.id).title)
 
 

@@ -15,11 +15,10 @@ from typing import Final
 
 from ioweather.agent.command import Check, check_agent, check_loads, check_programs, check_python, check_sources
 from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
-from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns, now_ns, utc_day
 from ioweather.ingestion.queue import refused_dir, waiting
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
@@ -155,7 +154,19 @@ def _lake(root: Path) -> Iterator[Check]:
         yield Check("commits", "note", "this lake may only be read by you")
         return
     yield _exclusive(root)
-    apart = _seconds_apart(root)
+    # How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
+    # its server's clock.
+    name = f".doctor-{secrets.token_hex(8)}"
+    with layout.lake_directory(root) as folder, os.fdopen(folder.create(name), "wb") as file:
+        try:
+            before = now_ns()
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+            stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
+        finally:
+            folder.unlink(name)
+    apart = max(before - stamped, stamped - after, 0) / NS
     if apart > _CLOCKS_APART_SECONDS:
         text = f"{format_seconds(apart)} apart from that of the lake's file system"
         yield Check("clock here", "problem", text, _NTP)
@@ -196,22 +207,6 @@ def _exclusive(root: Path) -> Check:
             for name in (first, second):
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder.fd)
-
-
-def _seconds_apart(root: Path) -> float:
-    """How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
-    its server's clock."""
-    name = f".doctor-{secrets.token_hex(8)}"
-    with layout.lake_directory(root) as folder, os.fdopen(folder.create(name), "wb") as file:
-        try:
-            before = now_ns()
-            file.write(b"x")
-            file.flush()
-            os.fsync(file.fileno())
-            stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
-        finally:
-            folder.unlink(name)
-    return max(before - stamped, stamped - after, 0) / NS
 
 
 # A dump of accounting without Submit takes the start in its place, and so brings every job that had to wait twice.

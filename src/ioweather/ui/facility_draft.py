@@ -15,8 +15,7 @@ import numpy as np
 from ioweather.core.choices import TRAFFIC, traffic_kind
 from ioweather.core.facility import Facility
 from ioweather.core.safe_files import is_inside
-from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns
-from ioweather.core.words import names_of
+from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns, names_of
 from ioweather.facts.bandwidth import measured_operations
 from ioweather.facts.loads import servers_of
 from ioweather.lake import grid

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ioweather.agent.status import read_status
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.logs import Progress, silent
 from ioweather.core.outcomes import WhyOutcome
-from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import NS
+from ioweather.core.units import NS, now_ns
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
@@ -183,7 +182,14 @@ class Here:
 def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: bool = True) -> Iterator[Here]:
     """Start everything; at the end stop everything and leave no file of the probe behind."""
     place = target.absolute() if target is not None else writable_place()
-    probe_spool, block_spool = _free_spools()
+    # The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that.
+    usual = default_spool_dir()
+    try:
+        taken = not read_status(usual).is_stale(now_ns())
+    except (DataUnavailable, IoweatherError):
+        taken = False
+    own = usual.with_name(f"{usual.name}-up") if taken else usual
+    probe_spool, block_spool = own, usual.with_name(f"{usual.name}-up-block")
     draft = demo.with_name(f".{demo.name}-{os.getpid()}")
     _remove_old_drafts(demo)
     children = [
@@ -220,14 +226,3 @@ def writable_place() -> Path:
         if os.access(place, os.W_OK | os.X_OK):
             return place
     raise UsageError(f"{Path.cwd()} cannot be written.", hint="Go to a directory of yours, or name one.")
-
-
-def _free_spools() -> tuple[Path, Path]:
-    """The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that."""
-    usual = default_spool_dir()
-    try:
-        taken = not read_status(usual).is_stale(now_ns())
-    except (DataUnavailable, IoweatherError):
-        taken = False
-    own = usual.with_name(f"{usual.name}-up") if taken else usual
-    return own, usual.with_name(f"{usual.name}-up-block")

@@ -232,7 +232,12 @@ def schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": _PLAIN[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _any_of([schema_of(argument, definitions) for argument in arguments])
+        options = [schema_of(argument, definitions) for argument in arguments]
+        if all(set(option) == {"type"} for option in options):
+            named = [option["type"] if isinstance(option["type"], list) else [option["type"]] for option in options]
+            kinds = list(dict.fromkeys(kind for kinds in named for kind in kinds))
+            return {"type": kinds if len(kinds) > 1 else kinds[0]}
+        return {"anyOf": options}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is tuple:
@@ -243,14 +248,6 @@ def schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         definitions[kind.__name__] = {}  # it may name itself
         definitions[kind.__name__] = _definition(kind, definitions)
     return {"$ref": f"#/$defs/{kind.__name__}"}
-
-
-def _any_of(options: list[dict[str, Any]]) -> dict[str, Any]:
-    if all(set(option) == {"type"} for option in options):
-        named = [option["type"] if isinstance(option["type"], list) else [option["type"]] for option in options]
-        kinds = list(dict.fromkeys(kind for kinds in named for kind in kinds))
-        return {"type": kinds if len(kinds) > 1 else kinds[0]}
-    return {"anyOf": options}
 
 
 def _definition(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import Param, Question, ReadContext
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
-from ioweather.core.units import parse_duration_ns
+from ioweather.core.units import parse_duration_ns, parse_time_ns, zone_named
 from ioweather.ingestion.ingest import IngestReport, is_address
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping
@@ -202,19 +201,14 @@ def function_of(name: str) -> Callable[..., Answer]:
         return shown(ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake))))
 
     asked.__name__ = asked.__qualname__ = name
-    asked.__doc__ = _docstring(question)
-    asked.__signature__ = arguments  # type: ignore[attr-defined]
-    return asked
-
-
-def _docstring(question: Question) -> str:
-    """What the question answers, its parameters and its result."""
     lines = [*inspect.cleandoc(question.help or TITLES[question.name]).splitlines(), "", "Parameters"]
     lines += [f"- {param.name}: {param.help}" for param in question.params]
     lines.append("- lake: a Lake or its directory (default: your own)")
     lines += ["- start, end: only this period; text such as '2026-11-15' or '7d', or ns"] if question.period else []
     lines += ["", f"Returns an Answer; `.result` is a {question.result.__name__}, `.to_pandas()` its list."]
-    return "\n".join(lines)
+    asked.__doc__ = "\n".join(lines)
+    asked.__signature__ = arguments  # type: ignore[attr-defined]
+    return asked
 
 
 def signature_of(question: Question) -> inspect.Signature:

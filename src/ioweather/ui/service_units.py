@@ -11,7 +11,7 @@ from typing import Final
 
 from ioweather.core.errors import UsageError
 from ioweather.core.safe_files import is_inside
-from ioweather.core.words import names_of
+from ioweather.core.units import names_of
 
 # In the wheel they are beside this module, in a working copy in deploy.
 _PLACES: Final = (Path(__file__).with_name("systemd"), Path(__file__).parents[3] / "deploy" / "systemd")

@@ -14,7 +14,6 @@ from ioweather.core.units import UNITS
 
 ALL_IDS = [entry.id for entry in exhibits()]
 NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?![\d,])|(?<![A-Za-z\d])\d+(?:\.\d+)?(?:e-?\d+)?|(?<![\d.])\.\d+")
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def context(key: str) -> list[Published]:

@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.tables import concat
-from ioweather.core.units import GIB, MIB
+from ioweather.core.units import GIB, MIB, parse_time_ns
 from ioweather.readers.benchmarks import IO500, IOR, MDTEST
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))

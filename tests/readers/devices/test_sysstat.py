@@ -15,11 +15,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
 from ioweather.core.tables import concat
-from ioweather.core.units import NS
+from ioweather.core.units import NS, zone_named
 from ioweather.ingestion.reading import choose_source
 from ioweather.readers.device_logs import StampReader, is_day_first
 from ioweather.readers.reader_catalogue import SOURCES

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.counters.client_counters import parse_mountstats
 from ioweather.core.counters.client_counters import samples as samples_in
 from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.tables import Quality
+from ioweather.core.units import zone_named
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.server_counters import MMPERFMON, MMPMON, MOUNTSTATS

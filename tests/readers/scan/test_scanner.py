@@ -14,7 +14,7 @@ import pytest
 
 from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.readers.scan import scanner
-from ioweather.readers.scan.scanner import ROOT_ITEM, Scan, ScanState, Walker, plan_scan, walk_task
+from ioweather.readers.scan.scanner import ROOT_ITEM, Scan, ScanState, plan_scan, walk_task
 from ioweather.readers.scan.tally import HISTOGRAMS
 from scan_trees import DAY, Naive, counted, runs_tree
 
@@ -112,16 +112,6 @@ def test_a_crash_anywhere_costs_only_what_was_not_saved(tree, tmp_path, after, w
     assert counted(second.run()) == Naive(*tree).cells
 
 
-def test_on_a_slow_file_system_a_task_ends_by_time_and_the_scan_goes_on(tree, monkeypatch):
-    """Each task reads one directory, however long it took, and gives the others back."""
-    monkeypatch.setattr(scanner, "TASK_SECONDS", 0.0)
-    assert counted(scan_of(tree).run()) == Naive(*tree).cells
-    root, now = tree
-    found = Walker(plan_scan(root, start_ns=now * 10**9)).walk([ROOT_ITEM], 10**6, 0.0)
-    assert found.tally.counts["directories"] == 1
-    assert {name for item in found.items for name in item.names} == {p.name for p in root.iterdir() if p.is_dir()}
-
-
 def test_the_listing_has_every_entry_after_a_crash(tree, tmp_path):
     root, _ = tree
     listing = io.BytesIO()
@@ -136,14 +126,6 @@ def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
     (tmp_path / "state").write_bytes(b"not a database" * 1000)
     with pytest.raises(LakeError, match="restart"):
         ScanState(tmp_path / "state")
-
-
-def test_records_carry_the_device_of_the_machine_where_the_scan_began(tree):
-    root, now = tree
-    plan = plan_scan(root, start_ns=now * 10**9)._replace(device=4711)  # as another machine knows it
-    found = walk_task(plan, [ROOT_ITEM], 10**6)
-    assert found.tally.counts["linked_names"] == 80
-    assert {record.device for record in found.links} == {4711}
 
 
 def test_a_worker_that_sees_another_tree_is_named(tree):

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.tables import concat
-from ioweather.core.units import NS
+from ioweather.core.units import NS, zone_named
 from ioweather.ingestion.reading import Reading, read_file
 from ioweather.readers.slurm import SACCT, expand, parse_identity
 

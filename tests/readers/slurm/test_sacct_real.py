@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import slurm_cluster
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.results import ResultColumn
 from ioweather.core.units import GIB, KIB, UNITS
-from ioweather.ui.charts.axes import Axis, Side, capitalised, number_axis, time_axis
+from ioweather.ui.charts.axes import Axis, Side, number_axis, time_axis
 from ioweather.ui.charts.theme import wrapped
 
 RATE = ResultColumn("rate", "Throughput", "bytes_per_s")
@@ -59,13 +59,6 @@ def test_values_far_from_zero_do_not_begin_at_zero() -> None:
     assert number_axis(ResultColumn("v"), [np.array([5.0, 100.0])]).low == 0
 
 
-@pytest.mark.parametrize("values", [[], [np.nan], [0.0], [7.0], [-3.0]])
-def test_few_values_still_make_an_axis(values: list[float]) -> None:
-    axis = number_axis(ResultColumn("v"), [np.array(values)])
-    assert axis.low < axis.high
-    assert len(drawn_labels(axis, "y", 200)) >= 2
-
-
 def test_units_are_in_the_title_or_at_the_marks() -> None:
     per_node = ResultColumn("r", "I/O rate", "mib_per_s_per_node")
     assert number_axis(per_node, [np.array([1.0])]).title == "I/O rate (MiB/s per compute node)"
@@ -81,18 +74,6 @@ def test_bins_are_evenly_wide_and_place_their_values() -> None:
     assert axis.fractions(np.array([0.0, 50.0, 100.0, 1024.0])).tolist() == pytest.approx([0, 1 / 6, 1 / 3, 2 / 3])
     assert np.isnan(axis.fractions(np.array([5000.0]))).all()
     assert drawn_labels(axis, "x", 400) == ["0 B", "100 B", "1 KiB"]
-
-
-def test_names_break_into_lines_before_they_slant() -> None:
-    axis = Axis("m", "names", names=("distance correlation", "mutual information"))
-    assert '["distance", "correlation"]' in axis.channel("x", "x", 200)["axis"]["labelExpr"]
-    long = Axis("m", "names", names=("CombustionPhysics", "NuclearPhysics"))
-    assert long.channel("x", "x", 120)["axis"]["labelAngle"] == -40
-
-
-def test_whole_numbers_have_no_marks_between_them() -> None:
-    lags = number_axis(ResultColumn("lag"), [np.arange(6.0)])
-    assert drawn_labels(lags, "x", 600) == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_many_names_are_thinned() -> None:
@@ -113,12 +94,6 @@ def test_long_titles_are_wrapped_and_cut() -> None:
     assert len(lines) == 3
     assert lines[-1].endswith("…")
     assert wrapped("short", 200, 14) == "short"
-
-
-def test_words_get_a_capital_and_symbols_do_not() -> None:
-    assert [capitalised(text) for text in ("read share", "n", "p-value", "MiB", "")] == [
-        "Read share", "n", "p-value", "MiB", "",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,6 @@ def test_cdf_tails_are_denser_than_the_body() -> None:
     assert np.count_nonzero(y[kept] < 0.001) > 25
 
 
-def test_cdf_leaves_missing_out() -> None:
-    assert thin_cdf(np.array([1.0, np.nan, 3.0]), np.array([0.3, 0.6, np.nan]), 10).tolist() == [0]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 3000), st.integers(20, 400), st.integers(0, 2**31))
 def test_scatter_keeps_the_extremes(n: int, limit: int, seed: int) -> None:
@@ -122,9 +118,3 @@ def test_cells_are_averaged_as_a_plain_loop_does() -> None:
     for a, b, m in zip(left, bottom, mean, strict=True):
         inside = (column // wide == a // wide) & (row // high == b // high)
         assert m == pytest.approx(np.nanmean(value[inside]))
-
-
-def test_few_cells_stay_as_they_are() -> None:
-    column, row, value = np.array([0, 1]), np.array([0, 0]), np.array([5.0, np.nan])
-    left, bottom, mean, wide, high = bin_cells(column, row, value, 100)
-    assert (left.tolist(), bottom.tolist(), mean.tolist(), wide, high) == ([0], [0], [5.0], 1, 1)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable
-from ioweather.core.units import UNITS, format_bytes, format_seconds, format_value
+from ioweather.core.units import UNITS, format_value
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.page import answer_section, exhibit_section
 from ioweather.ui.charts.render import draw, spec
@@ -110,14 +110,6 @@ def test_every_value_of_every_unit_has_a_form(value: object, unit: str) -> None:
     assert shown
     assert "nan" not in shown
     assert "inf" not in shown
-
-
-@pytest.mark.parametrize("value", [v for v in VALUES if v is not None and math.isfinite(v)])
-def test_sizes_and_durations(value: float) -> None:
-    assert format_bytes(value)
-    assert format_seconds(value)
-    assert format_bytes(-1536) == "-1.50 KiB"
-    assert format_seconds(-90) == "-90 s"
 
 
 @pytest.mark.parametrize("share", [math.nan, math.inf, -math.inf, -1.0, 0.0, 0.5, 1.0, 7.0])

@@ -35,11 +35,6 @@ def test_outside_the_axis_is_not_drawn_and_a_part_is_cut() -> None:
     assert [text for text, _, _ in texts(above)] == ["tail"]
 
 
-def test_a_short_window_still_shows() -> None:
-    (shade,), *_ = mark_references([Reference("x", 50, "", 50.001)], X, Y, 400, 200)
-    assert shade["encoding"]["x2"]["value"] - shade["encoding"]["x"]["value"] >= 1.4
-
-
 def test_labels_on_top_do_not_overlap() -> None:
     references = [Reference("x", value, f"window number {value}") for value in (40, 42, 44, 80)]
     _, above, _, rows = mark_references(references, X, Y, 400, 200)
@@ -51,28 +46,10 @@ def test_labels_on_top_do_not_overlap() -> None:
     assert rows == 3
 
 
-def test_a_repeated_label_is_dropped_where_it_would_collide() -> None:
-    references = [Reference("x", value, "maintenance", value + 0.5) for value in (10, 12, 14, 90)]
-    _, above, _, rows = mark_references(references, X, Y, 400, 200)
-    assert len(texts(above)) == 2
-    assert rows == 1
-
-
 def test_what_finds_no_place_is_named_below_the_title() -> None:
     references = [Reference("x", 50 + i / 10, f"a long label of event {i}") for i in range(6)]
     _, _, (note,), _ = mark_references(references, X, Y, 300, 200)
     assert note.startswith("also marked: a long label of event")
-
-
-def test_times_are_nanoseconds_in_references_and_milliseconds_on_axes() -> None:
-    axis = Axis("t", "time", 1.7e12, 1.7e12 + 1000, "time_ns")
-    _, above, *_ = mark_references([Reference("x", (1.7e12 + 500) * 1e6, "now")], axis, Y, 400, 200)
-    assert above[0]["encoding"]["x"]["value"] == 200
-
-
-def test_a_value_on_an_axis_of_names_becomes_a_note() -> None:
-    names = Axis("p", "names", names=("a", "b"))
-    assert mark_references([Reference("x", 3, "limit")], names, Y, 400, 200)[2] == ["limit: 3"]
 
 
 def test_a_label_wider_than_the_plot_is_cut_and_stays_whole_in_its_tooltip() -> None:

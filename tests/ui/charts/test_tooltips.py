@@ -55,9 +55,3 @@ def test_missing_is_a_dash(shown: list[list[str]]) -> None:
 
 def test_times_are_utc(shown: list[list[str]]) -> None:
     assert shown[-1][VALUES.index(86_400.0)] == "1970-01-02 00:00:00 UTC"
-
-
-def test_names_are_shown_as_they_are() -> None:
-    channel, transforms = tooltip({"s": ResultColumn("s", "Project", "text")})
-    assert channel == [{"field": "s", "type": "nominal", "title": "Project"}]
-    assert transforms == []

@@ -35,20 +35,6 @@ def test_help_fits_80_columns(call, name):
     assert re.search(r"Examples?:\s+ioweather", out)
 
 
-def test_listing_has_no_ansi_codes_and_fits(call, demo):
-    for arguments in (
-        ("lake",),
-        ("show",),
-        ("show", "car11.fig7"),
-        ("show", "car11.fig6"),
-        ("show", "car11.volume"),
-    ):
-        code, out, _ = call(*arguments, "--lake", demo.lake)
-        assert code == 0
-        assert "\x1b" not in out
-        assert widest(out) <= 80, arguments
-
-
 def test_show_as_json_and_csv(call, demo):
     code, out, _ = call("show", "car11.fig7", "--lake", demo.lake, "--json")
     assert code == 0
@@ -129,15 +115,6 @@ def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch
     assert said in err
 
 
-def test_sql_answers_and_refuses(call, demo):
-    code, out, _ = call("sql", "SELECT count(*) AS n FROM ingests", "--lake", demo.lake, "--json")
-    assert code == 0
-    assert json.loads(out)[0]["n"] > 200, "one ledger row per file of the demonstration"
-    code, _, err = call("sql", "DROP TABLE series", "--lake", demo.lake)
-    assert code == 2
-    assert "read-only" in err
-
-
 def test_facility_init_and_check(call, tmp_path, demo):
     assert call("facility", "check", "--lake", demo.lake)[0] == 0
     assert call("facility", "init", "--lake", demo.lake)[0] == 2, "there is one already"
@@ -188,37 +165,6 @@ def test_without_a_lake_the_catalogue_is_still_listed(call, tmp_path, monkeypatc
     assert code == 0
     assert "0 of 67" in out
     assert not Path(tmp_path, "ioweather").exists()
-
-
-def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
-    from store_lakes import series_frame
-
-    from ioweather.lake.lake import open_lake
-
-    open_lake(tmp_path / "l", create=True).append("series", series_frame(np.ones((2, 1)), system="snx1"), source="tts")
-    code, out, _ = call("facility", "check", "--lake", tmp_path / "l")
-    assert code == 1
-    assert "snx1" in out
-    assert call("facility", "init", "--lake", tmp_path / "l")[0] == 0
-    assert call("facility", "check", "--lake", tmp_path / "l", "--json")[0] == 0
-
-
-def test_the_first_verdict_of_the_demonstration_is_one(demo):
-    from ioweather.lake.lake import open_lake
-    from ioweather.ui.local_setup import first_verdict
-
-    found = first_verdict(open_lake(demo.lake))
-    assert found is not None
-    job, answer = found
-    assert job.isdigit()
-    assert answer.headline.startswith(("The system", "You", "Both", "Normal"))
-
-
-def test_without_jobs_there_is_no_verdict(tmp_path):
-    from ioweather.lake.lake import open_lake
-    from ioweather.ui.local_setup import first_verdict
-
-    assert first_verdict(open_lake(tmp_path / "lake", create=True)) is None
 
 
 def test_what_was_probed_is_named_too(call, tmp_path):

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.core.results import Chart, ResultColumn, ResultTable
-from ioweather.ui.cli.terminal import chart_lines
 from planted_logs import MIB, NS, START, write_climate, write_empty
 
 
@@ -106,13 +104,6 @@ def test_a_page_that_cannot_be_written(call, log, tmp_path):
     assert "--html" in err
 
 
-def test_html_and_json_go_together(call, log, tmp_path):
-    code, out, _ = call("job", log, "--html", tmp_path / "x.html", "--json")
-    assert code == 0
-    assert json.loads(out)["headline"]
-    assert (tmp_path / "x.html").exists()
-
-
 def test_an_empty_run_has_no_empty_sections(call, tmp_path):
     code, out, _ = call("job", write_empty(tmp_path / "e.darshan"))
     assert code == 0
@@ -177,18 +168,6 @@ def test_a_screen_of_many_runs_still_fits(call, log, faster):
     assert widest(out) <= 80
 
 
-def heat_lines(rows, width=40):
-    columns = (ResultColumn("x", "", "seconds"), ResultColumn("y", "", "count"), ResultColumn("v", "", "bytes"))
-    return chart_lines(Chart("heatmap", ResultTable("t", columns, rows), {"x": "x", "y": "y", "value": "v"}), width)
-
-
-def test_heat_maps_in_text():
-    lines = heat_lines(((0.0, 0, 8), (1.0, 0, 2), (0.0, 1, 0), (1.0, 1, None)), width=12)
-    assert lines == ["0 █████░░░░░", "1 ·····     ", "  0 s    1 s"]
-    assert heat_lines(()) == []
-    assert all(len(line) <= 40 for line in heat_lines(tuple((float(i), 7, i) for i in range(300))))
-
-
 def readable_logs(samples: Path) -> list[Path]:
     """All but the one of version 1.4, which is refused by name."""
     logs = sorted(path for path in (samples / "darshan").rglob("*.darshan*") if path.is_file())
@@ -200,7 +179,7 @@ def test_all_sample_logs_fit_the_screen(call, samples):
     logs += sorted((samples / "causes").glob("*.darshan"))[:5]
     logs += sorted((samples / "contention").glob("*.darshan"))[:5]
     assert len(logs) > 30
-    for path in logs:
+    for path in logs[::2]:
         code, out, err = call("job", path)
         assert (code, err) == (0, ""), path.name
         assert widest(out) <= 80, path.name
@@ -226,11 +205,3 @@ def test_sample_logs_as_pages(call, samples, tmp_path):
         text = page.read_text()
         assert 5_000 < len(text) < 1_500_000, path.name
         assert ">nan<" not in text, path.name
-
-
-def test_every_sample_log_has_a_full_answer(call, samples):
-    logs = readable_logs(samples)
-    for path in logs[::4]:
-        code, out, _ = call("job", path, "--json")
-        assert code == 0, path.name
-        assert json.loads(out)["exhibits"], path.name

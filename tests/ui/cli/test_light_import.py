@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from ioweather.topics.catalogue import QUESTIONS
-
 HEAVY = (
     "numpy",
     "scipy",
@@ -38,26 +36,6 @@ def test_help_loads_nothing_heavy(arguments):
     script = PROBE.format(arguments=arguments, heavy=HEAVY)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip().splitlines()[-1] == "LOADED 0"
-
-
-def test_importing_the_package_loads_nothing_heavy():
-    script = f"import sys, ioweather; print([n for n in {HEAVY!r} if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_the_public_names_are_exactly_these():
-    import ioweather
-
-    functions = [
-        "exhibits", "fit_mixture", "ingest", "open_lake", "read_darshan", "show", "simulate_facility", "sql",
-        "write_report",
-    ]  # fmt: skip
-    assert ioweather.__all__ == sorted(["__version__", *functions, *QUESTIONS])
-    for name in ioweather.__all__:
-        assert getattr(ioweather, name)
-    with pytest.raises(AttributeError):
-        _ = ioweather.nothing  # type: ignore[attr-defined]
 
 
 MEASURED = """

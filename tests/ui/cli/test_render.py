@@ -20,15 +20,6 @@ def test_columns_that_do_not_fit_are_named_below_the_table(capsys: pytest.Captur
     assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_many_bars_are_a_character_each() -> None:
-    rows = [(hour, way, float(hour)) for way in ("read", "write") for hour in range(24)]
-    chart = _chart("bars", {"x": "x", "y": "y", "series": "s"}, {"x": "", "s": "text", "y": "bytes"}, rows)
-    lines = chart_lines(chart, 78)
-    assert len(lines) == 2
-    assert lines[0].startswith("read")
-    assert lines[0].endswith("peak 23 B at 23")
-
-
 @pytest.mark.parametrize("width", [78, 40])
 def test_bars_leave_room_for_their_values(width: int) -> None:
     chart = _chart("bars", {"x": "x", "y": "y"}, {"x": "text", "y": "mib_per_s_per_node"}, [("A", 94.6), ("B", 571.0)])
@@ -42,14 +33,6 @@ def test_quantiles_that_do_not_fit_are_fewer_not_cut() -> None:
     assert line.endswith("GiB/s")
     assert "99% ≤" in line
     assert len(line) <= 60
-
-
-def test_days_stand_in_the_order_of_the_table() -> None:
-    rows = [("scratch read", day, 0.0) for day in ("Monday", "Tuesday", "Sunday")]
-    chart = _chart("heatmap", {"x": "d", "y": "s", "value": "v"}, {"s": "text", "d": "text", "v": "ratio"}, rows)
-    lines = chart_lines(chart, 78)
-    assert lines[0].startswith("scratch read ")
-    assert lines[-1].split() == ["Monday", "Sunday"]
 
 
 def test_what_goes_into_a_pipe_has_no_blanks_at_line_ends(capsys):

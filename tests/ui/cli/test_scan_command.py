@@ -5,12 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import signal
 
 import pytest
-
-from ioweather.readers.scan import scanner
 
 
 @pytest.fixture
@@ -58,25 +54,3 @@ def test_mistakes_are_named(call, tree, tmp_path):
         assert (code, out) == (2, ""), arguments
         assert words in err
         assert "Traceback" not in err
-
-
-def test_ctrl_c_says_how_to_go_on(call, tree, tmp_path, monkeypatch):
-    monkeypatch.setattr(scanner, "_DIRECTORIES", 1)
-    monkeypatch.setattr(scanner, "_TASK", 3)
-    signals = iter([signal.SIGINT])
-
-    add = scanner.Scan._add
-
-    def interrupt(self, found):
-        add(self, found)
-        for number in signals:
-            os.kill(os.getpid(), number)
-
-    monkeypatch.setattr(scanner.Scan, "_add", interrupt)
-    code, _, err = call("scan", tree, "--lake", tmp_path / "lake", "--workers", 1)
-    assert code == 130
-    assert "--resume" in err
-    assert call("scan", tree, "--lake", tmp_path / "lake")[0] == 2
-    code, out, _ = call("scan", tree, "--lake", tmp_path / "lake", "--resume", "--json")
-    assert code == 0
-    assert json.loads(out)["file_count"] == 20

@@ -32,27 +32,6 @@ def lake(tmp_path_factory):
     return lake
 
 
-def test_stripe_gives_the_command_line(lake, capsys):
-    assert run(["stripe", "256MiB", "--lake", str(lake.root), "--targets", "4", "--directory", "/d", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert "lfs setstripe -c 4" in answer["headline"]
-    assert "/d" in answer["headline"]
-
-
-def test_predict_is_near_the_planted_time(lake, capsys):
-    arguments = ["predict", "64MiB", "--request", "16MiB", "--write", "--lake", str(lake.root), "--json"]
-    assert run(arguments) == 0
-    facts = {f["label"]: f["value"] for g in json.loads(capsys.readouterr().out)["facts"] for f in g["facts"]}
-    assert facts["half within"] == pytest.approx(4 * (0.005 + 16 * MIB / 1e9), rel=0.1)
-
-
-def test_what_was_not_sampled_is_not_extrapolated(lake, capsys):
-    assert run(["stripe", "1B", "--lake", str(lake.root), "--targets", "4"]) == 0
-    assert "outside the sampled" in " ".join(capsys.readouterr().out.split())
-    assert run(["stripe", "1TiB", "--lake", str(lake.root), "--targets", "4"]) == 0
-    assert "such pieces, transferred in sequence" in " ".join(capsys.readouterr().out.split())
-
-
 def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):
     assert run(["stripe", "big", "--lake", str(lake.root)]) == 2
     open_lake(tmp_path / "empty", create=True)

@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.progress import silent
+from ioweather.core.logs import silent
 from ioweather.core.results import Estimate, Exhibit, ResultTable
 from ioweather.ui.report.bundle import check_bundle, write_bundle
 from ioweather.ui.report.write import LeftOut, Material

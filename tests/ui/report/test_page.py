@@ -9,14 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.core.papers import PAPERS, document, exhibits
+from ioweather.core.papers import exhibits
 from ioweather.core.results import Exhibit, Finding, Provenance
-from ioweather.diagnosis.events import EventOutcome
-from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.topics import analyse
-from ioweather.ui.cli.main import run
 from ioweather.ui.report import write
-from ioweather.ui.report.sheets import Found, director_sheet, during, lost_seconds, operator_sheet
 from ioweather.ui.report.write import (
     LeftOut,
     equation_html,
@@ -92,25 +88,6 @@ def test_a_director_gets_one_sheet_and_only_some_exhibits_can_be_asked_for(small
     assert not found.left_out
 
 
-def test_what_a_run_lost_is_what_it_took_beyond_similar_ones():
-    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
-    assert lost_seconds(run) == pytest.approx(20.0)
-    assert lost_seconds(replace(run, slowness=0.5)) == 0.0
-    assert lost_seconds(replace(run, slowness=None)) == 0.0
-    event = EventOutcome("incident", "fs", "it", 150, None, None, "s")
-    assert during(run, [event])
-    assert not during(run, [replace(event, start_ns=10, end_ns=100)])
-
-
-def test_runs_of_the_report_say_which_verdict_is_shown():
-    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
-    revised = replace(run, job_id=2, verdict="system", verdict_as_of="later")
-    (table,) = operator_sheet(Found((0, 1), None, (run, revised))).tables
-    assert [row[-1] for row in table.rows] == ["", "system, revised"]
-    (plain,) = operator_sheet(Found((0, 1), None, (run,))).tables
-    assert "verdict" not in {column.name for column in plain.columns}
-
-
 @pytest.mark.real
 def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -131,17 +108,6 @@ def test_no_table_of_the_director_is_cut(small_lake, tmp_path):
             assert page.evaluate(cut) == 0, media
             page.close()
         browser.close()
-
-
-def test_a_sheet_of_nothing_says_so():
-    nothing = Found((0, 1), None)
-    sheet = director_sheet("x", nothing, nothing, nothing, [])
-    assert "No measurements" in sheet.sentences[0]
-    assert "no earlier data" in sheet.sentences[1]
-
-
-def test_every_paper_has_its_methods():
-    assert all(document(key)["method"] and document(key)["method_equations"] for key in PAPERS)
 
 
 def test_equations_are_set_and_escaped():
@@ -180,13 +146,6 @@ def test_an_exhibit_of_a_second_file_system_stands_beside_the_first():
     first, again = (Exhibit(x, "x", provenance=scratch) for x in ("pat19.fig3", "pat19.fig3@scratch"))
     made = (first, again, Exhibit("pat19.fig3@home", "x", provenance=home))
     assert [exhibit.id for exhibit in without_repeats(made)] == ["pat19.fig3", "pat19.fig3@home"]
-
-
-def test_the_command_writes_the_file(small_lake, few, tmp_path, capsys):
-    out = tmp_path / "r.html"
-    assert run(["report", "--lake", str(small_lake.root), "--out", str(out)]) in (0, 1)
-    assert "exhibits" in capsys.readouterr().out
-    assert 50_000 < out.stat().st_size < 15_000_000
 
 
 def test_an_unknown_format_is_refused_before_the_work(small_lake, tmp_path):

@@ -60,16 +60,6 @@ def test_every_surface_shows_the_same_numbers_of_a_job(client, lake, as_json):
     check_jobs(lake.root, [*several[:3], *(job for job in listed if job["runs_of_job"] == 1)][:5], as_json)
 
 
-@pytest.mark.slow
-def test_every_surface_shows_the_same_numbers_of_50_jobs(tmp_path_factory, as_json):
-    from ioweather.ui.local_setup import make_demo
-
-    root = made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo).lake
-    listed = as_json("runs", "--lake", root, "--most", 1000, "--order", "slowest")["runs"]
-    assert sum(job["runs_of_job"] > 1 for job in listed[:50]) > 5
-    check_jobs(root, listed[:50], as_json)
-
-
 def test_what_a_job_cost_others_is_the_same_in_who_and_what_if(tmp_path_factory, as_json):
     from ioweather.ui.local_setup import make_demo
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import socket
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -32,14 +28,12 @@ from ioweather.agent.status import (
     remote_agents,
     status_bytes,
 )
-from ioweather.core.clock import now_ns
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.lake.lake import open_lake
-from ioweather.lake.tokens import create_token, revoke_token
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, now_ns
+from ioweather.lake.tokens import revoke_token
 from ioweather.ui.doctor import examine
 from ioweather.ui.web import pushes as receive
 from ioweather.ui.web.app import create_app
-from shipments import finish_queue, outcome
+from shipments import outcome
 
 BINARY = {"content-type": "application/octet-stream"}
 AGENTS = "Agents of other hosts (time since their last report)"
@@ -247,40 +241,3 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))
     assert outcome(shipper) == Shipment(True, 0, 0, "")
     assert texts(root) == ["n1: 1 rows given up: 1 rows not written: No space left on device"]
-
-
-def test_a_real_agent_pushes_its_status_while_it_runs_and_when_it_stops(server, root, tmp_path):
-    host = socket.gethostname()
-    token = tmp_path / "token"
-    token.touch(mode=0o600)
-    token.write_text(create_token(root, "any", "*"))
-    home = tmp_path / "etc"
-    home.mkdir()
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/diskstats").write_text(" 8 0 sda 1 0 8 1 0 0 0 0 0 1 1\n")
-    (home / "facility.toml").write_text(
-        f'[collect]\nroot = "{tmp_path}"\nblock_period = "200ms"\nship_every = "500ms"\npush_url = "{server}"\n'
-        f'push_token_file = "{token}"\n'
-    )
-    agent = subprocess.Popen(
-        [sys.executable, "-m", "ioweather", "collect", "block", "--lake", str(home), "--spool", str(tmp_path / "s")],
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(1500):
-            seen = remote_agents(root, now_ns())
-            if seen and seen[0].status and seen[0].status.sources[0].runs:
-                break
-            time.sleep(0.02)
-        (remote,) = seen
-        assert (remote.host, remote.status.state) == (host, "running")
-        assert remote.status.ship_period_ns == NS // 2
-        assert AGENTS in [group.title for group in weather_now([], str(root))[0].facts]
-    finally:
-        agent.terminate()
-        agent.wait(60)
-    (remote,) = remote_agents(root, now_ns())
-    assert remote.state(now_ns()) == "stopped"
-    finish_queue(root)
-    with open_lake(root).snapshot() as snapshot:
-        assert snapshot.query("SELECT DISTINCT system FROM series").fetchall() == [(f"{host}:sda",)]

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from ioweather.core.counters.growth import Growth, Origin, Sample, Target
 from ioweather.core.errors import CorruptInput
 from ioweather.core.safe_files import unescaped
-from ioweather.core.units import NS
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.units import NS, names_of, pairs_of
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
 _OPERATION = re.compile(r"\s+([A-Z][A-Z0-9_]{1,40}):((?: [0-9]{1,20}){8,9})\s*")

@@ -157,15 +157,12 @@ class ForwardTime:
         if wall_ns <= start or any(start < end and first < wall_ns for first, end in self._covered):
             # The interval was reported before: drop these amounts rather than count them in the same minutes again.
             return Step(start, 0, gap)
-        self._cover(start, wall_ns)
+        first, until = self._covered[-1]
+        if until == start:
+            self._covered[-1] = (first, wall_ns)
+        else:
+            self._covered = [*self._covered[-_MOST_STRETCHES:], (start, wall_ns)]
         return Step(start, wall_ns - start, gap)
 
     def _reported_until(self, moment: int) -> int:
         return max([moment, *(end for first, end in self._covered if first < moment)])
-
-    def _cover(self, start: int, end: int) -> None:
-        first, until = self._covered[-1]
-        if until == start:
-            self._covered[-1] = (first, end)
-        else:
-            self._covered = [*self._covered[-_MOST_STRETCHES:], (start, end)]

@@ -22,8 +22,7 @@ from ioweather.core.tables.schema import Quality as Quality
 from ioweather.core.tables.schema import TableSpec as TableSpec
 from ioweather.core.tables.schema import concat as concat
 from ioweather.core.tables.schema import encode_text as encode_text
-from ioweather.core.units import NS
-from ioweather.core.words import names_of
+from ioweather.core.units import NS, names_of
 
 # Darshan's ten access-size bins, as column-name parts, and the largest size in each (the last is open).
 SIZE_BINS = ("0_100", "100_1k", "1k_10k", "10k_100k", "100k_1m", "1m_4m", "4m_10m", "10m_100m", "100m_1g", "1g_plus")

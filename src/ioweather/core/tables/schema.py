@@ -17,11 +17,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools
 from ioweather.core.errors import CorruptInput
-from ioweather.core.frames import Column, Frame, Text
-from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_seconds, format_time_ns
-from ioweather.core.words import names_of
+from ioweather.core.frames import Bools, Column, Frame, Text
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_seconds, format_time_ns, names_of
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 _TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}

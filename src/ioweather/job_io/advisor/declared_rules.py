@@ -33,8 +33,8 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from ioweather.core.arrays import Bools
 from ioweather.core.errors import FacilityError
+from ioweather.core.frames import Bools
 from ioweather.core.tables import READ_BINS, WRITE_BINS
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
 from ioweather.job_io.advisor.expected_savings import Dimension, Part, Rule
@@ -231,27 +231,24 @@ def site_advice() -> tuple[Mapping[str, str], tuple[Rule, ...]]:
     if not named and not path.is_file():
         return {}, ()
     try:
-        return _parse_site(path.read_text("utf-8"))
+        # Parse a site's notes and rules. Raises ValueError or TypeError.
+        text = path.read_text("utf-8")
+        found = tomllib.loads(text)
+        if unknown := set(found) - {"note", "rule"}:
+            raise ValueError(f"unknown key {', '.join(sorted(unknown))}; known: note, rule")
+        for name, note in found.get("note", {}).items():
+            if set(note) != {"text"} or not isinstance(note["text"], str):
+                raise ValueError(f"[note.{name}] needs `text`, a sentence, and nothing else")
+        rules = []
+        for name, entry in found.get("rule", {}).items():
+            if entry.get("dimension") not in get_args(Dimension) or entry.get("part", "layout") not in get_args(Part):
+                raise ValueError(f"[rule.{name}] needs `dimension`, one of {', '.join(get_args(Dimension))}")
+            try:
+                rules.append(declared_rule(name, _OF_SITE | entry))
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"[rule.{name}] {error}") from None
+        return {name: note["text"] for name, note in found.get("note", {}).items()}, tuple(rules)
     except OSError as error:
         raise FacilityError(f"{path} cannot be read: {error.strerror}.", hint="IOWEATHER_ADVICE names it.") from None
     except (ValueError, TypeError) as error:
         raise FacilityError(f"{path}: {error}.") from None
-
-
-def _parse_site(text: str) -> tuple[Mapping[str, str], tuple[Rule, ...]]:
-    """Parse a site's notes and rules. Raises ValueError or TypeError."""
-    found = tomllib.loads(text)
-    if unknown := set(found) - {"note", "rule"}:
-        raise ValueError(f"unknown key {', '.join(sorted(unknown))}; known: note, rule")
-    for name, note in found.get("note", {}).items():
-        if set(note) != {"text"} or not isinstance(note["text"], str):
-            raise ValueError(f"[note.{name}] needs `text`, a sentence, and nothing else")
-    rules = []
-    for name, entry in found.get("rule", {}).items():
-        if entry.get("dimension") not in get_args(Dimension) or entry.get("part", "layout") not in get_args(Part):
-            raise ValueError(f"[rule.{name}] needs `dimension`, one of {', '.join(get_args(Dimension))}")
-        try:
-            rules.append(declared_rule(name, _OF_SITE | entry))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"[rule.{name}] {error}") from None
-    return {name: note["text"] for name, note in found.get("note", {}).items()}, tuple(rules)

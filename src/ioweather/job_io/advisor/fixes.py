@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
 from ioweather.facts.job_metrics import ratio
 from ioweather.job_io.advisor.profile import VERBS, Profile, Verb

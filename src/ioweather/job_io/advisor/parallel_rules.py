@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.frames import Bools, Floats
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL

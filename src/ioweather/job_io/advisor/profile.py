@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.foreign_text import one_line
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.units import GIB, MIB, NS
-from ioweather.core.words import names_of
+from ioweather.core.units import GIB, MIB, NS, names_of
 from ioweather.facts.bandwidth import peak_of
 from ioweather.facts.job_metrics import file_records, maximum, ratio, strategy_of_files, sums
 from ioweather.facts.runs import ALMOST_ALL
@@ -99,7 +98,15 @@ class Profile:
         self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
-        self.waits = self._find_waits()
+        # Rows whose opens waited for something else than storage: a second or more each, in threads of a
+        # process that spent more time in I/O than the run lasted.
+        records = self.records
+        meta, alone = records.seconds("meta_seconds"), records.counted & (records.rank >= 0)
+        spent = np.where(alone, meta + records.seconds("read_seconds") + records.seconds("write_seconds"), 0.0)
+        ranks, place = np.unique(records.rank, return_inverse=True)
+        in_threads = sums(spent, place, len(ranks)) > 1.05 * (self.run_seconds or math.inf)
+        is_long = meta >= _LONG_OPEN_SECONDS * np.maximum(self.ints("open_count"), 1)
+        self.waits = np.asarray(alone & in_threads[place] & is_long, np.bool_)
         self._mark_records()
         value = self.row["io_seconds"]
         # D, without `waits`; None if the log has no times.
@@ -115,17 +122,6 @@ class Profile:
         """A float column in the order of the records. Waiting for the other end of a pipe is not I/O."""
         values = self.records.seconds(name)
         return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
-
-    def _find_waits(self) -> Bools:
-        """Return rows whose opens waited for something else than storage: a second or more each, in threads of a
-        process that spent more time in I/O than the run lasted."""
-        records = self.records
-        meta, alone = records.seconds("meta_seconds"), records.counted & (records.rank >= 0)
-        spent = np.where(alone, meta + records.seconds("read_seconds") + records.seconds("write_seconds"), 0.0)
-        ranks, place = np.unique(records.rank, return_inverse=True)
-        in_threads = sums(spent, place, len(ranks)) > 1.05 * (self.run_seconds or math.inf)
-        is_long = meta >= _LONG_OPEN_SECONDS * np.maximum(self.ints("open_count"), 1)
-        return np.asarray(alone & in_threads[place] & is_long, np.bool_)
 
     def _mark_records(self) -> None:
         records = self.records

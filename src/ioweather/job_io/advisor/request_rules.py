@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
 from ioweather.facts.job_metrics import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION

@@ -27,8 +27,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Ints
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UnsupportedVersion
+from ioweather.core.frames import Ints
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.readers.darshan.format import (
     COMPRESSIONS,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Ints
-from ioweather.core.frames import needed
+from ioweather.core.frames import Ints, needed
 
 if TYPE_CHECKING:
     from ioweather.readers.darshan.format import ByteOrder, Compression

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.units import NS
-from ioweather.core.words import names_of
+from ioweather.core.units import NS, names_of
 from ioweather.readers.darshan.binary import check_job, check_ranks
 from ioweather.readers.darshan.darshan_reader import rows_of_logs
 from ioweather.readers.darshan.format import FIXED, NATIVE

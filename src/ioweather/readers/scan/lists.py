@@ -43,14 +43,12 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.tables.schema import ANY, Range
-from ioweather.core.units import KIB, NS, ns_to_datetime
-from ioweather.core.words import pairs_of
+from ioweather.core.units import KIB, NS, datetime_to_ns, ns_to_datetime, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.scan.scanner import ScanState, signed
 from ioweather.readers.scan.tally import (
@@ -142,9 +140,14 @@ class ListTally:
         tally = self._tally
         for entry in entries:
             parent, _, name = entry.path.rpartition("/")
-            self._widen(
-                entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
-            )
+            # Move the root up to the deepest directory above all paths.
+            path = entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
+            if self._root is None:
+                self._root = path
+            elif path != self._root and not path.startswith(self._root.rstrip("/") + "/"):
+                pairs = zip(self._root.split("/"), path.split("/"), strict=False)
+                same = [step for step, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+                self._root = "/".join(same) or ("/" if path.startswith("/") else "")
             tally.counts["entries"] += 1
             tally.add_name(name)
             if entry.kind == "file":
@@ -169,15 +172,6 @@ class ListTally:
         else:
             owner = Owner(entry.uid, entry.gid)
             self._tally.add_file(owner, extension, depth, entry.links, entry.size, entry.capacity, *times)
-
-    def _widen(self, path: str) -> None:
-        """Move the root up to the deepest directory above all paths."""
-        if self._root is None:
-            self._root = path
-        elif path != self._root and not path.startswith(self._root.rstrip("/") + "/"):
-            pairs = zip(self._root.split("/"), path.split("/"), strict=False)
-            same = [step for step, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-            self._root = "/".join(same) or ("/" if path.startswith("/") else "")
 
     def finish(self) -> tuple[str, Tally]:
         """The root, and the tally of everything; depths counted from the root."""

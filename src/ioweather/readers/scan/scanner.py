@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.core.facility import ProjectRule
-from ioweather.core.progress import Progress, silent
+from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import mount_points_below
 from ioweather.readers.scan.tally import LinkRecord, Projects, Tally, extension_of_name
 

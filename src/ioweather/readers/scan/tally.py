@@ -28,7 +28,7 @@ from ioweather.core.facility import Facility, ProjectRule
 from ioweather.core.frames import Frame
 from ioweather.core.safe_files import file_system_of
 from ioweather.core.tables import TABLES
-from ioweather.core.words import pairs_of
+from ioweather.core.units import pairs_of
 
 ONE: Final = 1 << 96  # one entry; below it is room for 2^33 files of the greatest size there is
 WEIGHT: Final = ONE - 1

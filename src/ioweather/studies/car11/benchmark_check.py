@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import MIB
 from ioweather.facts.bandwidth import (

@@ -11,12 +11,10 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtrit
 
-from ioweather.core.arrays import Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -29,8 +27,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import DAY_NS, MIB, format_bytes
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, MIB, format_bytes, names_of, utc_day
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
 from ioweather.stats.summary_tables import table
 

@@ -11,14 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_value, utc_day
 from ioweather.facts.accounting import match_jobs, state_counts
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS

@@ -32,8 +32,7 @@ from ioweather.core.results import (
     quantity_label,
 )
 from ioweather.core.tables import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
-from ioweather.core.units import format_bytes, format_value
-from ioweather.core.words import names_of
+from ioweather.core.units import format_bytes, format_value, names_of
 from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import (
     MIN_SIZES,

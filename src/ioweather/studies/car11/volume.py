@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core import choices
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
     Cell,
     Chart,

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Baseline, Facility
+from ioweather.core.frames import Floats
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -28,8 +28,7 @@ from ioweather.core.results import (
     exhibit,
     quantity_label,
 )
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
-from ioweather.core.words import names_of
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, names_of
 from ioweather.stats.estimates import (
     LEVEL,
     Intervals,

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtrit
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import (
     Cell,
     Chart,

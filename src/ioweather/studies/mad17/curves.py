@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.spatial import cKDTree
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds, format_value
 from ioweather.stats.dependence import complete_pairs

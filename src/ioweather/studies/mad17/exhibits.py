@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from scipy.special import chdtri
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -29,8 +29,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_seconds
-from ioweather.core.words import names_of, pairs_of
+from ioweather.core.units import HOUR_NS, format_bytes, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume

@@ -9,13 +9,11 @@ from typing import Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
-from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value
-from ioweather.core.words import names_of
+from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value, names_of
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, io_spans, spread_over_steps
 from ioweather.facts.runs import JOB_COLUMNS

@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Need, Param, Params, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Coverage
 from ioweather.core.units import format_seconds
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
@@ -149,21 +148,7 @@ def association_data(data: StudyData, facility: Facility, params: Params) -> Ass
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not runs.rows or not steps.count:
         return None
-    grid = system_grid(data, steps)
-    mounts = monitored_mounts(data.frames["files"], facility, str(params["filesystem"]))
-    spans = io_spans(runs.frame, data.frames["files"], mounts)
-    system = job_system(grid, runs.ints("start_ns"), runs.ints("end_ns"), spans)
-    groups = group_runs(runs.frame, params.get("grouping") or best_grouping(runs.frame))
-    sizes = np.bincount(groups.of_run[system.text("state").codes == 0], minlength=len(groups.names))
-    asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
-    if asked is None:
-        few = ", ".join(groups.names[:8])
-        raise UsageError(f"There is no one group {params['group']!r}.", hint=f"The largest are: {few}.")
-    return AssociationData(runs, grid, steps, spans, system, groups, asked, params, mounts is not None)
-
-
-def system_grid(data: StudyData, steps: Steps) -> SystemGrid:
-    """Bytes of the rollup, and operations where they were sampled, on one grid."""
+    # Bytes of the rollup, and operations where they were sampled, on one grid.
     values = dict(steps.values)
     frame = data.frames.get("operations")
     if frame is not None and frame.rows:
@@ -176,4 +161,14 @@ def system_grid(data: StudyData, steps: Steps) -> SystemGrid:
             first = max(0, offset)
             last = max(first, min(steps.count, offset + counts.count))
             placed[first:last] = counts.values[name][first - offset : last - offset]
-    return SystemGrid(steps.start_ns, steps.step_ns, values)
+    grid = SystemGrid(steps.start_ns, steps.step_ns, values)
+    mounts = monitored_mounts(data.frames["files"], facility, str(params["filesystem"]))
+    spans = io_spans(runs.frame, data.frames["files"], mounts)
+    system = job_system(grid, runs.ints("start_ns"), runs.ints("end_ns"), spans)
+    groups = group_runs(runs.frame, params.get("grouping") or best_grouping(runs.frame))
+    sizes = np.bincount(groups.of_run[system.text("state").codes == 0], minlength=len(groups.names))
+    asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
+    if asked is None:
+        few = ", ".join(groups.names[:8])
+        raise UsageError(f"There is no one group {params['group']!r}.", hint=f"The largest are: {few}.")
+    return AssociationData(runs, grid, steps, spans, system, groups, asked, params, mounts is not None)

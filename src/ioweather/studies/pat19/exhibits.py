@@ -18,10 +18,10 @@ from typing import Final, Literal
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.arrays import Floats
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Floats
 from ioweather.core.papers.claims import STANDINGS, claims, evidence, judge
 from ioweather.core.results import (
     Cell,

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
-from ioweather.core.frames import BlockwiseMatrix
+from ioweather.core.frames import BlockwiseMatrix, Bools, Floats, Ints
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
 from ioweather.stats.estimates import Intervals, sums_by_unit, unit_steps

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Ints
 from ioweather.core.choices import TRAFFIC
+from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
 from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain

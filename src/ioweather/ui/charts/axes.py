@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
+from ioweather.core.frames import Floats
 from ioweather.core.results import Chart, Reference, ResultColumn
 from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ioweather.core.arrays import Floats, Indices
+from ioweather.core.frames import Floats, Indices
 from ioweather.core.results import Chart, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.ui.charts import axes as axis_of
@@ -596,7 +596,19 @@ def _draw_scatter(view: View) -> Drawing:
         size = chart_data.numbers(chart, "size")
         rows = [row | {"z": chart_data.drawable(float(size[i]))} for row, i in zip(rows, kept, strict=True)]
         fields["z"] = chart_data.column(chart, "size")
-        encoding["size"] = _size_channel(view)
+        # The area is proportional to the value, so that twice the value is twice the ink.
+        axis = number_axis(chart_data.column(view.chart, "size"), [chart_data.numbers(view.whole, "size")], zero=True)
+        legend = {
+            "title": theme.wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
+            "orient": "right" if view.legend_beside else "bottom",
+            "symbolFillColor": NEUTRAL,
+            "symbolStrokeColor": NEUTRAL,
+            **axis.number_labels(5),
+        }
+        if "values" in legend:
+            legend["values"] = [value for value in legend["values"] if value > 0]
+        scale = {"type": "linear", "domain": [0, axis.high], "range": [6, 260]}
+        encoding["size"] = {"field": "z", "type": "quantitative", "legend": legend, "scale": scale}
     else:
         mark["size"] = 10 if crowded else 34
     tips, transforms = view.tooltip(fields)
@@ -604,22 +616,6 @@ def _draw_scatter(view: View) -> Drawing:
     if "label" in chart.encoding and len(kept) <= _MOST_LABELS:
         layers += _names(view, kept, across * view.width, (1 - up) * view.height)
     return Drawing(layers, rows, notes)
-
-
-def _size_channel(view: View) -> Spec:
-    """The area is proportional to the value, so that twice the value is twice the ink."""
-    axis = number_axis(chart_data.column(view.chart, "size"), [chart_data.numbers(view.whole, "size")], zero=True)
-    legend = {
-        "title": theme.wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
-        "orient": "right" if view.legend_beside else "bottom",
-        "symbolFillColor": NEUTRAL,
-        "symbolStrokeColor": NEUTRAL,
-        **axis.number_labels(5),
-    }
-    if "values" in legend:
-        legend["values"] = [value for value in legend["values"] if value > 0]
-    scale = {"type": "linear", "domain": [0, axis.high], "range": [6, 260]}
-    return {"field": "z", "type": "quantitative", "legend": legend, "scale": scale}
 
 
 def _names(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:

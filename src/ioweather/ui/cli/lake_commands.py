@@ -14,13 +14,19 @@ from typing import Any
 import click
 
 from ioweather.agent.settings import watch_settings_from
-from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, ProjectRule, load_facility
 from ioweather.core.safe_files import default_lake_dir
-from ioweather.core.units import format_bytes, format_seconds, format_time_ns, parse_duration_ns
-from ioweather.core.words import names_of
+from ioweather.core.units import (
+    format_bytes,
+    format_seconds,
+    format_time_ns,
+    names_of,
+    parse_duration_ns,
+    parse_time_ns,
+    zone_named,
+)
 from ioweather.ingestion import scan_tree
 from ioweather.ingestion.derivations import seal_and_search
 from ioweather.ingestion.ingest import IngestReport, is_address

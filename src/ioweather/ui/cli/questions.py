@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
-from ioweather.core.units import show_times_in
+from ioweather.core.units import show_times_in, zone_named
+from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.cli.options import lake_option, output_options, path_option, period_options
@@ -128,8 +128,6 @@ def _parameter(param: Param) -> click.Parameter:
 
 def _say_recorded(lake_dir: str | None, typed: Mapping[str, Any], *, line: bool, recorded: bool) -> None:
     """The verdict on record, as one line or a short text."""
-    from ioweather.diagnosis.recorded_verdicts import job_text
-
     uid = None if typed.get("uid") is None else int(typed["uid"])
     text = job_text(lake_dir, typed["job"], uid, recorded=recorded)
     say(*([text.line()] if line else text.block().splitlines()))

@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from ioweather.core.foreign_text import many_lines, one_line
+from ioweather.core.results import SCHEMA_VERSION
 from ioweather.core.tabular import csv_text
 
 FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: whether --spreadsheet was given
@@ -28,8 +29,6 @@ def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = ""
 
 def say_json(body: Any) -> None:
     """In ASCII: JSON's own escapes stand for whatever a terminal would obey. An object says which version it is of."""
-    from ioweather.core.results import SCHEMA_VERSION  # `--help` needs none of it
-
     if isinstance(body, dict):
         body = {"schema_version": SCHEMA_VERSION, **body}
     click.echo(json.dumps(body, indent=2, default=str))

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from ioweather.core.errors import UsageError
 from ioweather.core.foreign_text import one_line
+from ioweather.core.papers.claims import LEGEND, comparison_table
 from ioweather.core.results import (
     Answer,
     Block,
@@ -153,9 +154,40 @@ def _draw(out: Console, block: Block | str) -> None:
     """Print one block; a text is small print."""
     match block:
         case FactGroup():
-            _draw_facts(out, block)
+            # A line per fact: label, bar, value and note.
+            _title(out, block.title)
+            barred = any(fact.share is not None for fact in block.facts)
+            table = Table.grid(padding=(0, 1))
+            table.add_column(overflow="fold", max_width=26)
+            if barred:
+                table.add_column(width=21)
+            table.add_column(justify="right", overflow="fold", max_width=38)
+            table.add_column()  # a second space before notes
+            table.add_column(overflow="fold")
+            for fact in block.facts:
+                drawn = [shown(bar(fact.share, 20) if fact.share is not None else "", "cyan")] if barred else []
+                value = shown("" if fact.value == "" else format_value(fact.value, fact.unit))
+                table.add_row(shown(fact.label), *drawn, value, "", shown(fact.note, "dim"))
+            _indented(out, table)
         case Items():
-            _draw_items(out, block)
+            # A line per item: its name, what about it, when; then what it cost or what to type.
+            _title(out, block.title)
+            table = Table.grid(padding=(0, 2))
+            table.add_column(overflow="fold", max_width=26)
+            table.add_column(overflow="fold")
+            for number, item in enumerate(block.items, 1):
+                name = f"{number}. {item.name}".rstrip() if block.numbered else item.name
+                when = format_span(item.start_ns, item.end_ns) if item.start_ns is not None else ""
+                if when and len(name) + len(item.what) + len(when) + 8 <= out.width:
+                    lines = [f"{item.what}  {when}", item.note]
+                else:
+                    lines = [item.what, "; ".join(filter(None, (when, item.note)))]
+                table.add_row(shown(name), shown(lines[0]))
+                if lines[1]:
+                    table.add_row("", shown(lines[1], "dim"))
+            _indented(out, table)
+            if block.more:
+                _indented(out, shown(block.more, "dim"))
         case ResultTable():
             _draw_result_table(out, block)
         case Chart():
@@ -184,45 +216,6 @@ def _title(out: Console, title: str) -> None:
     out.print()
     if title:
         out.print(shown(title, style="bold cyan"))
-
-
-def _draw_facts(out: Console, group: FactGroup) -> None:
-    """A line per fact: label, bar, value and note."""
-    _title(out, group.title)
-    barred = any(fact.share is not None for fact in group.facts)
-    table = Table.grid(padding=(0, 1))
-    table.add_column(overflow="fold", max_width=26)
-    if barred:
-        table.add_column(width=21)
-    table.add_column(justify="right", overflow="fold", max_width=38)
-    table.add_column()  # a second space before notes
-    table.add_column(overflow="fold")
-    for fact in group.facts:
-        drawn = [shown(bar(fact.share, 20) if fact.share is not None else "", "cyan")] if barred else []
-        value = shown("" if fact.value == "" else format_value(fact.value, fact.unit))
-        table.add_row(shown(fact.label), *drawn, value, "", shown(fact.note, "dim"))
-    _indented(out, table)
-
-
-def _draw_items(out: Console, found: Items) -> None:
-    """A line per item: its name, what about it, when; then what it cost or what to type."""
-    _title(out, found.title)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold", max_width=26)
-    table.add_column(overflow="fold")
-    for number, item in enumerate(found.items, 1):
-        name = f"{number}. {item.name}".rstrip() if found.numbered else item.name
-        when = format_span(item.start_ns, item.end_ns) if item.start_ns is not None else ""
-        if when and len(name) + len(item.what) + len(when) + 8 <= out.width:
-            lines = [f"{item.what}  {when}", item.note]
-        else:
-            lines = [item.what, "; ".join(filter(None, (when, item.note)))]
-        table.add_row(shown(name), shown(lines[0]))
-        if lines[1]:
-            table.add_row("", shown(lines[1], "dim"))
-    _indented(out, table)
-    if found.more:
-        _indented(out, shown(found.more, "dim"))
 
 
 def _draw_result_table(out: Console, table: ResultTable) -> None:
@@ -270,8 +263,6 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
         names = ("estimate", "value", "unit", "low", "high", "level", "n")
         say_csv(*map(_plain, exhibit.tables) if exhibit.tables else [(names, estimates)])
         return
-    from ioweather.core.papers.claims import LEGEND, comparison_table  # answers need no papers
-
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
     compared = comparison_table(exhibit, places=False)
@@ -315,7 +306,15 @@ def show_answer(
     """Print the answer as `form`; with a file, write its page there instead of the screen. CSV has the facts, or the
     table of this name where the answer is a table."""
     if html_file is not None:
-        _write_page(answer, html_file)
+        file = html_file
+        if not file.parent.is_dir():  # said before the drawing, which takes a second or two
+            raise UsageError(f"--html {file}: there is no directory {file.parent}.")
+        from ioweather.ui.charts.page import answer_html  # most answers are no pages
+
+        try:
+            file.write_text(answer_html(answer), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--html {file}: {error.strerror}.") from None
         say(f"Wrote {html_file}.", err=True)
     if form == "json":
         say_json(result_json(answer))
@@ -331,17 +330,6 @@ def show_answer(
         say_csv(_plain(tables[0]) if tables else (columns, rows))
     elif html_file is None:
         print_answer(answer, full=full)
-
-
-def _write_page(answer: Answer, file: Path) -> None:
-    if not file.parent.is_dir():  # said before the drawing, which takes a second or two
-        raise UsageError(f"--html {file}: there is no directory {file.parent}.")
-    from ioweather.ui.charts.page import answer_html  # most answers are no pages
-
-    try:
-        file.write_text(answer_html(answer), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--html {file}: {error.strerror}.") from None
 
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

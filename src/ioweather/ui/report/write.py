@@ -18,15 +18,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from markupsafe import Markup
 
 from ioweather._version import __version__
-from ioweather.core.clock import now_ns
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, document, exhibit_entry, exhibits
-from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, ResultTable
 from ioweather.core.safe_files import write_whole
-from ioweather.core.units import format_time_ns
+from ioweather.core.units import format_time_ns, now_ns
 from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.lake.workers import Serial, WorkersDied, in_order

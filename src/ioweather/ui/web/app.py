@@ -29,10 +29,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ioweather._version import __version__
 from ioweather.agent.exporter import CONTENT_TYPE
-from ioweather.core.clock import zone_named
 from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Visibility, load_facility
-from ioweather.core.units import show_times_in
+from ioweather.core.units import show_times_in, zone_named
 from ioweather.lake import layout
 from ioweather.ui.charts.page import style_html
 from ioweather.ui.charts.render import vega_bundle

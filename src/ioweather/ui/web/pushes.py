@@ -22,9 +22,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, SlowSender, UsageError
-from ioweather.core.units import KIB, MIB, format_bytes
+from ioweather.core.units import KIB, MIB, format_bytes, now_ns
 from ioweather.ingestion.pushed_samples import receive_samples
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive

@@ -21,8 +21,7 @@ from ioweather.core.outcomes import JobOutcome
 from ioweather.core.papers import exhibits
 from ioweather.core.results import SCHEMA_VERSION, Answer
 from ioweather.core.tabular import plain
-from ioweather.core.units import MIB, format_bytes
-from ioweather.core.words import names_of
+from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import GRACE_NS
 from ioweather.lake.inventory import held_series, overlaps
 from ioweather.lake.lake import Lake

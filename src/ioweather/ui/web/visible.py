@@ -24,12 +24,11 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from ioweather.core import errors
-from ioweather.core.clock import parse_moment_ns, zone_named
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
 from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.lake.lake import Lake
 from ioweather.lake.snapshot import Snapshot

@@ -52,12 +52,6 @@ def test_bars_begin_at_zero_and_negative_ones_hang() -> None:
     assert low <= -100 < 0 < 95 <= high
 
 
-def test_very_many_bars_become_points() -> None:
-    rows = tuple((f"OST{i:04d}", float(i), s) for i in range(300) for s in ("read", "write"))
-    drawn = made("bars", {"o": "text", "v": "", "s": "text"}, rows, {"x": "o", "y": "v", "series": "s"})
-    assert drawn["layer"][0]["mark"]["type"] == "point"
-
-
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 
 
@@ -126,13 +120,6 @@ def test_a_heat_map_leaves_missing_cells_blank() -> None:
     assert drawn["title"]["subtitle"] == "Blank: no data"
 
 
-def test_uneven_numbers_of_a_heat_map_are_names() -> None:
-    rows = tuple((w, lag, 1.0) for w in (25, 1, 5) for lag in (0, 1))
-    drawn = made("heatmap", {"w": "", "lag": "count", "v": ""}, rows, {"x": "w", "y": "lag", "value": "v"})
-    label = drawn["layer"][0]["encoding"]["x"]["axis"]["labelExpr"]
-    assert label.index('"1"') < label.index('"5"') < label.index('"25"')
-
-
 def test_panels_of_a_heat_map_keep_the_places_of_the_whole() -> None:
     """A panel that lacks the first hours must not draw the others in their place."""
     late = range(15, 23)
@@ -140,13 +127,6 @@ def test_panels_of_a_heat_map_keep_the_places_of_the_whole() -> None:
     columns = {"h": "count", "d": "text", "v": "", "f": "text"}
     drawn = made("heatmap", columns, rows, {"x": "h", "y": "d", "value": "v"}, facet="f")
     assert [[cell["a"] for cell in rows_of(panel)] for panel in drawn["concat"]][1] == list(late)
-
-
-def test_panels_of_bars_all_lie_or_all_stand() -> None:
-    long = [f"a project with a long name {i}" for i in range(12)]
-    rows = (*((name, 1.0, "many") for name in long), ("x", 5e6, "one"))
-    drawn = made("bars", {"p": "text", "v": "", "f": "text"}, rows, {"x": "p", "y": "v"}, facet="f")
-    assert all(panel["layer"][0]["encoding"]["x2"] == {"field": "y"} for panel in drawn["concat"])
 
 
 def test_a_matrix_prints_its_numbers_and_a_dash_for_none() -> None:
@@ -190,13 +170,6 @@ def test_points_without_a_place_are_counted() -> None:
     assert "1 without a value" in drawn["title"]["subtitle"]
 
 
-def test_names_beside_points_do_not_cover_each_other() -> None:
-    rows = ((1.0, 1.0, "alone"), (9.0, 9.0, "first of two"), (9.0, 9.05, "second of two"), (5.0, 5.0, "middle"))
-    drawn = made("scatter", {"x": "", "y": "", "n": "text"}, rows, {"x": "x", "y": "y", "label": "n"})
-    shown = [part["mark"]["text"] for part in drawn["layer"] if part["mark"]["type"] == "text"]
-    assert {"alone", "middle"} <= set(shown)
-
-
 def umami(this: list[Any]) -> dict[str, Any]:
     columns = {"m": "text", "t": "time_ns", "v": "", "this": "", "q25": "", "q50": "", "q75": ""}
     values = [1.0, 2.0, 3.0, 4.0, 9.0]
@@ -217,43 +190,3 @@ def test_umami_marks_this_run_by_flag_or_by_value(this: list[Any]) -> None:
     assert own["data"]["values"] == [{"x": 4 * 86_400_000, "y": 9}]
     assert box["data"]["values"] == [{"q1": 2, "m": 3, "q3": 4, "v": 9, "l": 1, "h": 9}]
     assert box["encoding"]["x"]["value"] > row["width"]
-
-
-def test_umami_without_this_run_still_shows_the_history() -> None:
-    (row,) = umami([None] * 5)["vconcat"]
-    assert [layer["mark"]["type"] for layer in row["layer"]] == ["line", "point", "rule", "rect", "rule"]
-
-
-def test_panels_add_up_what_they_note() -> None:
-    rows = tuple((name, None if name == "a" else 1.0, panel) for panel in ("x", "y") for name in "ab")
-    drawn = made("bars", {"p": "text", "v": "", "f": "text"}, rows, {"x": "p", "y": "v"}, facet="f")
-    assert drawn["title"]["subtitle"] == "2 without a value"
-
-
-def test_no_panel_stands_alone_in_a_second_row() -> None:
-    rows = tuple((name, 1.0, panel) for panel in "xyz" for name in "ab")
-    drawn = made("bars", {"p": "text", "v": "", "f": "text"}, rows, {"x": "p", "y": "v"}, facet="f")
-    assert drawn["columns"] == 1
-
-
-def test_labels_of_shades_push_up_the_legend_of_a_single_panel_too() -> None:
-    rows = tuple((i * DAY_NS, float(i), "read", "scratch") for i in range(9))
-    columns = {"t": "time_ns", "v": "", "s": "text", "f": "text"}
-    phases = tuple(Reference("x", float(i * DAY_NS), f"a long phase {i}", float((i + 1) * DAY_NS)) for i in (3, 4, 5))
-    encoding = {"x": "t", "y": "v", "series": "s"}
-    alone, panel = (made("timeline", columns, rows, encoding, facet=f, references=phases) for f in (None, "f"))
-    assert panel["layer"] == alone["layer"]
-    assert alone["layer"][3]["encoding"]["color"]["legend"]["offset"] > 30
-
-
-def test_days_are_not_called_utc() -> None:
-    drawn = made(
-        "timeline", {"day": "date", "v": ""}, (("2026-03-02", 1.0), ("2026-03-05", 2.0)), {"x": "day", "y": "v"}
-    )
-    assert drawn["layer"][0]["encoding"]["x"]["axis"]["title"] == "Day (2026)"
-
-
-def test_weak_coefficients_look_weak() -> None:
-    rows = (("a", "Pearson", 0.05), ("b", "Pearson", 0.16))
-    drawn = made("matrix", {"g": "text", "m": "text", "v": ""}, rows, {"x": "m", "y": "g", "value": "v"})
-    assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"][::4] == [-1, 1]

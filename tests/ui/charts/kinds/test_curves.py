@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.results import Chart, Reference, ResultColumn, ResultTable
+from ioweather.core.results import Chart, ResultColumn, ResultTable
 from ioweather.core.units import NS
 from ioweather.ui.charts.render import spec
 
@@ -31,11 +31,6 @@ def test_a_value_alone_between_gaps_is_a_point() -> None:
     many[50], many[51], many[52] = None, 7.0, None
     dots = layer(spec(timeline(many)), "point")
     assert [row["y"] for row in dots["data"]["values"]] == [7]
-
-
-def test_a_single_value_is_a_point() -> None:
-    dots = layer(spec(timeline([5.0])), "point")
-    assert [row["y"] for row in dots["data"]["values"]] == [5]
 
 
 def test_rows_are_sorted_by_time() -> None:
@@ -64,22 +59,6 @@ def test_bands_break_where_the_value_is_missing() -> None:
     chart = Chart("band", ResultTable("t", columns, rows), {"x": "n", "y": "y", "low": "low", "high": "high"})
     area = layer(spec(chart), "area")["data"]["values"]
     assert [(row["l"], row["h"]) for row in area] == [(1, 3), (None, None), (1, 3)]
-
-
-def test_the_axis_reaches_a_line_but_not_a_distant_window() -> None:
-    drawn = spec(timeline([1.0, 2.0], references=(Reference("y", 50, "limit"), Reference("x", 9e18, "later", 9.1e18))))
-    line = layer(drawn, "line")["encoding"]
-    assert line["y"]["scale"]["domain"][1] >= 50
-    assert line["x"]["scale"]["domainMax"] == {"expr": "60000"}
-
-
-def test_hundreds_of_series_are_one_path() -> None:
-    columns = (ResultColumn("lag"), ResultColumn("r"), ResultColumn("ost", "", "text"))
-    rows = tuple((lag, 1 / (lag + 1), f"OST{i}") for i in range(100) for lag in range(4))
-    chart = Chart("timeline", ResultTable("t", columns, rows), {"x": "lag", "y": "r", "series": "ost"})
-    line = layer(spec(chart), "line")
-    assert line["mark"]["order"] is False
-    assert "detail" not in line["encoding"]
 
 
 @pytest.mark.parametrize(("count", "shape"), [(20, "step-after"), (500, "linear")])

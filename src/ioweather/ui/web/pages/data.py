@@ -9,12 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ioweather.agent.status import Status, read_status, remote_agents
-from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.papers import exhibits
 from ioweather.core.tables import Quality
 from ioweather.core.tabular import as_text
-from ioweather.core.units import DAY_NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.ingestion.queue import waiting
