@@ -30,10 +30,10 @@ from scipy.signal import lfilter
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
-from ioweather.core.papers.claims import Claim, claims, judge
+from ioweather.core.papers.claim_tests import Claim, claims, judge
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.stats.grid import local_clock
+from ioweather.stats.system_grid import local_clock
 from ioweather.topics.catalogue import STUDIES
 
 STEP_NS = MINUTE_NS

@@ -40,7 +40,7 @@ from ioweather.core.tables.schema import concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, datetime_to_ns
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import write_seal_of_day
-from ioweather.stats.grid import local_clock
+from ioweather.stats.system_grid import local_clock
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import STUDIES
 

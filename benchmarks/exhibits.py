@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.papers import PAPERS, exhibits, published
-from ioweather.core.papers.claims import compare
+from ioweather.core.papers.claim_tests import compare
 from ioweather.core.results import Exhibit
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import availability, each_exhibit

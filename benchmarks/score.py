@@ -29,8 +29,7 @@ from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
 from ioweather.facts.job_metrics import rows_of
 from ioweather.job_io.view import JobView
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.simulate.generate import Generated, read_manifest
 from ioweather.simulate.ingest_simulated import ingest_simulated

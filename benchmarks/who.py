@@ -39,8 +39,7 @@ from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import explain, or_by_verdict
 from ioweather.job_io.view import view_in, view_of_run
-from ioweather.lake.lake import open_lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named

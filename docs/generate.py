@@ -24,9 +24,8 @@ from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
 from ioweather.core.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
 from ioweather.ingestion.ingest import IngestReport
 from ioweather.job_io.advisor.advise import RULES
-from ioweather.lake.lake import Lake
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.sandbox import SqlResult
-from ioweather.lake.snapshot import Snapshot
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.reader_catalogue import SOURCES, FileReader
 from ioweather.stats.mixture import MixtureFit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers.claims import judged
+from ioweather.core.papers.claim_tests import judged
 from ioweather.core.results import Exhibit
 
 

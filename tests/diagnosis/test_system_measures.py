@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.diagnosis.verdict_wording import measure_system
-from ioweather.studies.mad17.run_groups import association_data
+from ioweather.studies.mad17.explained_traffic import association_data
 from planted_association import PARAMS, planted_association, site
 
 

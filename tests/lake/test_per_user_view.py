@@ -9,9 +9,8 @@ from ioweather.core.errors import QueryRefused
 from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
 from ioweather.core.units import utc_day
-from ioweather.lake.lake import open_lake
+from ioweather.lake.lake import OF_PEOPLE, OF_THE_FACILITY, open_lake
 from ioweather.lake.sandbox import run_user_sql
-from ioweather.lake.snapshot import OF_PEOPLE, OF_THE_FACILITY
 
 
 @pytest.fixture(scope="module")

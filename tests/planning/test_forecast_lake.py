@@ -16,8 +16,7 @@ from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.tables import RESPONSES, TABLES, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.forecast_model import history
-from ioweather.planning.known_jobs import expected_load
+from ioweather.planning.forecast_model import expected_load, history
 from ioweather.stats.slowdown import all_intervals
 
 DAYS = 6

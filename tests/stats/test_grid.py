@@ -12,7 +12,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import MINUTE_NS, datetime_to_ns, ns_to_datetime
-from ioweather.stats.grid import (
+from ioweather.stats.system_grid import (
     day_name,
     gaps,
     local_clock,

@@ -15,7 +15,7 @@ from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
-from ioweather.stats.grid import local_clock
+from ioweather.stats.system_grid import local_clock
 from ioweather.topics.catalogue import STUDIES
 
 STEP_NS = 5 * MINUTE_NS

@@ -1,4 +1,4 @@
-"""A mark means one thing: it follows from an estimate, and only core.papers.claims gives it."""
+"""A mark means one thing: it follows from an estimate, and only core.papers.claim_tests gives it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from small_facility import make_small_lake
 
 import ioweather
-from ioweather.core.papers.claims import claim_of, judged
+from ioweather.core.papers.claim_tests import claim_of, judged
 from ioweather.core.results import Exhibit
 from ioweather.ui.report.write import gather
 
 SOURCE = Path(ioweather.__file__).parent
 # They take the mark from judgements of claims.
-GIVE_MARKS = {"studies/claims.py", "studies/pat19/exhibits.py"}
+GIVE_MARKS = {"studies/claims.py", "studies/pat19/climate.py"}
 MARKS = {"supported", "refuted"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.papers.claims import claims
+from ioweather.core.papers.claim_tests import claims
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.studies.claims import ClaimOutcome, ClaimsOutcome, SiteClaims, claims_answer, read_claims, write_claims
 

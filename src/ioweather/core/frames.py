@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.errors import UsageError
-from ioweather.core.foreign_text import marked
 from ioweather.core.tabular import Tabular
+from ioweather.core.units import marked
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]

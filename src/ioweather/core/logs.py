@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
 from ioweather.core.errors import UsageError
-from ioweather.core.foreign_text import joined, many_lines
+from ioweather.core.units import joined, many_lines
 
 ROOT: Final = "ioweather"
 # sd-daemon(3): a line that begins with <N> has that syslog priority.

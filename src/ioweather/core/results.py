@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
-from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
-from ioweather.core.units import UNITS, format_value
+from ioweather.core.units import UNITS, format_value, joined
 
 if TYPE_CHECKING:
     from ioweather.core.outcomes import Outcome
@@ -134,7 +133,7 @@ def quantity_label(name: str, unit: str) -> str:
 @dataclass(frozen=True)
 class Finding:
     """A plain sentence, and its mark. `supported` and `refuted` are about a paper's statement, the `claim`, and are set
-    only by core.papers.claims: this site agrees with the paper, or contradicts it. `undecided`: these data do not
+    only by core.papers.claim_tests: this site agrees with the paper, or contradicts it. `undecided`: these data do not
     decide it. A note is a measurement without a claim; an alarm needs attention now. In an answer a finding has a
     `name`, which stays when the words change."""
 
@@ -455,7 +454,7 @@ def result_json(result: Exhibit | Answer) -> dict[str, Any]:
     """An exhibit or an answer as JSON, the same for commands, Python and HTTP; an exhibit with the paper's values."""
     body = {"schema_version": SCHEMA_VERSION, **to_jsonable(result)}
     if isinstance(result, Exhibit):
-        from ioweather.core.papers.claims import comparison_table  # which is made of what is here
+        from ioweather.core.papers.claim_tests import comparison_table  # which is made of what is here
 
         body["comparison"] = to_jsonable(comparison_table(result))
     return body

@@ -47,7 +47,7 @@ from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on,
 from ioweather.diagnosis.verdict import Explained
 from ioweather.facts.run_targets import used_targets
 from ioweather.job_io.view import JOB_ID, JobView, find_job
-from ioweather.lake.snapshot import Snapshot, own_uids
+from ioweather.lake.lake import Snapshot, own_uids
 from ioweather.topics.source import DataSource
 
 # A shared target may do up to so many times less than it ever did before its work no longer explains that a run waits:

@@ -32,7 +32,7 @@ from ioweather.diagnosis.health_incidents import (
     least_slow_bins,
 )
 from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, names_of, sources_of
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
 

@@ -48,8 +48,7 @@ from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 
 SOURCE: Final = "health"
 _TARGETS: Final = ("ost", "device")

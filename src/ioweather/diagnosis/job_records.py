@@ -34,7 +34,7 @@ from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.database import fetch_frame, literal
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 
 FILES: Final = names_of("""
     log_digest record_id rank module standard_stream mount read_bytes write_bytes read_count write_count open_count

@@ -20,11 +20,10 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
-from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
 from ioweather.facts.accounting import (
     LEAST_SIMILAR,
@@ -42,8 +41,8 @@ from ioweather.facts.system_activity import Stretches
 from ioweather.job_io.job_page import server_answer
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
-from ioweather.lake.snapshot import Snapshot
-from ioweather.stats.grid import MIN_COVERAGE
+from ioweather.lake.lake import Snapshot
+from ioweather.stats.system_grid import MIN_COVERAGE
 from ioweather.topics.source import DataSource
 
 # The job is slow from this share of the usual run time, or this many MADs of similar jobs. [ours]

@@ -19,7 +19,7 @@ from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, numbered
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 
 if TYPE_CHECKING:

@@ -19,19 +19,17 @@ from typing import Any, Final, cast
 from ioweather._version import __version__
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import to_jsonable
 from ioweather.core.tables import TABLES, VERDICT_PARTS
-from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, utc_day
+from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, one_line, utc_day
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
-from ioweather.lake.lake import Lake, lake_at
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot, lake_at
 from ioweather.topics.source import DataSource, SharedResults, ask
 
 _LOG = logging.getLogger("ioweather.verdicts")

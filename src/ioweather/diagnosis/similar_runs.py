@@ -62,9 +62,9 @@ from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_s
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
-from ioweather.lake.snapshot import Snapshot, own_uids
-from ioweather.stats.grid import MIN_COVERAGE, SystemGrid, steps_of
+from ioweather.lake.lake import Snapshot, own_uids
 from ioweather.stats.series import window_sums
+from ioweather.stats.system_grid import MIN_COVERAGE, SystemGrid, steps_of
 from ioweather.topics.source import DataSource
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")

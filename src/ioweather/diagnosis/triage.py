@@ -39,7 +39,7 @@ from ioweather.job_io.advisor.advise import Advised, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Promise
 from ioweather.job_io.view import JobView, printable
 from ioweather.lake.caches import LakeRecords
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Floats, Frame
 from ioweather.core.outcomes import Amount, Change, Culprit, Reason, SplitSeconds, WhyOutcome
 from ioweather.core.results import (
@@ -26,7 +25,7 @@ from ioweather.core.results import (
     ResultTable,
     numbered,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value
+from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
 from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge

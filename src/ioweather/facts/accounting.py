@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.errors import UsageError
-from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
 from ioweather.core.tables import JOB_IO
-from ioweather.core.units import HOUR_NS, NS, format_time_ns, names_of
+from ioweather.core.units import HOUR_NS, NS, format_time_ns, names_of, one_line
 from ioweather.facts.job_metrics import (
     INTERFACE_SETS,
     NEVER_FIRST,
@@ -35,7 +34,7 @@ from ioweather.facts.server_io import ServerIo, server_io
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Snapshot
 
 GRACE_NS: Final = 60 * NS
 STATES: Final = ("matched", "no_accounting", "outside_window", "uid_differs", "ambiguous")

@@ -19,7 +19,7 @@ from ioweather.core.tables import METRICS
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, names_of
 from ioweather.lake import grid
 from ioweather.lake.database import literal
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.slowdown import ROLLUP_COLUMNS, OperationSeries, operation_series, usual_requests
 
 _STEPS_NS = (

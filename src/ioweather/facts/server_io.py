@@ -16,7 +16,7 @@ from ioweather.core.units import NS
 from ioweather.lake.database import fetch_frame
 
 if TYPE_CHECKING:
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Snapshot
 
 _SERIES: Final = ("system", "component", "job_key", "operation")
 

@@ -17,7 +17,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.units import pairs_of
 from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
-from ioweather.stats.grid import SystemGrid
+from ioweather.stats.system_grid import SystemGrid
 
 OPERATIONS: Final = ("read_ops", "write_ops")
 # All steps of the run have samples; some have none; the run extends beyond the monitored period.

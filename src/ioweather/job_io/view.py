@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import Params, PathPolicy, StudyData
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.foreign_text import shown_command, shown_path
 from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.outcomes import AllRuns
 from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.tables import encode_text
-from ioweather.core.units import DAY_NS, NS, format_time_ns, utc_day
+from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of
@@ -36,7 +35,7 @@ from ioweather.readers.darshan.log import DarshanLog, Module
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Snapshot
     from ioweather.topics.source import DataSource
 
 

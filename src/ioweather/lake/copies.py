@@ -27,10 +27,9 @@ from ioweather.core.units import now_ns
 from ioweather.lake import layout
 from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version
-from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.layout import require_undamaged
 from ioweather.lake.sandbox import require_select
-from ioweather.lake.snapshot import Snapshot
 
 MANIFEST: Final = "backup.json"
 _CHUNK: Final = 4 << 20

@@ -5,24 +5,338 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import duckdb
 
 from ioweather._version import __version__
-from ioweather.core.errors import LakeError
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES, Checked, Complaints
-from ioweather.core.units import now_ns
-from ioweather.lake import appends, layout
-from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.core.tables import LAKE_COLUMNS, TABLES, Checked, ColumnSpec, Complaints
+from ioweather.core.units import DAY_NS, now_ns, utc_day
+from ioweather.lake import appends, grid, inventory, layout
+from ioweather.lake.caches import LakeCache, Mark, mark_of
+from ioweather.lake.database import connection, fetch_frame, literal, quote
 from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
+from ioweather.lake.layout import require_undamaged
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
-from ioweather.lake.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ioweather.core.results import Cell
+
+# A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
+_LISTED_DAYS = 400
+T = TypeVar("T")
+_BETWEEN_WORDS = re.compile(r"\W")
+
+Where = Mapping[str, "Cell | Sequence[Cell]"]
+# What a person may see: rows of the facility in full, rows of people only where they are the person's. A table that is
+# in neither list shows nothing, so that one added later is not shown by mistake. Benchmarks are the facility's own.
+OF_THE_FACILITY: Final = frozenset({"benchmarks", "components", "events", "response_rollups", "responses", "series"})
+_UIDS, _LOGS, _JOBS, _IDS = "__own_uids", "__own_logs", "__own_jobs", "__own_job_ids"
+_OWN_LOG = f"log_digest IN (SELECT log_digest FROM {_LOGS})"
+# Conditions for the rows of a person; `$user` is replaced by the name.
+OF_PEOPLE: Final[Mapping[str, str]] = {
+    "applications": _OWN_LOG,
+    "files": _OWN_LOG,
+    "job_io": _OWN_LOG,
+    # Without user and cluster: accounting must have one cluster only, and no other user's job with that id.
+    "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})) "
+    f"OR (uid IS NULL AND cluster IS NULL AND job_id IN (FROM {_IDS})))",
+    "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
+    "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
+    "scans": "TRUE",
+    "verdicts": f"({_OWN_LOG} OR (log_digest IS NULL AND uid IN (SELECT uid FROM {_UIDS})))",
+    "scan_bins": f"(owner_kind = 'all' OR (owner_kind = 'user' AND owner IN (SELECT uid::VARCHAR FROM {_UIDS})))",
+    "scan_entries": f"uid IN (SELECT uid FROM {_UIDS})",
+}
+# Columns with paths of others in public rows, and with jobs of others in a person's rows.
+_HIDDEN: Final = {"scans": ("errors", "largest"), "verdicts": ("culprits",)}
+
+
+@dataclass(repr=False)
+class Snapshot:
+    """Satisfies core.contracts.Inventory. With an owner it shows what that person may see."""
+
+    root: Path
+    pinned: Mapping[str, TableFiles]
+    facility: Facility
+    owner: Owner | None = None
+    _series: list[SeriesGroup] | None = field(default=None, repr=False)
+    _shown: set[str] = field(default_factory=set, repr=False)
+    # Cache of functions that read the snapshot.
+    memory: dict[str, Any] = field(default_factory=dict, repr=False)
+    # Shared by snapshots of a process that answers many questions, with the marks of the tables.
+    cache: LakeCache | None = None
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of {self.root}: {sum(bool(files.uris) for files in self.pinned.values())} tables with rows>"
+
+    @cached_property
+    def bare(self) -> duckdb.DuckDBPyConnection:
+        """The connection. It has views only of tables that a query names: DuckDB opens all files of a view."""
+        if self.owner is None:
+            return connection()
+        con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
+        note_who_owns_what(con, self.pinned, self.owner)
+        return con
+
+    @cached_property
+    def whole(self) -> Snapshot:
+        """The same rows as an operator sees them. The caller must mask whose they are (`diagnosis.masking`)."""
+        return self if self.owner is None else replace(self, owner=None, _shown=set(), memory={})
+
+    def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
+        """Run a query. A view is made of each table that it names, and of no other."""
+        self._show(_BETWEEN_WORDS.split(sql))
+        return self.bare.execute(sql, values)
+
+    def _show(self, names: Collection[str]) -> None:
+        wanted = dict.fromkeys(["ingests", *names] if "quarantine" in names else names)
+        for name in [name for name in wanted if name not in self._shown]:
+            if name in self.pinned:
+                self.bare.execute(f"CREATE TEMP VIEW {quote(name)} AS {self._visible(name, self.pinned[name].view())}")
+            elif name == "quarantine":
+                self.bare.execute(f"CREATE TEMP VIEW quarantine AS {QUARANTINE}")
+            self._shown.add(name)
+
+    def _visible(self, table: str, select: str) -> str:
+        return select if self.owner is None else owned(table, select, self.owner)
+
+    @property
+    def versions(self) -> dict[str, int]:
+        return {name: files.version for name, files in self.pinned.items() if files.version is not None}
+
+    def filled(self, among: Collection[str] = TABLES) -> set[str]:
+        """Tables with visible rows."""
+        names = {name for name in among if self.pinned[name].uris}
+        if self.owner is None:
+            return names
+        return {name for name in names if self.scalar(f"SELECT 1 FROM {quote(name)} LIMIT 1") is not None}
+
+    def tables(self) -> dict[str, int]:
+        """Rows per table."""
+        counts = {}
+        for name, files in self.pinned.items():
+            counts[name] = self.scalar(f"SELECT count(*) FROM {quote(name)}") if files.uris else 0
+        return counts  # type: ignore[return-value]
+
+    def scalar(self, sql: str) -> Cell:
+        try:
+            rows = self.query(sql).fetchall()
+        except duckdb.Error as error:
+            self._name_damage(error)
+            raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
+        return rows[0][0] if rows else None
+
+    def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
+        """A small value made of whole tables, the same for all users. A cached lake makes it once for each version."""
+        if self.cache is None:
+            return make()
+        return self.cache.get(("once", what), tuple(part for table in tables for part in self.marks[table]), make)
+
+    def series(self) -> list[SeriesGroup]:
+        if self._series is None:
+            args = (self.root, lambda: self.bare, self.pinned["series"], self.facility)
+            self._series = self.once("series", ("series",), lambda: inventory.inventory(*args))
+        return self._series
+
+    def filesystems(self) -> tuple[str, ...]:
+        return tuple(sorted({group.filesystem for group in self.series()}))
+
+    def frame(
+        self,
+        table: str,
+        columns: Sequence[str] = (),
+        where: Where | None = None,
+        period_ns: tuple[int, int] | None = None,
+        days: Collection[str] | None = None,
+    ) -> Frame:
+        """Rows of a table. In `where`, `filesystem` selects the raw systems that map to it. With `days` (UTC), only the
+        files of these days are read."""
+        key = ("frame", repr((table, columns, where, period_ns, days, self.owner)))
+        known: Frame | None = self.cache.find(key, self.marks[table]) if self.cache is not None else None
+        if known is not None:
+            return known
+        spec = TABLES[table]
+        names = tuple(columns) or spec.names
+        specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
+        frame = fetch_frame(self.bare, self.rows(table, where, period_ns, days, names), specs, copy=not spec.is_long)
+        if self.cache is not None:
+            self.cache.put(key, self.marks[table], frame, frame.nbytes)
+        return frame
+
+    def rows(
+        self,
+        table: str,
+        where: Where | None = None,
+        period_ns: tuple[int, int] | None = None,
+        days: Collection[str] | None = None,
+        columns: Sequence[str] = (),
+    ) -> str:
+        """The rows of `frame` as a SELECT with at least these columns, for a query on `bare` that reduces them."""
+        spec = TABLES[table]
+        conditions = [self._condition(table, name, value, days) for name, value in (where or {}).items()]
+        if period_ns is not None:
+            low, high = period_ns
+            conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
+            if days is None and high - low <= _LISTED_DAYS * DAY_NS:
+                days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
+        # A revision of a row may lie in another day, unless its time is part of its key.
+        part = days is not None and (not spec.revisable or spec.time in spec.key)
+        # The owner of a row may be in another column.
+        asked = () if self.owner is not None or not columns else {*columns, *map(_column_of, where or ())}
+        rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None, asked))
+        return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions) or 'TRUE'}"
+
+    def _condition(
+        self, table: str, name: str, value: Cell | Sequence[Cell], days: Collection[str] | None = None
+    ) -> str:
+        if name == "filesystem":
+            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value, days)) or 'NULL'})"
+        _, _, comparison = name.partition(" ")
+        if comparison:
+            return f"{quote(_column_of(name))} {comparison} {literal(value)}"
+        if value is None:
+            return f"{quote(name)} IS NULL"
+        if isinstance(value, (tuple, list)):
+            return f"{quote(name)} IN ({', '.join(literal(item) for item in value) or 'NULL'})"
+        return f"{quote(name)} = {literal(value)}"
+
+    def _systems(self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None) -> list[str]:
+        wanted = set(filesystem) if isinstance(filesystem, (tuple, list)) else {filesystem}
+        rows = self.rows(table, days=days, columns=("system",))
+        raw = [row[0] for row in self.bare.execute(f"SELECT DISTINCT system FROM ({rows})").fetchall()]
+        return [system for system in raw if system is not None and self.facility.filesystem_of(system) in wanted]
+
+    def selection(
+        self,
+        filesystem: str,
+        component_kind: str,
+        metrics: Sequence[str],
+        step_ns: int,
+        *,
+        period_ns: tuple[int, int] | None = None,
+        excluded_quality: int = 0,
+        windows: Sequence[tuple[int, int]] = (),
+    ) -> grid.Selection:
+        """Rows of `series` for a grid: one source per day, as the facility orders them; of a period, or of several
+        windows of time at once."""
+        low, high = period_ns or (0, 2**62)
+        groups = [
+            group
+            for group in self.series()
+            if group.filesystem == filesystem
+            and group.component_kind == component_kind
+            and group.metric in metrics
+            and any(group.first_ns < last and group.end_ns > first for first, last in windows or ((low, high),))
+        ]
+        if not groups:
+            raise DataUnavailable(
+                f"The lake has no {', '.join(metrics)} of any {component_kind} of {filesystem} in this period.",
+                hint="`ioweather lake` shows what there is.",
+            )
+        chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))
+        return grid.Selection(
+            self.root,
+            lambda: self.bare,
+            self.pinned["series"],
+            chosen,
+            step_ns,
+            low,
+            high,
+            excluded_quality,
+            tuple(windows),
+        )
+
+    def close(self) -> None:
+        if "whole" in self.__dict__ and self.whole is not self:
+            self.whole.close()
+        if "bare" in self.__dict__:
+            self.bare.close()
+            self._shown.clear()
+            del self.__dict__["bare"]
+
+    def _name_damage(self, error: BaseException) -> None:
+        """Raise an error that names the file, where a damaged file is the cause of this one."""
+        # Damaged metadata are a plain Error. Other kinds are faults of the query, and hashing a large lake takes long.
+        kinds = (duckdb.IOException, duckdb.InvalidInputException, duckdb.InternalException)
+        if isinstance(error, kinds) or type(error) is duckdb.Error:
+            require_undamaged(uri for files in self.pinned.values() for uri in files.uris)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        self.close()
+        if error is not None:
+            self._name_damage(error)
+        if isinstance(error, duckdb.IOException):
+            reason = str(error).splitlines()[0]
+            raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
+
+
+def _column_of(condition: str) -> str:
+    """The column of a name in `where`."""
+    return "system" if condition == "filesystem" else condition.partition(" ")[0]
+
+
+# Only the last outcome of a file counts.
+QUARANTINE = """SELECT path, status, reason, message, source, ingested_ns FROM (
+    SELECT * FROM ingests QUALIFY row_number() OVER (PARTITION BY path ORDER BY ingested_ns DESC) = 1
+) WHERE status <> 'ok'"""
+
+
+# The view of one person
+
+
+def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, TableFiles], owner: Owner) -> None:
+    """Make tables of the person's uids (from accounting and facility.toml), jobs and logs, once per connection."""
+    listed = ", ".join(f"({uid})" for uid in owner.uids)
+    known = f'SELECT uid FROM ({pinned["jobs"].scan()}) WHERE "user" = {literal(owner.user)} AND uid IS NOT NULL'
+    said = f" UNION SELECT * FROM (VALUES {listed})" if listed else ""
+    con.execute(f"CREATE TEMP TABLE {_UIDS} AS SELECT DISTINCT uid FROM ({known}{said})")
+    con.execute(
+        f"CREATE TEMP TABLE {_JOBS} AS SELECT DISTINCT cluster, raw_job_id FROM ({pinned['jobs'].scan()}) "
+        f'WHERE "user" = {literal(owner.user)} OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS}))'
+    )
+    con.execute(
+        f"CREATE TEMP TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} "
+        f"WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
+        f"SELECT raw_job_id FROM ({pinned['jobs'].scan()}) WHERE raw_job_id IS NOT NULL AND NOT coalesce("
+        f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE)) '
+        f"AND (SELECT count(DISTINCT cluster) FROM ({pinned['jobs'].scan()})) = 1"
+    )
+    con.execute(
+        f"CREATE TEMP TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "
+        f"WHERE uid IN (SELECT uid FROM {_UIDS})"
+    )
+
+
+def own_uids(con: duckdb.DuckDBPyConnection) -> set[int]:
+    """The person's uids, on a connection with these tables."""
+    return {int(uid) for (uid,) in con.execute(f"SELECT uid FROM {_UIDS}").fetchall()}
+
+
+def owned(table: str, select: str, owner: Owner) -> str:
+    """The rows of a SELECT over a table that the person may see."""
+    if table in OF_THE_FACILITY:
+        return select
+    condition = OF_PEOPLE.get(table, "FALSE").replace("$user", literal(owner.user))
+    hidden = ", ".join(f"NULL::VARCHAR AS {quote(name)}" for name in _HIDDEN.get(table, ()))
+    columns = f"* REPLACE ({hidden})" if hidden else "*"
+    return f"SELECT {columns} FROM ({select}) WHERE {condition}"
+
 
 _LOG = logging.getLogger("ioweather.lake")
 # Whatever the ledger lists is then visible.

@@ -28,13 +28,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.errors import QueryRefused
-from ioweather.core.foreign_text import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
-from ioweather.core.units import names_of, parse_size
+from ioweather.core.units import joined, names_of, parse_size
 from ioweather.lake.confinement import confine
 
 if TYPE_CHECKING:
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Snapshot
 
 # DuckDB reads the limits of its container there, and aborts where it cannot.
 _READABLE: Final = ("/proc/self", "/sys/fs/cgroup")
@@ -90,7 +89,7 @@ def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> Sql
     """Run the query over the tables. Raises QueryRefused where it is not one SELECT or EXPLAIN of one, fails, or
     exceeds a limit."""
     from ioweather.lake.database import literal, quote  # not loaded by the child
-    from ioweather.lake.snapshot import QUARANTINE
+    from ioweather.lake.lake import QUARANTINE
 
     if snapshot.owner is not None:
         raise QueryRefused("SQL sees the whole lake, and is not for one person's part of it.")

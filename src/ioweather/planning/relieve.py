@@ -21,7 +21,7 @@ from ioweather.core.units import NS, format_value
 from ioweather.facts.loads import loads
 from ioweather.facts.run_targets import target_number
 from ioweather.lake.database import literal
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
 _COLUMNS: Final = (

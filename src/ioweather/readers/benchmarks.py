@@ -21,10 +21,9 @@ from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
-from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_size
+from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_json, parse_size, whole_number
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import numbered_lines, plain_head
 

@@ -24,10 +24,9 @@ from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
-from ioweather.core.foreign_text import whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
-from ioweather.core.units import NS
+from ioweather.core.units import NS, whole_number
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import numbered_lines, plain_head
 

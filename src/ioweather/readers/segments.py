@@ -14,9 +14,9 @@ from typing import Any
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, UnsupportedVersion
-from ioweather.core.foreign_text import parse_json
 from ioweather.core.frames import Frame
 from ioweather.core.tables import EVENT_KINDS, TABLES
+from ioweather.core.units import parse_json
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import plain_head, whole_lines
 

@@ -23,10 +23,9 @@ from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
-from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
 from ioweather.core.tables import UNNAMED_CLUSTER
-from ioweather.core.units import NS, local_to_ns, names_of
+from ioweather.core.units import NS, local_to_ns, names_of, parse_json, whole_number
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.schedulers import END_NS, Job, job_frames
 from ioweather.readers.text_files import beginning, plain_head, text_blocks, whole_lines

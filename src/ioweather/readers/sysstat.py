@@ -27,9 +27,8 @@ from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput, UnsupportedVersion
-from ioweather.core.foreign_text import parse_json, whole_number
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS, NS, names_of, ns_to_datetime
+from ioweather.core.units import DAY_NS, NS, names_of, ns_to_datetime, parse_json, whole_number
 from ioweather.readers.device_logs import (
     BATCH_SAMPLES,
     IOSTAT_READINGS,

@@ -14,7 +14,7 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import Outcome
 from ioweather.core.papers import PAPERS
-from ioweather.core.papers.claims import (
+from ioweather.core.papers.claim_tests import (
     STANDINGS,
     Judgement,
     claims,

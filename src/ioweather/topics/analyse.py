@@ -20,14 +20,13 @@ from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Stud
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
-from ioweather.core.papers.claims import judged
+from ioweather.core.papers.claim_tests import judged
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.tables import Quality
 from ioweather.core.units import MINUTE_NS
 from ioweather.facts.server_io import server_volumes
 from ioweather.lake import grid, layout
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.workers import WorkersDied, in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import check_names, of_people, provenance_of, resolve_params, standing_caveats

@@ -18,15 +18,13 @@ from ioweather.core.facility import Facility
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
 from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
-from ioweather.lake.lake import Place
-from ioweather.lake.snapshot import OF_THE_FACILITY
+from ioweather.lake.lake import OF_THE_FACILITY, Place
 from ioweather.topics.catalogue import QUESTIONS
 
 if TYPE_CHECKING:
     from ioweather.core.frames import Frame
     from ioweather.core.results import Cell
-    from ioweather.lake.lake import Lake
-    from ioweather.lake.snapshot import Snapshot
+    from ioweather.lake.lake import Lake, Snapshot
 
 
 def standing_caveats(facility: Facility) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ioweather.core.units import HOUR_NS, format_bytes, format_time_ns, names_of
 from ioweather.facts.bandwidth import measured_operations
 from ioweather.facts.loads import servers_of
 from ioweather.lake import grid
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 
 # Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
 _STACKED: Final = re.compile(r":(dm-|md|loop|ram|zram|sr|scd)\d*|:(sd[a-z]+\d+|vd[a-z]+\d+|nvme\d+n\d+p\d+)$")

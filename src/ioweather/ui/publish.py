@@ -16,13 +16,12 @@ from ioweather._version import __version__
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import Outcome
-from ioweather.core.papers.claims import comparison_table
+from ioweather.core.papers.claim_tests import comparison_table
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, result_json
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.page import exhibit_html
 from ioweather.ui.charts.render import Column, exhibit_figure

@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 from ioweather.core.contracts import Param, Question, ReadContext
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import parse_duration_ns, parse_time_ns, zone_named
-from ioweather.ingestion.ingest import IngestReport, is_address
+from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, server_at
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping
-from ioweather.ingestion.remote_servers import ingest_server, server_at
 from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.sandbox import SqlResult
 from ioweather.simulate.generate import generate

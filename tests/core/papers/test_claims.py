@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry, published
-from ioweather.core.papers.claims import Claim, claim_of, claims, judge
+from ioweather.core.papers.claim_tests import Claim, claim_of, claims, judge
 from ioweather.core.results import Estimate
 
 CLAIM = Claim(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers.claims import compare, comparison_table
+from ioweather.core.papers.claim_tests import compare, comparison_table
 from ioweather.core.results import Estimate, Exhibit, Published, result_json
 
 

@@ -9,9 +9,9 @@ from planted_jobs import cells, estimate, words
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.stats.dependence import associate
+from ioweather.studies.mad17.association import Pairing, in_words
 from ioweather.studies.mad17.curves import curve_exhibits
-from ioweather.studies.mad17.exhibits import Pairing, in_words
-from ioweather.studies.mad17.run_groups import association_data
+from ioweather.studies.mad17.explained_traffic import association_data
 from planted_association import PARAMS, made, planted_association, site
 
 

@@ -11,10 +11,10 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
-from ioweather.core.papers.claims import Claim, claims
+from ioweather.core.papers.claim_tests import Claim, claims
 from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.pat19.exhibits import observations
+from ioweather.studies.pat19.climate import observations
 from ioweather.topics.catalogue import STUDIES
 
 Exhibits = dict[str, Exhibit]

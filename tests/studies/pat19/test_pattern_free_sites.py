@@ -12,7 +12,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Matrix
-from ioweather.core.papers.claims import judged
+from ioweather.core.papers.claim_tests import judged
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
 from studies.conftest import CLIMATE_PARAMS, rollup_frame, smooth

@@ -10,9 +10,9 @@ import pytest
 from ioweather.core.frames import Matrix
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.stats.grid import Steps
 from ioweather.stats.series import window_sums
-from ioweather.studies.pat19.exhibits import metadata_exhibits, server_exhibits
+from ioweather.stats.system_grid import Steps
+from ioweather.studies.pat19.climate import metadata_exhibits, server_exhibits
 from ioweather.studies.pat19.matrices import reduce_servers
 from judging import stands
 from lagged_correlations import lagged_correlation

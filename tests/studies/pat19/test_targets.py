@@ -13,7 +13,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.papers import published
-from ioweather.core.papers.claims import compare
+from ioweather.core.papers.claim_tests import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.topics.catalogue import STUDIES

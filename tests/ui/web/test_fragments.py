@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ioweather.agent.status import SourceStatus, SpoolStatus, Status, TargetStatus, write_status
-from ioweather.core.papers.claims import claims
+from ioweather.core.papers.claim_tests import claims
 from ioweather.core.units import now_ns
 from ioweather.ui.web.app import create_app
 

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Visibility, parse_visibility
 from ioweather.core.papers import exhibits
-from ioweather.lake.snapshot import OF_THE_FACILITY
+from ioweather.lake.lake import OF_THE_FACILITY
 from ioweather.topics.analyse import study_of
 from ioweather.ui.web.app import _PLAIN_PATHS, LOOPBACK, bind, bind_socket, check_reach, create_app, running
 from ioweather.ui.web.shell import NAVIGATION

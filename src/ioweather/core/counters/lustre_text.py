@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput
-from ioweather.core.foreign_text import whole_number
-from ioweather.core.units import NS, names_of
+from ioweather.core.units import NS, names_of, whole_number
 
 OPERATIONS = names_of("""
     open close mknod link unlink mkdir rmdir rename getattr setattr getxattr setxattr statfs sync punch create destroy

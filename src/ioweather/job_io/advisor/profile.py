@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.core.foreign_text import one_line
 from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import READ_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.units import GIB, MIB, NS, names_of
+from ioweather.core.units import GIB, MIB, NS, names_of, one_line
 from ioweather.facts.bandwidth import peak_of
 from ioweather.facts.job_metrics import file_records, maximum, ratio, strategy_of_files, sums
 from ioweather.facts.runs import ALMOST_ALL

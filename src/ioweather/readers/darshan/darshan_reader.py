@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import Content, PathPolicy, ReadContext
 from ioweather.core.errors import EmptyInput, SourceError
-from ioweather.core.foreign_text import path_hash, shown_command
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
-from ioweather.core.units import names_of
+from ioweather.core.units import names_of, path_hash, shown_command
 from ioweather.readers.darshan.binary import (
     BZIP2_MAGIC,
     FIRST_VERSION,

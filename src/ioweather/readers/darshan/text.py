@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
-from ioweather.core.foreign_text import whole_number
-from ioweather.core.units import NS
+from ioweather.core.units import NS, whole_number
 from ioweather.readers.darshan.binary import check_job, check_ranks, decode_text, digest_of, sort_mounts
 from ioweather.readers.darshan.format import (
     FIXED,

@@ -31,7 +31,8 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
 from ioweather.stats.estimates import Intervals, plain
-from ioweather.stats.grid import (
+from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
+from ioweather.stats.system_grid import (
     SERVER_TRAFFIC,
     Steps,
     day_name,
@@ -41,7 +42,6 @@ from ioweather.stats.grid import (
     offsets_ns,
     traffic_steps,
 )
-from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 
 THIRD: Final = 0.33  # car11: "less than 33% of peak"
 _MAX_SHADES: Final = 40

@@ -39,7 +39,6 @@ from ioweather.stats.estimates import (
     quantiles,
     share_estimate,
 )
-from ioweather.stats.grid import facility_zone, local_clock
 from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.slowdown import (
     COUNTINGS,
@@ -54,6 +53,7 @@ from ioweather.stats.slowdown import (
     usual_requests,
 )
 from ioweather.stats.summary_tables import cells, relabelled, thin
+from ioweather.stats.system_grid import facility_zone, local_clock
 
 _WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 _KIND: Final = "filesystem: file system [text]; op: operation [text]"

@@ -31,7 +31,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piec
 from ioweather.core.units import format_bytes, format_seconds, format_value
 from ioweather.stats.dependence import complete_pairs
 from ioweather.stats.estimates import LEVEL, default_block, expanded_levels, plain
-from ioweather.studies.mad17.run_groups import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
+from ioweather.studies.mad17.explained_traffic import HALF_WIDTH_SD, SHARED_STEPS, TIME, VOLUME, AssociationData
 
 LEAST_RUNS: Final = 30
 # The error is what this share of new runs stays within: one standard deviation of a Normal error.

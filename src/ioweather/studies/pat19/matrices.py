@@ -22,7 +22,6 @@ from ioweather.core.frames import BlockwiseMatrix, Bools, Floats, Ints
 from ioweather.core.results import Coverage, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_seconds
 from ioweather.stats.estimates import Intervals, sums_by_unit, unit_steps
-from ioweather.stats.grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
 from ioweather.stats.series import (
     TOLERANCE,
     ParallelismCounts,
@@ -33,6 +32,7 @@ from ioweather.stats.series import (
     sorted_activity,
     window_sums,
 )
+from ioweather.stats.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
 
 WAYS = ("read", "write")
 READ, WRITE = TRAFFIC

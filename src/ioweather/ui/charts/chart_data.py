@@ -11,10 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.foreign_text import marked
 from ioweather.core.frames import Floats, Indices
 from ioweather.core.results import Cell, Chart, ResultColumn
-from ioweather.core.units import NS, format_value, names_of, ns_to_datetime, shown_zone
+from ioweather.core.units import NS, format_value, marked, names_of, ns_to_datetime, shown_zone
 from ioweather.ui.charts.theme import HUES, SERIES, Spec, text_px
 
 NONE = "(none)"

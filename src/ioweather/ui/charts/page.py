@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ioweather.core.papers import PAPERS
-from ioweather.core.papers.claims import comparison_table
+from ioweather.core.papers.claim_tests import comparison_table
 from ioweather.core.results import (
     Answer,
     Block,

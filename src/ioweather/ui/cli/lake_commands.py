@@ -29,16 +29,14 @@ from ioweather.core.units import (
 )
 from ioweather.ingestion import scan_tree
 from ioweather.ingestion.derivations import seal_and_search
-from ioweather.ingestion.ingest import IngestReport, is_address
+from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, server_at
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
-from ioweather.ingestion.remote_servers import ingest_server, server_at
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
 from ioweather.lake.inventory import held_series, overlaps
-from ioweather.lake.lake import Lake, open_lake
+from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import Limits, run_user_sql
-from ioweather.lake.snapshot import Snapshot
 from ioweather.lake.workers import cluster_settings, usable_cores
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.reader_catalogue import SOURCES

@@ -27,10 +27,9 @@ import click
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.foreign_text import joined, many_lines
 from ioweather.core.logs import set_up, to_journal
 from ioweather.core.safe_files import errors_dir
-from ioweather.core.units import show_times_in
+from ioweather.core.units import joined, many_lines, show_times_in
 from ioweather.ui.cli.screen import say
 
 # Matrices here are small: threads of the linear algebra would only spin.

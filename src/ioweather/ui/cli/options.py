@@ -17,9 +17,9 @@ from rich.progress import Progress as Bar
 
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import load_facility
-from ioweather.core.foreign_text import one_line
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import default_lake_dir
+from ioweather.core.units import one_line
 from ioweather.lake.workers import ClusterSettings, cluster_settings, opened
 from ioweather.ui.cli.screen import FOR_SPREADSHEETS
 

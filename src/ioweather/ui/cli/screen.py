@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import click
 
-from ioweather.core.foreign_text import many_lines, one_line
 from ioweather.core.results import SCHEMA_VERSION
 from ioweather.core.tabular import csv_text
+from ioweather.core.units import many_lines, one_line
 
 FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: whether --spreadsheet was given
 

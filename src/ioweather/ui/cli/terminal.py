@@ -21,8 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ioweather.core.errors import UsageError
-from ioweather.core.foreign_text import one_line
-from ioweather.core.papers.claims import LEGEND, comparison_table
+from ioweather.core.papers.claim_tests import LEGEND, comparison_table
 from ioweather.core.results import (
     Answer,
     Block,
@@ -39,7 +38,7 @@ from ioweather.core.results import (
     result_json,
 )
 from ioweather.core.tabular import as_text, plain
-from ioweather.core.units import format_moment, format_span, format_value, shown_zone, sparkline
+from ioweather.core.units import format_moment, format_span, format_value, one_line, shown_zone, sparkline
 from ioweather.ui.cli.screen import say, say_csv, say_json
 
 _MARKS: Final = {

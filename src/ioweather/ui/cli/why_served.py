@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from ioweather.core.errors import UsageError
-from ioweather.core.foreign_text import many_lines
+from ioweather.core.units import many_lines
 from ioweather.ui.cli.screen import say
 
 SERVER_OPTIONS = (

@@ -24,7 +24,7 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
 )
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Snapshot
 from ioweather.ui.report.sheets import Sheet, Tile
 
 _WORD: Final = re.compile(r"\w[\w.:+@-]*")

@@ -21,7 +21,7 @@ from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.logs import Progress
 from ioweather.core.papers import PAPERS
-from ioweather.core.papers.claims import judged
+from ioweather.core.papers.claim_tests import judged
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import format_time_ns
 from ioweather.ui.publish import write_exhibit

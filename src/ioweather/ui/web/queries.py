@@ -24,9 +24,8 @@ from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import GRACE_NS
 from ioweather.lake.inventory import held_series, overlaps
-from ioweather.lake.lake import Lake
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
-from ioweather.lake.snapshot import Snapshot
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.source import SharedResults, ask
 

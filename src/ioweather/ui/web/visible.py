@@ -30,8 +30,7 @@ from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
 from ioweather.diagnosis.events import EventOutcome
-from ioweather.lake.lake import Lake
-from ioweather.lake.snapshot import Snapshot
+from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from ioweather.core.errors import IoweatherError
 from ioweather.core.papers import PAPERS, as_printed, exhibit_entry, published
-from ioweather.core.papers.claims import claim_of
-from ioweather.core.papers.claims import claims as every_claim
+from ioweather.core.papers.claim_tests import claim_of
+from ioweather.core.papers.claim_tests import claims as every_claim
 from ioweather.core.results import Answer, quantity_label
 from ioweather.core.units import format_time_ns, format_value
 from ioweather.topics.analyse import parameters_of

@@ -50,10 +50,10 @@ from ioweather.stats.dependence import (
     time_shifts,
 )
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
-from ioweather.stats.grid import SystemGrid
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
+from ioweather.stats.system_grid import SystemGrid
 from ioweather.studies.mad17.curves import ERROR, curve_exhibits
-from ioweather.studies.mad17.run_groups import (
+from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
     IN_TIME_ORDER,
     MEASURES,

@@ -22,7 +22,7 @@ from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats
-from ioweather.core.papers.claims import STANDINGS, claims, evidence, judge
+from ioweather.core.papers.claim_tests import STANDINGS, claims, evidence, judge
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -39,7 +39,6 @@ from ioweather.core.results import (
 from ioweather.core.units import format_bytes
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
-from ioweather.stats.grid import Steps, facility_zone, steps_of
 from ioweather.stats.series import (
     DEGREES,
     PAPER_TARGETS,
@@ -55,6 +54,7 @@ from ioweather.stats.series import (
     variation_from_sums,
 )
 from ioweather.stats.summary_tables import cumulative_table, table
+from ioweather.stats.system_grid import Steps, facility_zone, steps_of
 from ioweather.studies.pat19.matrices import (
     HIGH_CORRELATION,
     LAGS,
