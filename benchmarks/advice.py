@@ -121,8 +121,8 @@ def screen(path: Path) -> Dimensions:
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     steps = re.findall(r"^ +\d+\. +(.+)$", text.getvalue(), re.MULTILINE)
-    _, _, also = " ".join(" ".join(lines).split()).partition("Also seen: ")
-    others = also.partition(".")[0].split(", ")
+    seen_too = re.search(r"(?:Also seen|Seen)(?:[,;] [^:]*)?: ([^.]*)", " ".join(" ".join(lines).split()))
+    others = seen_too[1].split(", ") if seen_too else []
     return frozenset(
         rule.dimension
         for rule in RULES

@@ -38,6 +38,12 @@ def requests(verb: str, count: int, size: int, seconds: float, module: str = "PO
     return row | more
 
 
+def independent(verb: str, count: int, size: int, seconds: float) -> dict[str, Any]:
+    """MPI-IO without collective calls."""
+    row = requests(verb, count, size, seconds, "MPI-IO")
+    return {key.replace("COLL_", "INDEP_"): value for key, value in row.items()}
+
+
 def shared(slowest: float = 10.0, fastest: float = 9.5, part: int = 1, **row: Any) -> dict[str, Any]:
     """One record for all processes; the slowest moved `part` bytes."""
     times = {"F_SLOWEST_RANK_TIME": slowest, "F_FASTEST_RANK_TIME": fastest, "SLOWEST_RANK": 3}
@@ -342,6 +348,24 @@ PLANTED: tuple[Planted, ...] = (
         shared(20.0, 5.0, 25 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
     Planted("straggler_time", None, {"POSIX": [
         shared(10.0, 9.5, 25 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
+    # The slowest of 512 is 9 s above the mean, the fastest 8 s below: the ends of a spread.
+    Planted("straggler_time", None, {"POSIX": [
+        shared(19.0, 2.0, LARGE, **requests("WRITE", 512, LARGE, 5120.0, OPENS=512))]}, nprocs=512),
+    Planted("contention", 9.0, {"POSIX": [
+        shared(19.0, 2.0, LARGE, **requests("WRITE", 512, LARGE, 5120.0, OPENS=512))]}, nprocs=512),
+    Planted("contention", None, {"POSIX": [
+        shared(20.0, 5.0, 25 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
+    # 36 of 40 s of four processes pass above the requests: of the slowest one's 10 s, 9.
+    Planted("one_at_a_time", 9.0, {
+        "MPI-IO": [shared(10.0, 9.0, **independent("WRITE", 100, LARGE, 40.0))],
+        "POSIX": [shared(1.0, 0.9, **requests("WRITE", 100, LARGE, 4.0))]}, job={"mounts": (("/scratch", "nfs"),)}),
+    Planted("one_at_a_time", None, {
+        "MPI-IO": [shared(10.0, 9.0, **independent("WRITE", 100, LARGE, 40.0))],
+        "POSIX": [shared(5.0, 4.0, **requests("WRITE", 100, LARGE, 20.0))]}),
+    # Collective calls wait for each other as they should.
+    Planted("one_at_a_time", None, {
+        "MPI-IO": [shared(10.0, 9.0, **requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+        "POSIX": [shared(1.0, 0.9, **requests("WRITE", 100, LARGE, 4.0))]}),
     Planted("uneven_ranks", 10.0, {"POSIX": [
         own(rank, **requests("WRITE", 256, LARGE, seconds)) for rank, seconds in enumerate((20.0, 5.0, 5.0, 10.0))]}),
     Planted("uneven_ranks", None, {"POSIX": each(**requests("WRITE", 256, LARGE, 20.0))}),
@@ -351,6 +375,9 @@ PLANTED: tuple[Planted, ...] = (
         shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO", F_WRITE_END_TIMESTAMP=20.0))]}),
     Planted("blocking", None, {"MPI-IO": [
         shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO", NB_WRITES=9))]}),
+    # The calls are HDF5's, by its records or by the name of the file.
+    Planted("blocking", None, {"MPI-IO": [shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO"))]}, library="HDF5"),
+    Planted("blocking", None, {"MPI-IO": [shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO"))]}, name="{}.h5"),
     # One of four nodes has an aggregator.
     Planted("aggregators", 7.5, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
                                  "POSIX": [own(0, file=1, **MPIIO_BELOW)]}, processes_per_node=1),

@@ -86,6 +86,7 @@ def test_strong_and_weak_scaling() -> None:
         ("/opt/bin/ior -a POSIX", "ior"),
         ("python3.11 -u /a/x.py run.in", "x.py"),
         ("sh", "sh"),
+        ("/opt/bin/python3 -c from multiprocessing.spawn import spawn_main; spawn_main()", "python3"),
         ("  ", ""),
         ("", ""),
         ("/sw/bin/shared_input --input run.in", "shared_input"),

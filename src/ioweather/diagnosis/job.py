@@ -172,13 +172,6 @@ def _one_of_each(items: Sequence[AdviceItem]) -> list[AdviceItem]:
     return list(first.values())
 
 
-def _also_seen(result: JobOutcome) -> Iterator[Block]:
-    """Name one pattern of each dimension that has no advice."""
-    named = {each.dimension for each in _one_of_each(result.worth)[:_MOST_ADVICE]}
-    if others := [each for each in _one_of_each(result.seen) if each.dimension not in named]:
-        yield Finding(f"Also seen: {', '.join(each.headline for each in others)}.", name="also_seen")
-
-
 def _notes(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
     yield from (f for f in answer.findings if f.name in names or (f.kind in kinds and f.name not in ALWAYS_SAID))
 
@@ -195,8 +188,12 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
             yield shown
     if steps := _advice(result.worth):
         yield steps
-    yield from _also_seen(result)
-    yield from _notes(answer, _NOTES_OF_JOB, ("alarm", "undecided"))
+    yield from _notes(answer, ("nothing_to_change",))
+    if others := groups.get("seen"):
+        names = ", ".join(fact.label for fact in others.facts)
+        yield Finding(f"{others.title}: {names}.", name="also_seen")
+    notes = _NOTES_OF_JOB if result.worth else tuple(name for name in _NOTES_OF_JOB if name != "one_process_io")
+    yield from _notes(answer, notes, ("alarm", "undecided"))
     if result.logs:
         yield Next(f"ioweather why {params['job']}", "My job or the storage system")
     else:

@@ -122,6 +122,8 @@ def program_of(command: str) -> str:
     words = command.split()
     if not words:
         return ""
+    if {"-c", "-e"} & set(words[1:2]):  # what follows is code, not the name of a script
+        words = words[:1]
     script = next((word for word in words[1:] if not word.startswith("-")), None)
     name = words[0].rsplit("/", 1)[-1]
     return script.rsplit("/", 1)[-1] if script is not None and _INTERPRETER.fullmatch(name) else name

@@ -5,6 +5,7 @@ A job with several runs is shown by the run with the most I/O time (`view.main_r
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
@@ -19,6 +20,7 @@ from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
+from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
 from ioweather.job_io.heat_map import busiest, heat_chart
 from ioweather.job_io.view import JobView, printable, recorded_whole
 
@@ -331,7 +333,9 @@ _OF_ROW: Final = names_of("""
 def job_answer(view: JobView) -> Answer:
     """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
-    title = "Files" if row["nprocs"] == 1 else "Files (unique: used by one process; shared: by all)"
+    kind = filesystem_words(view, row)
+    title = f"Files on {kind}" if kind else "Files"
+    title += "" if row["nprocs"] == 1 else " (unique: used by one process; shared: by all)"
     groups = (
         FactGroup("job", "Job", tuple(_about(view, row))),
         FactGroup("time", _time_title(view, row), tuple(_times(view, row))),
@@ -363,6 +367,16 @@ def job_answer(view: JobView) -> Answer:
             **{name: row[name] for name in _OF_ROW},
         ),
     )
+
+
+def filesystem_words(view: JobView, row: Mapping[str, Any]) -> str:
+    """Return the kind of the file system with most of the data, by its layout or mount; empty if it is not known."""
+    moved = view.files.ints("read_bytes") + view.files.ints("write_bytes")
+    if 2 * moved[view.files.ints("stripe_count") > 0].sum(dtype=np.float64) > moved.sum(dtype=np.float64):
+        return FILESYSTEMS["lustre"]
+    mounts: dict[str, str] = json.loads(view.applications.text("mounts").tolist()[0] or "{}")
+    kind = mounts.get(row["main_mount"] or "", "").removeprefix("fuse.")
+    return "" if kind in UNKNOWN else FILESYSTEMS.get(kind, printable(kind))
 
 
 def program(row: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     start = "file.100 and 3 more: 16,000 of 16,000 requests under 1 MiB, 16 KiB on average"
     assert group.facts[0].note.startswith(start)
     assert group.facts[1].note == "write(fd, buffer, 4 << 20) instead of each piece"
-    assert others.title == "Also seen, not worth changing: under 1 s to save"
+    assert others.title == "Also seen, not worth changing (each saves under 1 s)"
     assert [fact.label for fact in others.facts] == ["no MPI-IO"]
     (exhibit,) = answer.exhibits
     assert (exhibit.id, exhibit.tables, exhibit.charts) == ("advice", (), ())

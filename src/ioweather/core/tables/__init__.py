@@ -275,7 +275,7 @@ FILES = TableSpec(
         path                     text?        path, its hash, or null: as asked at ingest
         mount                    text?        longest mount point of the log that holds the path
         library                  text?        HDF5 or PnetCDF where the file was opened through it
-        standard_stream          bool         standard input, output or error: no file of the job's
+        standard_stream          bool         standard stream, or a file that MPI made for itself: no file of the job's
         open_count               int?         opens, stream opens included; null = made of a trace
         stream_open_count        int?         fopen() calls, where POSIX records count them (Darshan 2.x, 3.0)
         read_count               int          read operations

@@ -103,11 +103,16 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
         )
         for patterns in (advised.patterns, advised.worth)
     )
+    nothing: list[Finding] = []
     if isinstance(result, JobOutcome):
         result = replace(result, seen=seen, worth=worth)
+        if advised.io_seconds and not advised.worth and not advised.incomplete:
+            spent, least = format_seconds(advised.io_seconds), format_seconds(advised.floor_seconds)
+            text = f"Nothing here is worth changing: I/O took {spent}, and no known change saves {least}."
+            nothing.append(Finding(text, name="nothing_to_change"))
     elif isinstance(result, WhyOutcome):
         result = replace(result, worth=worth)
-    facts, findings = (*answer.facts, *advice_facts(advised)), (*answer.findings, *advice_findings(advised))
+    facts, findings = (*answer.facts, *advice_facts(advised)), (*nothing, *answer.findings, *advice_findings(advised))
     return replace(answer, facts=facts, exhibits=exhibits, findings=findings, result=result)
 
 
@@ -132,7 +137,7 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         elif advised.incomplete:  # its counters are lower bounds: nothing is called cheap
             title += "; what it costs is unknown, since the log is incomplete"
         elif not any(advice.matters for advice in others):
-            title += f", not worth changing: under {format_seconds(advised.floor_seconds)} to save"
+            title += f", not worth changing (each saves under {format_seconds(advised.floor_seconds)})"
         facts = [Fact(a.name, a.headline, _value(a) if a.matters else "", note=_where(a)) for a in others]
         groups.append(FactGroup("seen", title, tuple(facts)))
     return tuple(groups)
@@ -319,5 +324,5 @@ def advise(view: JobView) -> Advised:
         floor_seconds=floor,
         runs=view.logs_of_job,
         as_one=one.separate,
-        incomplete=profile.incomplete,
+        incomplete=profile.incomplete or profile.sums_only or "trace" in view.forms,
     )

@@ -203,7 +203,7 @@ class Rule:
         if seen is None or not profile.is_felt(seen.rows):
             return None
         lost = max(seen.seconds_lost, 0.0) if math.isfinite(seen.seconds_lost) else 0.0
-        most = profile.most_seconds(self.same_bytes)
+        most = min(profile.most_seconds(self.same_bytes), seen.most_seconds)
         seconds = min(lost, most)
         believed = min(lost, profile.believed_seconds()) if self.same_bytes else seconds
         if believed > seconds or not self.tried:

@@ -7,6 +7,7 @@ never the B / R that remains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -24,6 +25,8 @@ SMALL_SHARE: Final = 0.1
 # Size of joined requests: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
 JOINED_BYTES: Final = 4 * MIB
 BUFFER_BYTES: Final = 16 * MIB
+HDF5_NAMES: Final = (".h5", ".hdf5", ".he5")
+NETCDF_NAMES: Final = (".nc", ".nc4", ".cdf")
 # A synced write waits for the device at any place: with a sync for each write, order saved 15% and 43% of the overhead
 # in the two public pairs.
 _SYNCED_SHARE: Final = 0.15
@@ -31,12 +34,14 @@ _SYNCED_SHARE: Final = 0.15
 
 @dataclass(frozen=True)
 class Seen:
-    """Result of a rule's function if the pattern is there; `rows` are the records that show it."""
+    """Result of a rule's function if the pattern is there; `rows` are the records that show it. No change saves more
+    than `most_seconds`."""
 
     evidence: str
     seconds_lost: float
     fix_lines: tuple[str, ...]
     rows: Bools
+    most_seconds: float = math.inf
 
 
 def describe_small(profile: Profile, rows: Bools, share: Floats | float = 1.0) -> str | None:
@@ -152,7 +157,7 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
     records = profile.records
     library = records.text("library")
     kinds = {
-        "HDF5": library.equals("HDF5"),
+        "HDF5": library.equals("HDF5") | named(profile, HDF5_NAMES),
         "PnetCDF": library.equals("PnetCDF"),
         "MPI-IO": records.mpiio,
         "POSIX": records.posix,
@@ -165,6 +170,12 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
         left = left & ~mine
     most = max(totals, key=lambda name: totals[name])
     return "MPI-IO" if most == "POSIX" and profile.without_mpiio_calls else most
+
+
+def named(profile: Profile, endings: tuple[str, ...]) -> Bools:
+    """Mark the records of files with one of these endings: old logs have no records of libraries."""
+    path = profile.records.text("path")
+    return np.array([*(name.lower().endswith(endings) for name in path.categories), False])[path.codes]
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:
@@ -183,7 +194,7 @@ def buffering(profile: Profile, rows: Bools) -> tuple[str, ...]:
         return (*lines, "H5Pset_chunk(dcpl, rank, block_of_one_process);")
     if interface == "PnetCDF":
         return (*lines, "nc_var_par_access(nc, var, NC_COLLECTIVE);")
-    if any(path.endswith((".nc", ".nc4", ".cdf")) for path in profile.records.text("path").categories):
+    if named(profile, NETCDF_NAMES).any():
         return (*lines, "nc_def_var_chunking(nc, v, NC_CHUNKED, block);", "nc_set_fill(nc, NC_NOFILL, NULL);")
     return lines
 

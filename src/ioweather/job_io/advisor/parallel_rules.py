@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from ioweather.facts.runs import ALMOST_ALL
 from ioweather.job_io.advisor.fixes import (
     BUFFER_BYTES,
     FEWEST,
+    HDF5_NAMES,
+    NETCDF_NAMES,
     Seen,
+    aligned,
     buffering,
     by_all,
     describe_small,
@@ -25,15 +28,21 @@ from ioweather.job_io.advisor.fixes import (
     layout_lines,
     main_verb,
     most_stripes,
+    named,
     rate_words,
     request_lines,
 )
-from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile
+from ioweather.job_io.advisor.profile import FELT_SHARE, FILESYSTEMS, PARALLEL, VERBS, Profile
 
 # Drishti's: slowest against fastest process of a shared file.
 STRAGGLER: Final = 0.15
-# The cause of a slow process that moves no more than the others is outside the program.
-_REPORT: Final = "report to your site: one node or target is slow"
+# An outlier is so many times as far above the mean of the others as the fastest is below it: in a smooth spread the
+# ends are about equally far, whatever the number of processes.
+OUTLIER: Final = 2.0
+# MPI-IO that takes so many times as long as the requests below it waits for something else than they do.
+_FAR_ABOVE: Final = 5.0
+# File systems with one server and no parallel writes to one file: MPI-IO locks the file around each write.
+_ONE_SERVER: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "sshfs"})
 
 
 def no_mpiio(profile: Profile) -> Seen | None:
@@ -133,6 +142,57 @@ def exchange(profile: Profile) -> Seen | None:
     return Seen(evidence, seconds, (hint(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
 
 
+def one_at_a_time(profile: Profile) -> Seen | None:
+    """Large independent writes of many processes to a shared file, which wait for each other above the file system:
+    MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
+    records, count, each = profile.records, profile.ints("write_count"), profile.seconds("write_seconds")
+    rows = profile.counted & records.mpiio & profile.shared & ~profile.collective & (count > 0)
+    rows &= (profile.ints("write_bytes") >= MIB * count) & (profile.ints("slowest_rank_bytes") != profile.moved)
+    above, below = records.per_file(each, rows), records.per_file(each, profile.below)
+    asked, done = records.per_file(count, rows), records.per_file(count, profile.below)
+    far = (below > 0) & (above >= _FAR_ABOVE * below) & (done >= 0.8 * asked) & (done <= 1.25 * asked)
+    rows &= far[records.file]
+    if profile.nprocs <= 2 or not rows.any():
+        return None
+    worst = int(np.argmax(np.where(rows, above[records.file], -1.0)))
+    overlap, file = _overlap_of_writes(profile, int(profile.ints("record_id")[worst])), records.file[worst]
+    if (overlap or 0.0) > 0.1:
+        return None
+    write = f"{'seem to ' if overlap is None else ''}write one after another"
+    evidence = (
+        f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
+        f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in the requests below it"
+    )
+    lines = (*_aligned_below(profile, rows), hint(profile, "romio_cb_write", "enable"))
+    if profile.filesystem in _ONE_SERVER:
+        parallel = sorted(
+            f"{mount} ({FILESYSTEMS[kind]})" for mount, kind in profile.mounts.items() if kind in PARALLEL
+        )
+        lines = (*(f"write to {each}" for each in parallel[:1] if len(each) < 40), "one file for each process")
+    seconds = profile.saving(np.where(rows, each * (1.0 - ratio(below, above))[records.file], 0.0))
+    return Seen(evidence, seconds, lines, rows)
+
+
+def _overlap_of_writes(profile: Profile, file: int) -> float | None:
+    """Return the share of the traced writes of a file that begin before the end of an earlier one; None without any."""
+    modules = profile.log.modules if profile.log else ()
+    trace = next((module for module in modules if module.name == "DXT_POSIX"), None)
+    if trace is None or trace.segments is None:
+        return None
+    of_file = trace.records["id"].astype(np.int64)[trace.segments["record"]] == file
+    writes = np.sort(trace.segments[of_file & trace.segments["write"]], order="start_seconds")
+    last = np.maximum.accumulate(writes["end_seconds"])[:-1]
+    return float((writes["start_seconds"][1:] < last).mean()) if len(last) else None
+
+
+def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
+    """Return lines that align the requests below these rows, if more than a tenth of them are not."""
+    mine = profile.records.posix & np.isin(profile.records.file, profile.records.file[rows])
+    block = int(profile.ints("file_alignment_bytes")[mine].max(initial=0))
+    off = profile.ints("file_not_aligned_count")[mine].sum() > 0.1 * profile.operations[mine].sum()
+    return aligned(profile, mine, block) if block and off else ()
+
+
 def data_sieving(profile: Profile) -> Seen | None:
     """More bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of strided
     writes."""
@@ -158,13 +218,14 @@ def data_sieving(profile: Profile) -> Seen | None:
 
 
 def blocking(profile: Profile) -> Seen | None:
-    """MPI-IO that waits for every write, although the run computes between its writes."""
-    rows = profile.records.mpiio
+    """MPI-IO of the program itself, no library's, that waits for every write, although time passes between them."""
+    by_library = (profile.records.text("library").codes >= 0) | named(profile, HDF5_NAMES + NETCDF_NAMES)
+    rows = profile.records.mpiio & ~by_library
     operations, nonblocking = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
     if operations <= 1000 or nonblocking:
         return None
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
-    evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains only if the MPI progresses meanwhile)"
+    evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
     return Seen(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
 
@@ -356,14 +417,17 @@ def subset(profile: Profile) -> Seen | None:
     return _spread(profile, evidence, ranks)
 
 
-def _straggler(profile: Profile, *, more_bytes: bool) -> tuple[Bools, Floats, str]:
-    """Return shared records with a slow process that moved more than its part, or no more than others; its seconds
-    beyond the mean; and the evidence, empty without such a process."""
+def _straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> tuple[Bools, Floats, str]:
+    """Return shared records with a slow process that moved more than its part, or no more than others, alone or as the
+    end of a smooth spread; its seconds beyond the mean; and the evidence, empty without such a process."""
     slowest, fastest = profile.seconds("slowest_rank_seconds"), profile.seconds("fastest_rank_seconds")
     moved, by_slowest = profile.moved, profile.ints("slowest_rank_bytes")
     rows = profile.counted & (profile.records.rank < 0) & (slowest > 0) & (moved > 0) & (by_slowest != moved)
     rows &= (profile.shared_seconds > 0) & (slowest - fastest > STRAGGLER * slowest)
-    rows &= (by_slowest > (1.0 + STRAGGLER) * (moved / profile.nprocs)) == more_bytes
+    rows &= (by_slowest > (1.0 + STRAGGLER) * (moved / profile.nprocs)) == (kind == "bytes")
+    if kind != "bytes":
+        others = (profile.spent - slowest) / max(profile.nprocs - 1, 1)
+        rows &= (slowest - others > OUTLIER * (others - fastest)) == (kind == "alone")
     behind = np.where(rows, np.maximum(slowest - profile.spent / profile.nprocs, 0.0), 0.0)
     if profile.nprocs < 2 or not rows.any():
         return rows, behind, ""
@@ -376,18 +440,35 @@ def _straggler(profile: Profile, *, more_bytes: bool) -> tuple[Bools, Floats, st
 
 def straggler_bytes(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves more than its part."""
-    rows, behind, evidence = _straggler(profile, more_bytes=True)
+    rows, behind, evidence = _straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", hint(profile, "romio_cb_write", "enable"))
     return Seen(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
 def straggler_time(profile: Profile) -> Seen | None:
-    """The slowest process of a shared file moves no more than others: a node or target is slow."""
-    rows, behind, evidence = _straggler(profile, more_bytes=False)
+    """One process of a shared file is far slower than all others and moves no more: a node or target is slow."""
+    rows, behind, evidence = _straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
-    lines = (hint(profile, "romio_cb_write", "enable"), _REPORT) if small else (_REPORT,)
+    lines = (*([hint(profile, "romio_cb_write", "enable")] if small else []), _report(profile, rows))
     return Seen(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
+
+
+def _report(profile: Profile, rows: Bools) -> str:
+    """Return the line for a cause outside the program. Where each file spans all targets, a slow one slows all."""
+    spans_all = (profile.ints("stripe_count")[rows] >= profile.known_targets).all()
+    return f"report to your site: one node {'' if spans_all else 'or target '}is slow"
+
+
+def contention(profile: Profile) -> Seen | None:
+    """The times of the processes of a shared file spread smoothly, although they move the same: they wait for each
+    other."""
+    rows, behind, evidence = _straggler(profile, "spread")
+    if not evidence:
+        return None
+    lines = (*_aligned_below(profile, rows), hint(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
+    evidence += ", a smooth spread, not one process: they seem to wait for each other"
+    return Seen(evidence, float(behind.sum()), lines, rows)
 
 
 def uneven_ranks(profile: Profile) -> Seen | None:
@@ -395,6 +476,7 @@ def uneven_ranks(profile: Profile) -> Seen | None:
     each = profile.rank_sums(profile.spent)
     moved = profile.rank_sums(profile.moved.astype(np.float64))[each > 0]
     each = each[each > 0]
+    rows = profile.counted & (profile.records.rank >= 0)
     # Drishti's threshold.
     if profile.nprocs < 2 or len(each) < 2 or profile.incomplete or each.max() - each.mean() <= 0.3 * each.max():
         return None
@@ -404,5 +486,8 @@ def uneven_ranks(profile: Profile) -> Seen | None:
     )
     line = "give each process the same bytes and files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
-        evidence, line = f"{evidence}; it moved no more than others", _REPORT
-    return Seen(evidence, float(each.max() - each.mean()), (line,), profile.counted & (profile.records.rank >= 0))
+        others = np.delete(each, each.argmax()).mean()
+        evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
+        if each.max() - others > OUTLIER * (others - each.min()):
+            line = _report(profile, rows)
+    return Seen(evidence, float(each.max() - each.mean()), (line,), rows)

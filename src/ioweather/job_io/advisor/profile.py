@@ -38,8 +38,13 @@ DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB
 BELIEVED: Final = 1.5
 # Types of mounts whose storage is in the machine itself, and those that say nothing of it: on many systems a file that
 # fits no recorded mount point is one of `/`. All others are served over a network.
-_UNKNOWN: Final = frozenset(names_of("autofs rootfs overlay squashfs"))
+UNKNOWN: Final = frozenset(names_of("autofs rootfs overlay squashfs"))
 _LOCAL: Final = frozenset(names_of("ext2 ext3 ext4 xfs btrfs zfs f2fs jfs tmpfs ramfs"))
+# File systems by the type of their mount, and those where many processes write to one file at a time.
+FILESYSTEMS: Final = {
+    name.lower(): name for name in names_of("Lustre GPFS BeeGFS PanFS WekaFS GlusterFS MooseFS NFS")
+} | {"nfs4": "NFS", "ceph": "CephFS", "pvfs2": "OrangeFS"}
+PARALLEL: Final = frozenset({"lustre", "gpfs", "beegfs", "panfs", "pvfs2", "wekafs"})
 # Used if neither accounting nor the user gives the nodes.
 DEFAULT_PROCESSES_PER_NODE: Final = 32
 _PYTHON: Final = re.compile(r"(?:^|[/\s])python[\d.]*(?:\s|$)|\.py\b")
@@ -186,8 +191,9 @@ class Profile:
         if mount is None and (codes >= 0).any():
             mount = records.text("mount").categories[int(np.bincount(codes[codes >= 0]).argmax())]
         self.filesystem = "lustre" if rows.any() else self.mounts.get(mount or "", "").removeprefix("fuse.")
+        self.kind = "" if self.filesystem in UNKNOWN else FILESYSTEMS.get(self.filesystem, self.filesystem)
         self.storage: Storage | None = None
-        if self.filesystem and self.filesystem not in _UNKNOWN:
+        if self.filesystem and self.filesystem not in UNKNOWN:
             self.storage = "local" if self.filesystem in _LOCAL else "parallel"
 
     def _measure_requests(self) -> None:

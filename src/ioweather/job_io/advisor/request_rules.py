@@ -33,7 +33,7 @@ from ioweather.job_io.advisor.fixes import (
     rate_words,
     request_lines,
 )
-from ioweather.job_io.advisor.profile import VERBS, Profile, Verb
+from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile, Verb
 
 # Drishti's: metadata time on one record.
 _LONG_SECONDS: Final = 30.0
@@ -146,12 +146,14 @@ def _repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) 
         once *= np.maximum(maximum(opens, records.file, records.files), 1)
     again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - once, 0.0))
     share = ratio(again, moved)
-    often = share > 0.1
+    # A small file that is read twice is no part of it.
+    often = (share > 0.1) & (again >= FELT_SHARE * again.max(initial=0.0))
     if again[often].sum() < MIB:
         return None
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
     evidence = f"{format_bytes(float(again[often].sum()))} of {format_bytes(float(moved[often].sum()))} {words}"
-    return Seen(evidence, profile.saving(saved), lines, often[records.file])
+    seconds = profile.saving(saved)
+    return Seen(evidence, seconds, lines, often[records.file], most_seconds=seconds)
 
 
 def redundant_reads(profile: Profile) -> Seen | None:
@@ -160,7 +162,8 @@ def redundant_reads(profile: Profile) -> Seen | None:
     lines = BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
     if profile.python or profile.separate:
         lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
-    return _repeated(profile, "read", "were read before, by this process or another", lines)
+    by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
+    return _repeated(profile, "read", f"were read before{by}", lines)
 
 
 def redundant_writes(profile: Profile) -> Seen | None:

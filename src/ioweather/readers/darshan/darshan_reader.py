@@ -89,6 +89,12 @@ def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> D
 
 
 _STREAMS: Final = frozenset({"<STDIN>", "<STDOUT>", "<STDERR>"})
+# Files that MPI makes for itself: sessions, shared file pointers and lock tests of Open MPI, segments of shared memory.
+# Other files in memory are the job's.
+_OF_MPI: Final = re.compile(
+    r".*/(?:ompi\.|openmpi-sessions-|prte\.|pmix-)[^/]*/.*|.*_cid-\d+-\d+\.sm|.*\.locktest\.\d+"
+    r"|/dev/shm/(?:vader_segment|sm_segment|mpich_|psm[23]?_shm|Intel_MPI_|cray-shared-mem|ucx_shm)[^/]*"
+)
 # What follows from the id of a record.
 _PLACE_COLUMNS: Final = names_of("path mount library standard_stream stripe_count stripe_bytes osts")
 _NO_PLACE: Final = (None, None, None, False, None, None, None)
@@ -109,7 +115,8 @@ def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
                 mount_of[folder] = max(above, key=len, default=None)
             mount = name if name in mounts else mount_of[folder]
         path = None if paths == "drop" else path_hash(name) if paths == "hash" else name
-        about = (path, mount, libraries.get(record_id), name in _STREAMS)
+        not_of_job = name in _STREAMS or _OF_MPI.fullmatch(name) is not None
+        about = (path, mount, libraries.get(record_id), not_of_job)
         found[record_id] = (*about, *layouts.get(record_id, _NO_PLACE[4:]))
     return found
 
