@@ -37,7 +37,6 @@ def served(lake):
     app = create_app(
         lake.root, hosts=(*LOOPBACK, NAME), visibility=parse_visibility({"mode": "own", "operators": ["anna"]})
     )
-    app.state.feed.heartbeat_seconds = 0.3
     with running(app, bind("127.0.0.1", 0)) as where:
         yield int(where.rstrip("/").rsplit(":", 1)[1])
 
