@@ -29,10 +29,9 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MIB, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
 from ioweather.ingestion.ingest import IngestReport, add_rows, ingest
-from ioweather.ingestion.pushed_samples import take_samples
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE
-from ioweather.ingestion.receive import reading_of, refusal, source_of
+from ioweather.ingestion.receive import reading_of, refusal, source_of, take_samples
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id, open_lake
 from ioweather.lake.workers import Serial
 

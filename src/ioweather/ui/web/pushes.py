@@ -24,9 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, SlowSender, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes, now_ns
-from ioweather.ingestion.pushed_samples import receive_samples
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
-from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive
+from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive, receive_samples
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
