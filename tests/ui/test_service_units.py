@@ -14,7 +14,7 @@ from command_lines import parse
 
 from ioweather.core.errors import UsageError
 from ioweather.ui.cli.main import run
-from ioweather.ui.service_units import Site, unit_texts, write_units
+from ioweather.ui.local_setup import Site, unit_texts, write_units
 
 
 def site(folder: Path, **changes: object) -> Site:

@@ -32,8 +32,7 @@ from ioweather.ui.cli.options import converted, lake_option, output_options, pat
 from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import print_rows, show_answer
 from ioweather.ui.doctor import examine
-from ioweather.ui.local_setup import Here, measuring, tour
-from ioweather.ui.service_units import Site, write_units
+from ioweather.ui.local_setup import Here, Site, measuring, tour, write_units
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run, running
 from ioweather.ui.web.shell import Html, page
