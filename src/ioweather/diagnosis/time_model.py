@@ -23,7 +23,7 @@ MAD_TO_SD: Final = 1.4826  # of a normal distribution
 STUDENT: Final = 4.0  # degrees of freedom
 # Noise of equal runs is never smaller than this, however few runs there are.
 LEAST_NOISE: Final = 0.03
-# Extra time that counts as harm: this share of the usual time, and so many median absolute deviations.
+# Least extra time of a slow run: this share of the usual time, and so many median absolute deviations.
 HARM_SHARE: Final = 0.15
 HARM_MADS: Final = 2.0
 

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.errors import LakeError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.ingestion import pushed_samples, queue
+from ioweather.ingestion import queue, receive
 from ioweather.ingestion.drain import drain, run_pass
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
@@ -124,7 +124,7 @@ def test_a_writer_that_dies_gives_the_same_rows(lake, send, monkeypatch):
     for place in ("write_whole", None):
         with monkeypatch.context() as broken:
             if place:
-                broken.setattr(pushed_samples, place, lambda *_: (_ for _ in ()).throw(OSError("killed")))
+                broken.setattr(receive, place, lambda *_: (_ for _ in ()).throw(OSError("killed")))
             else:
                 broken.setattr(type(lake), "record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
             with pytest.raises(OSError, match="killed"):
