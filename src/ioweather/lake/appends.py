@@ -236,7 +236,7 @@ def write_files(
             targets.append(target)
             draft.rename(target)
             sync_to_disk(target.parent)
-            statistics = _statistics(columns, count, by_column)
+            statistics = _delta_statistics(columns, count, by_column)
             made.append(DataFile(f"day={day}/{target.name}", target.stat().st_size, day, count, statistics))
     except BaseException:
         for target in targets:
@@ -245,7 +245,7 @@ def write_files(
     return made
 
 
-def _statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> str:
+def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> str:
     """From what DuckDB returns: the range of whole numbers and short texts, and the number of nulls."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}

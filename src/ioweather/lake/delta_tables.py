@@ -214,6 +214,7 @@ def commits_until(folder: Path, version: int) -> list[Path]:
 
 
 def make_table(root: Path, spec: TableSpec) -> Table:
+    """Create the table, or open the one that is there."""
     log = root / spec.name / "_delta_log"
     make_directories(log, root.parent)
     try:

@@ -171,9 +171,10 @@ def run(source: DataSource, params: Params) -> Answer:
     )
 
 
-def _headline(outcome: RelieveOutcome, words: str, unit: str) -> str:
+def _headline(outcome: RelieveOutcome, verb: str, unit: str) -> str:
+    """Level of the target ("is 91% full", "holds 3 TiB", "moved 2 GiB/s"), and what moving the files changes."""
     level, mean = format_value(outcome.level, unit), format_value(outcome.mean_level, unit)
-    state = f"{outcome.target} {f'is {level} full' if words == 'full' else f'{words} {level}'}; the mean is {mean}."
+    state = f"{outcome.target} {f'is {level} full' if verb == 'full' else f'{verb} {level}'}; the mean is {mean}."
     if not outcome.excess_bytes:
         return f"{state} Nothing has to move."
     if not outcome.files:

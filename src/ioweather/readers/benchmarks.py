@@ -37,9 +37,11 @@ _DATES: Final = (
 )
 
 
-# The dates benchmarks print: local time of the machine they ran on, without a zone, to the second.
 def find_date(text: str) -> dt.datetime | None:
-    """The first date in a line; None where there is none, or one that no calendar has."""
+    """The date in a line, as benchmarks print it: local time of the machine, without a zone, to the second.
+
+    The forms are tried in turn: asctime, MM/DD/YYYY, ISO. None where there is no date, or one that no calendar has.
+    """
     match = next((found for form in _DATES if (found := form.search(text))), None)
     if match is None:
         return None

@@ -68,7 +68,7 @@ def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int | None:
-    """An epoch; 0, and nothing at all, is never."""
+    """An epoch as nanoseconds; None for '' and '0', which mean never. Raises CorruptInput."""
     if text in ("", "0"):
         return None
     count = whole_number(text)

@@ -407,7 +407,7 @@ class Fluid:
             self._of = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self._of.items()}
         self.flows.append(flow)
         usual = flow.normal or flow.pattern
-        pace = float(np.max(self._stretch(usual.demand, self._healthy) * (usual.demand > 0)))
+        pace = float(np.max(self._slowdown_at(usual.demand, self._healthy) * (usual.demand > 0)))
         values: dict[str, Any] = {
             "demand": flow.pattern.demand,
             "usual": usual.demand,
@@ -464,18 +464,20 @@ class Fluid:
         demand, used = self._now_of("demand"), self._now_of("used")
         if self._events % _REFRESH_EVENTS == 0:
             self._total = demand.sum(axis=0)
-        stretch = self._stretch(self._total + self._storm, self._capacity)
+        stretch = self._slowdown_at(self._total + self._storm, self._capacity)
         self._pace = 1.0 / np.max(used * stretch, axis=1, initial=1.0)
         self._asked, self._asked_total = demand, self._total
         for _ in range(_ROUNDS if self._closed_loop and self.flows else 0):
             self._asked = demand * np.minimum(1.0, self._pace[:, None] * stretch)
             self._asked_total = self._asked.sum(axis=0)
-            stretch = self._stretch(self._asked_total + self._storm, self._capacity)
+            stretch = self._slowdown_at(self._asked_total + self._storm, self._capacity)
             self._pace = 1.0 / np.max(used * stretch, axis=1, initial=1.0)
         self._others_pace = self._counterfactual_paces()
         self._meter.level(self.now, self._levels(stretch), stretch)
 
-    def _stretch(self, demand: Floats, capacity: Floats) -> Floats:
+    def _slowdown_at(self, demand: Floats, capacity: Floats) -> Floats:
+        """How many times as long work takes at each resource: 1 when idle, demand over capacity when overloaded. The
+        knee between them is rounder at metadata servers."""
         load = demand / capacity
         square = load * load
         stretch: Floats = np.sqrt(np.sqrt(1.0 + square * square))
@@ -492,7 +494,7 @@ class Fluid:
         rest = self._asked_total - self._asked[changed] + usual[changed]
 
         def pace(rows: Ints | slice, demanded: Floats, capacity: Floats) -> Floats:
-            return np.asarray(1.0 / np.max(used[rows] * self._stretch(demanded, capacity), axis=1))
+            return np.asarray(1.0 / np.max(used[rows] * self._slowdown_at(demanded, capacity), axis=1))
 
         if len(changed):
             paces[changed, _USUAL] = paces[changed, _OTHERS] = pace(changed, rest + self._storm, self._capacity)
@@ -507,9 +509,9 @@ class Fluid:
         """Return (flow, other): the pace of each flow if the other did not exist and nothing else differed."""
         rest = np.maximum(self._asked_total - self._asked, 0.0) + self._storm
         if not self._closed_loop:
-            stretch = self._stretch(rest, self._capacity)[None]
+            stretch = self._slowdown_at(rest, self._capacity)[None]
         else:  # a flow that the other no longer holds up demands its full amount
-            stretch = self._stretch(rest[None] + (self._now_of("demand") - self._asked)[:, None], self._capacity)
+            stretch = self._slowdown_at(rest[None] + (self._now_of("demand") - self._asked)[:, None], self._capacity)
         return np.asarray(1.0 / np.max(self._now_of("used")[:, None, :] * stretch, axis=2, initial=1.0))
 
     def _advance_others(self, span: float) -> None:

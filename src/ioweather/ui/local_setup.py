@@ -190,10 +190,10 @@ class Child:
         # A file, not a pipe: it is read after the child ends, and a full pipe would stop the child.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `wait`
 
-        def prepare() -> None:
-            """Should this process be killed, the kernel kills the child; an agent's own children then notice, and tidy
-            up. Not SIGTERM: the kernel sends it again as each thread of this process ends, and an agent that is asked
-            twice waits for nothing."""
+        def before_exec() -> None:
+            """Run in the child before exec: if this process is killed, the kernel kills the child, and an agent's own
+            children notice and tidy up. Not SIGTERM: the kernel sends it again as each thread of this process ends,
+            and an agent that is asked twice waits for nothing."""
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started us in the background
             os.nice(niceness)
@@ -204,7 +204,7 @@ class Child:
             stdout=subprocess.DEVNULL,
             stderr=self._said,
             start_new_session=True,
-            preexec_fn=prepare,
+            preexec_fn=before_exec,
         )
 
     def complaint(self) -> str:

@@ -271,7 +271,11 @@ def _difference(before: Operation, after: Operation) -> Operation | None:
 
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
-    """An entry whose counters fell, or that counts from another moment on, started again. None where it did nothing."""
+    """What the job did between two samples of its entry; None if nothing.
+
+    An entry started again if a counter fell, an operation disappeared or it begins at another moment: it counts from
+    zero then.
+    """
     grown: dict[str, Operation | None] = {}
     for name, now in after.operations.items():
         then = before.operations.get(name, _NONE)
@@ -280,9 +284,9 @@ def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
     went_on = {name: operation for name, operation in grown.items() if operation is not None}
     same_entry = before.begun_ns == after.begun_ns and before.operations.keys() <= after.operations.keys()
     if same_entry and len(went_on) == len(grown):
-        return JobAmounts(key, *_span(before.last_ns, after.last_ns), went_on, False) if grown else None
+        return JobAmounts(key, *_span(before.last_ns, after.last_ns), went_on, restarted=False) if grown else None
     start_ns = max(before.last_ns, after.begun_ns or 0)
-    return JobAmounts(key, *_span(start_ns, after.last_ns), after.operations, True)
+    return JobAmounts(key, *_span(start_ns, after.last_ns), after.operations, restarted=True)
 
 
 def _span(start_ns: int, end_ns: int) -> tuple[int, int]:

@@ -240,6 +240,7 @@ class Tally:
         self.whole = _histograms()
         self.counts: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
+        # By kind a heap of (value, path, uid).
         self.largest: dict[str, list[tuple[int, str, int]]] = {kind: [] for kind in LARGEST_KINDS}
         self.troubles: list[tuple[str, str]] = []
 

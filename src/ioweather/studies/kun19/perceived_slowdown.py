@@ -115,7 +115,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     if len(lengths) > 1:
         yield _slowdowns(probed, *([series.by(length) for series in usual] for length in lengths))
         return
-    yield _boxes(probed)
+    yield _interval_statistics(probed)
     yield _time_lines(probed)
     yield _episodes(probed, facility, float(params["threshold"]))
 
@@ -151,7 +151,8 @@ def _countings(series: OperationSeries) -> tuple[str, ...]:
 
 
 @exhibit("kun19.fig4")
-def _boxes(probed: Probed) -> Iterator[Piece]:
+def _interval_statistics(probed: Probed) -> Iterator[Piece]:
+    """Box of each statistic of the intervals, by kind of operation; after a hang also with omitted requests."""
     rows: list[tuple[Cell, ...]] = []
     length = probed.series[0].interval_ns / NS
     for series in probed.series:

@@ -417,7 +417,8 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
     """Return the mean width of the conditional interval over that of pairings shifted in time: below 1 it is narrower
     because of the volume, not because any curve narrows it."""
 
-    def width(times: Floats) -> float:
+    def mean_width(times: Floats) -> float:
+        """Mean over the runs of the width of the interval of `times` given x; NaN where there is no density."""
         joint = density(x, times)
         if joint is None:
             return float("nan")
@@ -426,8 +427,8 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
         return float(np.nanmean((high - low)[of_run]))
 
     shifts = np.unique(np.linspace(len(y) // 10 + 1, len(y) - len(y) // 10 - 1, _SHIFTED).astype(np.int64))
-    chance = np.array([width(np.roll(y, shift)) for shift in shifts.tolist()])
-    chance, own = chance[np.isfinite(chance)], width(y)
+    chance = np.array([mean_width(np.roll(y, shift)) for shift in shifts.tolist()])
+    chance, own = chance[np.isfinite(chance)], mean_width(y)
     name, method = f"conditional_width_{way}", f"mean width over that of {len(chance)} pairings shifted in time"
     if len(chance) < _LEAST_SHIFTED or not np.isfinite(own):
         return plain(name, None, "factor", n=len(x), method="too few pairings")
