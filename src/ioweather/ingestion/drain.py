@@ -33,7 +33,7 @@ from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import UNREADABLE
 from ioweather.ingestion.receive import reading_of, refusal, source_of, take_samples
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id, open_lake
-from ioweather.lake.workers import Serial
+from ioweather.lake.workers import Processes
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
@@ -209,7 +209,7 @@ def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> Non
         [file.path for file in files],
         context=reading.context,
         source=reading.source,
-        executor=Serial(),
+        executor=Processes(1),
         known_since_ns=now_ns() - _REPEATED_WITHIN_NS,
         search=False,
     )

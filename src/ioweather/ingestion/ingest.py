@@ -15,7 +15,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,8 +48,9 @@ from ioweather.lake import layout
 from ioweather.lake.database import connection, literal
 from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.limited import stop_workers
 from ioweather.lake.maintenance import forget_runs
-from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_executor, workers_of
+from ioweather.lake.workers import Processes, in_order, workers_of
 from ioweather.readers.lmt_database import MysqlServer, open_mysql, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
@@ -374,8 +375,9 @@ def ingest(
             progress(len(report.outcomes) + report.known, len(files), "files")
         writer.flush()
     except BaseException:
-        if isinstance(pool, Threads):
-            pool.stop()
+        if isinstance(pool, ThreadPoolExecutor):
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_workers(pool._threads)
         raise
     finally:
         if pool is not executor:
@@ -394,12 +396,12 @@ def ingest(
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """The executor of the readers: a given cluster, or one thread per worker; one worker for a handful of files."""
-    if executor is not None and not isinstance(executor, (Serial, Processes)):
+    """The executor of the readers: a given cluster, or threads that wait for limited processes, one for each worker of
+    this machine; one for a handful of files."""
+    if executor is not None and not isinstance(executor, Processes):
         return executor
     is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    workers = 1 if is_small else min(len(files), workers_of(executor or local_executor()))
-    return Serial() if workers == 1 else Threads(workers)
+    return ThreadPoolExecutor(1 if is_small else min(len(files), workers_of(executor or Processes())))
 
 
 def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:

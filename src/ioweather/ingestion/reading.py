@@ -486,7 +486,7 @@ def _refused(
             hint="If it is good, set [ingest] most_memory in facility.toml higher.",
             kind="TooMuchMemory",
         )
-    elif isinstance(error, WorkerDied) and error.overran:
+    elif isinstance(error, WorkerDied) and error.kind == "TooMuchTime":
         error = SourceError(
             f"{path}: reading it took more than {format_seconds(limits.seconds_for(size))} of processor time, and was "
             "ended.",

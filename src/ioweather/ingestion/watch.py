@@ -40,7 +40,7 @@ from ioweather.ingestion.queue import caught_up_file, one_pass, read_caught_up
 from ioweather.ingestion.reading import UNREADABLE, context_of
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake
-from ioweather.lake.workers import Serial
+from ioweather.lake.workers import Processes
 
 # One pass hands over so much; the rest waits for the next one.
 MOST_FILES: Final = 500
@@ -282,9 +282,9 @@ def _read_directory(
         waiting = waiting[len(files) :]
         paths = [Path(file.path) for file in files]
         try:
-            report = ingest(lake, paths, context=context, executor=Serial())
+            report = ingest(lake, paths, context=context, executor=Processes(1))
         except UsageError:  # one of them just went: the rest is read
-            report = ingest(lake, [path for path in paths if path.is_file()], context=context, executor=Serial())
+            report = ingest(lake, [path for path in paths if path.is_file()], context=context, executor=Processes(1))
         bad = {str(o.path): (o.reason == UNREADABLE, o.message or o.reason or "") for o in report.bad}
         unreadable = {path: why for path, (is_unreadable, why) in bad.items() if is_unreadable}
         watched.hand_over(files, unreadable, at_ns)
@@ -315,7 +315,7 @@ def _read_accounting(lake: Lake, context: ReadContext, state: _State, done: Caug
         with tempfile.TemporaryDirectory(prefix="ioweather-accounting-") as folder:
             file = Path(folder) / f"sacct-{at_ns}.txt"
             file.write_text(text, encoding="utf-8")
-            report = ingest(lake, [file], context=context, source="sacct", executor=Serial())
+            report = ingest(lake, [file], context=context, source="sacct", executor=Processes(1))
         added = report.rows_added
         done.troubles += [f"accounting: {outcome.message}" for outcome in report.bad]
     state.polled_ns, state.polled_digest = at_ns, digest

@@ -26,9 +26,9 @@ from ioweather.core.units import DAY_NS, now_ns, utc_day
 from ioweather.lake import appends, grid, inventory, layout
 from ioweather.lake.caches import LakeCache, Mark, mark_of
 from ioweather.lake.database import connection, fetch_frame, literal, quote
-from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
+from ioweather.lake.delta_tables import TableFiles, newest_files, pin_tables
 from ioweather.lake.layout import require_undamaged
-from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
+from ioweather.lake.sandbox import SqlResult, run_user_sql
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
@@ -389,7 +389,7 @@ class Lake:
     def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
         """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
         with self.snapshot() as snapshot:
-            return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
+            return run_user_sql(snapshot, query, rows=rows, seconds=seconds, memory=memory)
 
     def seen_by(self, owner: Owner | None) -> Lake:
         return Lake(self.root, owner, self.cache)
@@ -455,7 +455,7 @@ class Lake:
         return Snapshot(self.root, pinned, self.facility, self.owner, cache=self.cache, marks=marks)
 
     def pinned(self) -> Mapping[str, TableFiles]:
-        return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)
+        return pin_tables(layout.tables_dir(self.root), LEDGER_FIRST)
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
