@@ -13,7 +13,8 @@ from ioweather.core.errors import LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.copies import backup, check_backup, restore
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.maintenance import compact
 
 
@@ -65,7 +66,7 @@ def test_each_copy_is_one_moment_while_a_writer_and_a_sealer_go_on(lake, tmp_pat
         for minute in range(200):
             frame = series_frame([[1.0]], start_ns=DAY + (100 + minute) * MINUTE_NS)
             lake.append("series", frame, source="tts")
-            lake.record([LedgerEntry(f"d{minute}", f"/f{minute}", 1, "tts", "ok", {"series": 1})])
+            lake.record([FileOutcome(f"/f{minute}", f"d{minute}", 1, "tts", "ok", {"series": 1})])
             if stop.is_set():
                 return
 

@@ -11,7 +11,8 @@ from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import appends
 from ioweather.lake.delta_tables import Table
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.maintenance import find_file, forget_file
 from ioweather.ui.cli.main import run
 
@@ -59,6 +60,6 @@ def test_what_cannot_be_forgotten(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     with pytest.raises(UsageError, match="has read no file"):
         find_file(lake, "nobody.txt")
-    lake.record([LedgerEntry("d1", "/old.txt", 1, "sacct", "ok", {"jobs": 1})])
+    lake.record([FileOutcome("/old.txt", "d1", 1, "sacct", "ok", {"jobs": 1})])
     with pytest.raises(LakeError, match="older ioweather"):
         find_file(lake, "/old.txt")

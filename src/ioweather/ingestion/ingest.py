@@ -35,7 +35,6 @@ from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
     DERIVED,
     Batch,
-    FileOutcome,
     Frames,
     Reading,
     files_of_tree,
@@ -47,7 +46,8 @@ from ioweather.ingestion.reading import (
 from ioweather.lake import layout
 from ioweather.lake.database import connection, literal
 from ioweather.lake.delta_tables import newest_files
-from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.lake import Lake, new_ingest_id
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import stop_workers
 from ioweather.lake.maintenance import forget_runs
 from ioweather.lake.workers import Processes, in_order, workers_of
@@ -183,17 +183,9 @@ def _write_piece(
         rows = concat(pieces)
         add_rows(lake, table, rows, server.source, ingest_id, report)
         counts[table] = rows.rows
-    entry = LedgerEntry(
-        digest=hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32],
-        path=server.where,
-        bytes=0,
-        source=server.source,
-        status="ok",
-        rows=counts,
-        message=f"up to {period_ns[1]}",
-        rows_ingest_ids=ingest_id if any(counts.values()) else None,
-    )
-    lake.record([entry])
+    digest = hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32]
+    entry = FileOutcome(server.where, digest, 0, server.source, "ok", counts, message=f"up to {period_ns[1]}")
+    lake.record([entry], ingest_id if any(counts.values()) else None)
     return counts
 
 
@@ -468,7 +460,7 @@ class _Writer:
         self._lake = lake
         self._report = report
         self._frames: Frames = {}
-        self._entries: list[LedgerEntry] = []
+        self._entries: list[FileOutcome] = []
         self._cells = 0
         self._since = time.monotonic()
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
@@ -479,8 +471,7 @@ class _Writer:
             # A folder that could not be listed is not in the ledger: no file in it has its name.
             # Path.is_dir fails where a directory above may not be entered.
             if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file)):  # noqa: PTH112
-                path, source = str(here / outcome.file), outcome.source or "unknown"
-                self._entries.append(LedgerEntry(outcome.digest, path, outcome.bytes, source, *outcome[4:]))
+                self._entries.append(outcome._replace(file=str(here / outcome.file)))
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
             self._frames.setdefault(key, []).extend(pieces)

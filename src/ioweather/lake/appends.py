@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import duckdb
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction
 
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame
@@ -31,6 +29,9 @@ from ioweather.core.tables import TableSpec
 from ioweather.core.units import DAY_NS, day_start_ns
 from ioweather.lake.database import SQL_TYPES, WRITER_MEMORY, connection, literal, quote, register_frame
 from ioweather.lake.delta_tables import (
+    AddAction,
+    CommitFailedError,
+    DeltaError,
     Table,
     TableFiles,
     data_file,

@@ -1,8 +1,8 @@
 """Delta tables of the lake: versions, files, the SQL that reads them, and the commits that change them.
 
-No other module uses the Delta library, except for two types: a data file (`AddAction`), and the error that another
-writer committed first, so that nothing was committed (`CommitFailedError`). Another format (Iceberg, DuckLake) would be
-another module with these names.
+No other module uses the Delta library. Another format (Iceberg, DuckLake) would be another module with these names,
+two errors of the library among them: `DeltaError`, and `CommitFailedError` where another writer committed first, and
+nothing was committed.
 
 Table files never change. The name of each ends with the digest of its content, so that damage can be found.
 """
@@ -21,9 +21,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError as CommitFailedError
+from deltalake.exceptions import DeltaError as DeltaError
 from deltalake.schema import PrimitiveType
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction as AddAction
+from deltalake.transaction import RemoveAction
 
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import make_directories, sync_to_disk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -12,11 +11,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from ioweather._version import __version__
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
@@ -28,6 +26,7 @@ from ioweather.lake.caches import LakeCache, Mark, mark_of
 from ioweather.lake.database import connection, fetch_frame, literal, quote
 from ioweather.lake.delta_tables import TableFiles, newest_files, pin_tables
 from ioweather.lake.layout import require_undamaged
+from ioweather.lake.ledger import FileOutcome, ledger_rows
 from ioweather.lake.sandbox import SqlResult, run_user_sql
 
 if TYPE_CHECKING:
@@ -348,22 +347,6 @@ def new_ingest_id() -> str:
     return f"{now_ns():020d}-{secrets.token_hex(4)}"
 
 
-class LedgerEntry(NamedTuple):  # a data class takes four times as long to make, and there is one per log
-    """The outcome of one file."""
-
-    digest: str
-    path: str
-    bytes: int
-    source: str
-    status: str
-    rows: Mapping[str, int]
-    reason: str | None = None
-    message: str | None = None
-    refused_rows: int = 0
-    flagged_rows: int = 0
-    rows_ingest_ids: str | None = None
-
-
 class Lake:
     """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
     what that person may see. With a cache, for a process that answers many questions, they share what they read."""
@@ -422,25 +405,10 @@ class Lake:
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
 
-    def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
+    def record(self, outcomes: Collection[FileOutcome], rows_ingest_ids: str | None = None) -> None:
         """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""
-        by_source: dict[str, list[LedgerEntry]] = {}
-        for entry in entries:
-            by_source.setdefault(entry.source, []).append(entry)
-        for source, group in by_source.items():
-            values = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
-            frame = TABLES["ingests"].frame(
-                {
-                    **{name: values[name] for name in ("digest", "path", "bytes", "status", "reason", "message")},
-                    "rows_ingest_ids": rows_ingest_ids or values["rows_ingest_ids"],
-                    "rows": [json.dumps(dict(rows), sort_keys=True) for rows in values["rows"]],
-                    "refused_count": values["refused_rows"],
-                    "flagged_count": values["flagged_rows"],
-                    "ingested_ns": now_ns(),
-                    "software_version": __version__,
-                },
-            )
-            self.append("ingests", frame, source=source)
+        for source, rows in ledger_rows(outcomes, rows_ingest_ids):
+            self.append("ingests", rows, source=source)
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
