@@ -14,11 +14,12 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue
-from ioweather.ingestion.drain import drain, next_batch, only_writer, run_pass, take
+from ioweather.ingestion.drain import drain, next_batch, run_pass, take
 from ioweather.ingestion.ingest import IngestReport, ingest
 from ioweather.ingestion.queue import draft_in, put, queued, waiting
 from ioweather.ingestion.receive import MOST_DAYS, receive
 from ioweather.lake.lake import open_lake
+from ioweather.lake.layout import locked
 from pushed_segments import START_NS, operations_in, segment
 
 
@@ -169,10 +170,10 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch):
     assert operations_in(lake.root) == {("n1", START_NS): 1, ("n2", START_NS): 1}
 
 
-def test_one_writer_at_a_time(lake):
-    with only_writer(lake.root) as first, only_writer(lake.root) as second:
+def test_one_writer_at_a_time(lake, tmp_path):
+    with locked(tmp_path / "lock") as first, locked(tmp_path / "lock") as second:
         assert (first is None, second is None) == (False, True)
-    with only_writer(lake.root) as again:
+    with locked(tmp_path / "lock") as again:
         assert again is not None
 
 

@@ -8,7 +8,6 @@ at any moment: a file leaves the queue after its ledger entry is committed, and 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -34,6 +33,7 @@ from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import Queued
 from ioweather.ingestion.reading import context_of
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
+from ioweather.lake.layout import locked
 from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
 
@@ -298,24 +298,6 @@ def _read_file(file: Queued, names: _Names, samples: _Samples) -> int:
 # The process
 
 
-@contextmanager
-def only_writer(root: Path) -> Iterator[int | None]:
-    """A descriptor of the locked writer's file; None if another writer of this lake is running."""
-    queue.queue_dir(root).mkdir(exist_ok=True, mode=0o750)
-    fd = os.open(queue.writer_file(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        if not os.fstat(fd).st_size:
-            _report_trouble(fd, "")  # takes the room on the disk
-        yield fd
-    finally:
-        os.close(fd)
-
-
 def _report_trouble(fd: int, text: str) -> None:
     """Best effort: the disk that failed is the one that this is written to."""
     with suppress(OSError):
@@ -329,10 +311,13 @@ def run_pass(root: Path) -> int:
             if queue.DRAFT.fullmatch(entry.name) and now_ns() - entry.stat().st_mtime_ns > HOUR_NS:
                 Path(entry.path).unlink(missing_ok=True)
     try:
-        with only_writer(root) as fd:
+        queue.queue_dir(root).mkdir(exist_ok=True, mode=0o750)
+        with locked(queue.writer_file(root)) as fd:
             if fd is None:
                 time.sleep(1.0)
                 return 0
+            if not os.fstat(fd).st_size:
+                _report_trouble(fd, "")  # takes the room on the disk
             try:
                 drain(open_lake(root))
                 _report_trouble(fd, "")

@@ -44,7 +44,7 @@ from ioweather.ingestion.reading import (
     reads_as_one,
 )
 from ioweather.lake import layout
-from ioweather.lake.database import connection, literal
+from ioweather.lake.database import connection, literal, literals
 from ioweather.lake.delta_tables import newest_files
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.ledger import FileOutcome
@@ -326,16 +326,13 @@ def ingest(
     source: str | None = None,
     select: tuple[str, str] | None = None,
     executor: Executor | None = None,
-    known_since_ns: int = 0,
     again: bool = False,
-    search: bool = True,
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
-    Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
-    added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
-    left to the caller (`search_new_rows`).
+    Files that came in before are known and not read (with `again` they are, and only rows that are not in are added).
+    Rows from after tomorrow, by the clock, are refused.
 
     Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
     order of the files, so that the lake does not depend on the workers.
@@ -350,7 +347,7 @@ def ingest(
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = [*find_files(paths)]
-    known = {} if again else _known_digests(lake, known_since_ns, {file.bytes for file in files})
+    known = {} if again else _known_digests(lake, {file.bytes for file in files})
     reading = Reading(context or ReadContext(), source, select, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
@@ -376,8 +373,7 @@ def ingest(
             pool.shutdown(wait=True, cancel_futures=True)
     if select is not None:
         report.rows_added.update(derive_from_mapped(lake, select[0]))
-    if search:
-        report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
+    report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     for outcome in report.bad:
@@ -396,15 +392,14 @@ def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
     return ThreadPoolExecutor(1 if is_small else min(len(files), workers_of(executor or Processes())))
 
 
-def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
+def _known_digests(lake: Lake, sizes: Set[int]) -> dict[str, int]:
     """Digest and bytes of known files of these sizes; after years the ledger has millions of others. A file that was
     refused or read in part is tried again: the user may now give the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris or not sizes:
             return {}
-        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
-        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
+        entries = ledger.scan(None, ("digest", "bytes", "status", "ingest_id"))
         newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
         query = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
         return dict(snapshot.bare.execute(query, [sorted(sizes)]).fetchall())
@@ -546,7 +541,7 @@ def _runs_in_lake(lake: Lake, new: list[tuple[Any, ...]]) -> list[tuple[Any, ...
     files = newest_files(layout.tables_dir(lake.root), TABLES["applications"])
     if not files.uris:
         return []
-    wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
+    wanted = "form IS NOT NULL" + (f" OR job_id IN ({literals(texts)})" if texts else "")
     days = {utc_day(start_ns) for _, _, _, start_ns, *_ in new}
     with connection() as con:
         return con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()

@@ -30,7 +30,7 @@ from deltalake.transaction import RemoveAction
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
-from ioweather.lake.database import SQL_TYPES, literal, quote
+from ioweather.lake.database import SQL_TYPES, literal, literals, quote
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 ONE_PER_KEY: Final = "once"
@@ -131,9 +131,8 @@ def is_one_per_key(uri: str) -> bool:
 
 
 def _parquet(uris: Iterable[str], *options: str) -> str:
-    listed = ", ".join(literal(uri) for uri in uris)
     named = ("union_by_name=true", "hive_partitioning=true", "hive_types={'day': 'VARCHAR'}", *options)
-    return f"read_parquet([{listed}], {', '.join(named)})"
+    return f"read_parquet([{literals(uris)}], {', '.join(named)})"
 
 
 def _day_of(uri: str) -> str:

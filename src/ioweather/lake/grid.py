@@ -20,7 +20,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
-from ioweather.lake.database import fetch_frame, literal
+from ioweather.lake.database import fetch_frame, literal, literals
 from ioweather.lake.delta_tables import TableFiles
 from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, find_totals, seal_of
 
@@ -78,8 +78,9 @@ class Selection:
                 terms.setdefault((source, kind, selection, same_systems, tuple(listed)), []).append(metric)
         rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}
         clauses = [
-            f"(metric IN ({_listed(several)}) AND source = {literal(source)} AND component_kind = {literal(kind)} "
-            f"AND system IN ({_listed(systems)}) AND day IN ({_listed(listed)}){rows[selection]})"
+            f"(metric IN ({literals(sorted(several))}) AND source = {literal(source)} "
+            f"AND component_kind = {literal(kind)} AND system IN ({literals(sorted(systems))}) "
+            f"AND day IN ({literals(sorted(listed))}){rows[selection]})"
             for (source, kind, selection, systems, listed), several in terms.items()
         ]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
@@ -122,10 +123,6 @@ class Selection:
             FROM ({self.split([metric], once)}) GROUP BY cell, system, component"""
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(literal(name) for name in sorted(names))
-
-
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     """Over all components: start_ns, metric, value, coverage; in time order."""
     expected: dict[tuple[str, str], int] = {}
@@ -159,11 +156,11 @@ def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool)
     columns = "metric, system, component, start_ns, interval_ns, value"
     parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
     if known:
-        files = f"read_parquet([{_listed(map(str, known.values()))}], hive_partitioning=false)"
+        files = f"read_parquet([{literals(known.values())}], hive_partitioning=false)"
         where = selection.where(metrics, [group for group in selection.groups if group.day in known])
         kind = f"component IS {'NOT ' if by_component else ''}NULL"
         parts.append(f"SELECT {columns}, n FROM {files} WHERE {kind} AND {where}")
-    extensive = ", ".join(literal(name) for name in metrics if METRICS[name].extensive) or "NULL"
+    extensive = literals(name for name in metrics if METRICS[name].extensive)
     # A row that is not split counts exactly.
     amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"
     keys = "cell, component, metric" if by_component else "cell, metric"
@@ -194,7 +191,7 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
         raise ValueError(f"not all of {', '.join(metrics)} are amounts")
     con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
     names = sorted({name for _, name in _labels(selection, selection.groups)})
-    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({_listed(names)})")
+    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({literals(names)})")
     kinds = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(present))
     cells = selection.split(metrics, selection.scan(metrics))
     rows = con.execute(

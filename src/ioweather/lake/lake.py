@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from ioweather.core.tables import LAKE_COLUMNS, TABLES, Checked, ColumnSpec, Com
 from ioweather.core.units import DAY_NS, now_ns, utc_day
 from ioweather.lake import appends, grid, inventory, layout
 from ioweather.lake.caches import LakeCache, Mark, mark_of
-from ioweather.lake.database import connection, fetch_frame, literal, quote
+from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
 from ioweather.lake.delta_tables import TableFiles, newest_files, pin_tables
 from ioweather.lake.layout import require_undamaged
 from ioweather.lake.ledger import FileOutcome, ledger_rows
@@ -202,14 +201,14 @@ class Snapshot:
         self, table: str, name: str, value: Cell | Sequence[Cell], days: Collection[str] | None = None
     ) -> str:
         if name == "filesystem":
-            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value, days)) or 'NULL'})"
+            return f"system IN ({literals(self._systems(table, value, days))})"
         _, _, comparison = name.partition(" ")
         if comparison:
             return f"{quote(_column_of(name))} {comparison} {literal(value)}"
         if value is None:
             return f"{quote(name)} IS NULL"
         if isinstance(value, (tuple, list)):
-            return f"{quote(name)} IN ({', '.join(literal(item) for item in value) or 'NULL'})"
+            return f"{quote(name)} IN ({literals(value)})"
         return f"{quote(name)} = {literal(value)}"
 
     def _systems(self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None) -> list[str]:
@@ -449,49 +448,3 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
 def lake_at(lake: Lake | str | os.PathLike[str] | None, *, create: bool = False) -> Lake:
     """A lake, or the one in that directory; None is the person's own."""
     return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
-
-
-class Place:
-    """The lake that a question reads, opened on first use. `asked` is a lake, its directory, or None: the person's own,
-    where there is one."""
-
-    def __init__(self, asked: Lake | str | os.PathLike[str] | None, until: ExitStack) -> None:
-        self._asked = asked
-        self._until = until
-        self.opened: Snapshot | None = None
-
-    @property
-    def was_named(self) -> bool:
-        return self._asked is not None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a lake to open; opening a named lake that is missing is an error."""
-        return self.was_named or layout.is_lake(layout.default_lake_dir())
-
-    @property
-    def directory(self) -> Path | None:
-        if self._asked is None:
-            return layout.default_lake_dir() if self.is_there else None
-        return self._asked.root if isinstance(self._asked, Lake) else Path(self._asked)
-
-    @cached_property
-    def lake(self) -> Lake:
-        return lake_at(self._asked)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        if self.opened is None:
-            self.opened = self._until.enter_context(self.lake.snapshot())
-        return self.opened
-
-    def snapshot_if_there(self) -> Snapshot | None:
-        return self.snapshot if self.is_there else None
-
-    @property
-    def facility(self) -> Facility:
-        """Of a log alone nothing is known of where it ran."""
-        if self.opened is not None:
-            return self.opened.facility
-        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
-        return self.lake.facility if is_lake else Facility()

@@ -19,11 +19,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -93,6 +95,24 @@ def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
             hint="Nothing was written. Choose another.",
         )
     return folder
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[int | None]:
+    """A descriptor of the file, locked as long as this context; None where another process has it locked. On a file
+    system without locks it is as if there were no other process."""
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        except OSError:
+            pass  # a file system without locks
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def check_version(root: Path) -> None:

@@ -26,7 +26,7 @@ from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, day_start_ns, now_ns, utc_day
 from ioweather.lake import layout
 from ioweather.lake.appends import delete_rows, retry_refused, rewrite_day, writing
-from ioweather.lake.database import connection, literal, quote
+from ioweather.lake.database import connection, literal, literals, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
 from ioweather.lake.inventory import IS_MINUTE, find_totals, seal_file, seal_of, write_seal
 from ioweather.lake.layout import damaged_files, digest_in_name, require_undamaged
@@ -45,11 +45,9 @@ _SEAL_AGAIN_SECONDS = 3600.0
 SealedDay: TypeAlias = tuple[str, str, int, int]
 
 
-def compact(
-    lake: Lake, *, through_day: str | None = None, everything: bool = False, progress: Progress = silent
-) -> list[SealedDay]:
+def compact(lake: Lake, *, everything: bool = False, progress: Progress = silent) -> list[SealedDay]:
     """Seal every closed UTC day that is not sealed yet (with `everything`, today too)."""
-    last = through_day or utc_day(now_ns() - DAY_NS)
+    last = utc_day(now_ns() - DAY_NS)
     done: list[SealedDay] = []
     for name, spec in TABLES.items():
         table = open_table(layout.tables_dir(lake.root), spec)
@@ -277,12 +275,12 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
                 hint="Read it again with `ioweather ingest --again`, or make a new lake.",
             )
         ids = tuple(found[0][0].split(","))
-        together = f"list_has_any(string_split(rows_ingest_ids, ','), [{_listed(ids)}])"
+        together = f"list_has_any(string_split(rows_ingest_ids, ','), [{literals(ids)}])"
         files = snapshot.bare.execute(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
         rows = {}
         for table, pinned in snapshot.pinned.items():
             if pinned.uris and table != "ingests":
-                counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({_listed(ids)})"
+                counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({literals(ids)})"
                 if count := snapshot.bare.execute(counted).fetchall()[0][0]:
                     rows[table] = int(count)
     return dict(files), rows, ids
@@ -294,8 +292,8 @@ def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], i
         raise LakeError(f"Rows of {rolled[0]} cannot be taken back: sums were made of them.")
     layout.lake_directory(lake.root).close()
     for table in rows:
-        _remove_rows(lake, table, f"ingest_id IN ({_listed(ingest_ids)})")
-    _remove_rows(lake, "ingests", f"digest IN ({_listed(files.values())})")
+        _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")
+    _remove_rows(lake, "ingests", f"digest IN ({literals(files.values())})")
 
 
 def forget_runs(lake: Lake, digests: Collection[str]) -> None:
@@ -304,12 +302,8 @@ def forget_runs(lake: Lake, digests: Collection[str]) -> None:
     if digests:
         named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
         for name in sorted(named, key=lambda name: name == "applications"):
-            _remove_rows(lake, name, f"log_digest IN ({_listed(digests)})")
+            _remove_rows(lake, name, f"log_digest IN ({literals(digests)})")
 
 
 def _remove_rows(lake: Lake, name: str, condition: str) -> None:
     delete_rows(layout.tables_dir(lake.root), TABLES[name], condition)
-
-
-def _listed(texts: Collection[str]) -> str:
-    return ", ".join(map(literal, texts))
