@@ -23,8 +23,9 @@ from typing import Any, Final
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
+from ioweather.core.frames import Frame
 from ioweather.core.safe_files import write_whole
-from ioweather.core.tables import TABLES, Complaints
+from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
@@ -45,6 +46,7 @@ BATCH_BYTES: Final = 32 * MIB
 MOST_DEATHS: Final = 5
 # A search of new rows waits so many times as long as the last one took, so that rows of many hosts do not wait for it.
 _SEARCH_REST: Final = 5.0
+_FRAME_ROWS: Final = 50_000
 # Samples of remote write: milliseconds in ns; how late they may come; how far a sender's clock may be ahead (samples of
 # a later time would make all others late); how long after its last sample a series has ended.
 _MILLISECOND_NS: Final = 1_000_000
@@ -162,41 +164,72 @@ def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
 def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write rows that were checked when they came, in one commit of each table. Files without a complaint have one
     entry in the ledger: one for each would be more than the rows after some months of many hosts."""
-    tables: dict[tuple[str, str], dict[str, list[Any]]] = {}
-    entries, quiet, hosts, rows, read, unreadable = [], list[Queued](), set[str](), Counter[str](), list[Queued](), ""
+    rows = _CheckedRows()
+    read, unreadable = [], ""
     for file in files:
         try:
-            header, *found = map(json.loads, file.path.read_bytes().splitlines())
-            if found and found[-1][0] == "ingests":
-                entries.append(FileOutcome(*found.pop()[1]))
-            else:
-                quiet.append(file)
-                hosts.add(header["host"])
-                rows.update({table: len(columns["start_ns"]) for table, columns in found})
-            for table, columns in found:
-                mine = tables.setdefault((header["source"], table), {name: [] for name in TABLES[table].names})
-                for name, values in mine.items():
-                    values += columns[name]
+            rows.add(file)
             read.append(file)
         except OSError as error:  # the disk failed, not the file: it stays in the queue
             unreadable = f"{file.path} cannot be read: {error.strerror}."
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
-    ingest_id = new_ingest_id()
-    for (source, table), columns in sorted(tables.items()):
-        add_rows(lake, table, TABLES[table].frame(columns), source, ingest_id, report)
-    if quiet:
-        whose = f"{len(hosts):,} hosts" if len(hosts) > 1 else min(hosts)
-        digest = hashlib.sha256("".join(sorted(file.digest for file in quiet)).encode()).hexdigest()[:32]
-        size = sum(file.bytes for file in quiet)
-        message = f"{len(quiet):,} file{'s' if len(quiet) > 1 else ''} of {whose}"
-        place = str(queue.queue_dir(lake.root).absolute())
-        entries.append(FileOutcome(place, digest, size, "spool", "ok", rows, message=message))
-    lake.record(entries, ingest_id if tables else None)
+    ingest_id, tables = new_ingest_id(), rows.tables()
+    for (source, table), frame in tables.items():
+        add_rows(lake, table, frame, source, ingest_id, report)
+    lake.record(rows.outcomes(queue.queue_dir(lake.root)), ingest_id if tables else None)
     for file in read:
         file.path.unlink(missing_ok=True)
     if unreadable:
         raise LakeError(unreadable)
+
+
+class _CheckedRows:
+    """Rows of queued files by source and table, and their entries in the ledger."""
+
+    def __init__(self) -> None:
+        # Columns of the last rows as lists, which take ten times the memory of a Frame.
+        self._columns: dict[tuple[str, str], dict[str, list[Any]]] = {}
+        self._frames: dict[tuple[str, str], list[Frame]] = {}
+        self._complaints: list[FileOutcome] = []
+        self._quiet: list[Queued] = []
+        self._hosts: set[str] = set()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, file: Queued) -> None:
+        """Add the rows of a file, which `receive` wrote."""
+        header, *pieces = map(json.loads, file.path.read_bytes().splitlines())
+        if pieces and pieces[-1][0] == "ingests":
+            self._complaints.append(FileOutcome(*pieces.pop()[1]))
+        else:
+            self._quiet.append(file)
+            self._hosts.add(header["host"])
+            self._counts.update({table: len(columns[TABLES[table].time]) for table, columns in pieces})
+        for table, columns in pieces:
+            key = header["source"], table
+            mine = self._columns.setdefault(key, {name: [] for name in TABLES[table].names})
+            for name, values in mine.items():
+                values += columns[name]
+            if len(mine[TABLES[table].time]) >= _FRAME_ROWS:
+                self._frames.setdefault(key, []).append(TABLES[table].frame(self._columns.pop(key)))
+
+    def tables(self) -> dict[tuple[str, str], Frame]:
+        """All rows, by source and table."""
+        for key, columns in self._columns.items():
+            self._frames.setdefault(key, []).append(TABLES[key[1]].frame(columns))
+        self._columns = {}
+        return {key: concat(frames) for key, frames in sorted(self._frames.items())}
+
+    def outcomes(self, place: Path) -> list[FileOutcome]:
+        """Entries of files with a complaint, and one for all others together, at `place`."""
+        if not self._quiet:
+            return self._complaints
+        whose = f"{len(self._hosts):,} hosts" if len(self._hosts) > 1 else min(self._hosts)
+        message = f"{len(self._quiet):,} file{'s' if len(self._quiet) > 1 else ''} of {whose}"
+        digest = hashlib.sha256("".join(sorted(file.digest for file in self._quiet)).encode()).hexdigest()[:32]
+        size = sum(file.bytes for file in self._quiet)
+        together = FileOutcome(str(place.absolute()), digest, size, "spool", "ok", self._counts, message=message)
+        return [*self._complaints, together]
 
 
 def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
