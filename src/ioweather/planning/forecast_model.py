@@ -38,8 +38,7 @@ from ioweather.core.results import (
     columns_of,
     largest,
 )
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
