@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ioweather.core.frames import Frame
-    from ioweather.core.outcomes import Outcome
     from ioweather.core.results import Answer, Block, Cell, Exhibit
     from ioweather.lake.lake import Snapshot
     from ioweather.topics.source import DataSource
@@ -203,7 +202,7 @@ class Question:
     """
 
     name: str
-    result: type[Outcome]
+    result: type
     run: Callable[[DataSource, Params], Answer]
     tables: frozenset[str] = frozenset()
     params: tuple[Param, ...] = ()

@@ -20,8 +20,8 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
+    Amount,
     Answer,
     Block,
     Cell,
@@ -38,8 +38,7 @@ from ioweather.core.results import (
     columns_of,
     largest,
 )
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -187,7 +186,7 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class ForecastOutcome(Outcome):
+class ForecastOutcome:
     """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
 
     filesystem: str
