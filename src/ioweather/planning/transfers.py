@@ -21,7 +21,6 @@ from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
 from ioweather.facts.response_samples import (
@@ -71,7 +70,7 @@ class WidthOutcome:
 
 
 @dataclass(frozen=True)
-class StripeOutcome(Outcome):
+class StripeOutcome:
     """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered.
     Times are those of `piece_bytes` of the file where it is larger than what was sampled, else of the file."""
 
@@ -88,7 +87,7 @@ class StripeOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class PredictOutcome(Outcome):
+class PredictOutcome:
     """Without quantiles there is no answer; the headline says why. `stripe`: the advice on striping, where asked."""
 
     op: str
@@ -129,7 +128,7 @@ class _NoAnswerError(Exception):
         super().__init__(reason)
         self.coverage = coverage
 
-    def answer(self, question: str, name: str, result: Outcome) -> Answer:
+    def answer(self, question: str, name: str, result: PredictOutcome | StripeOutcome) -> Answer:
         return Answer(question, f"No answer: {self}", coverage=self.coverage, name=name, result=result)
 
 
