@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Indices, Ints, Text
-from ioweather.core.outcomes import EVENT_COLUMNS
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
+from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds, names_of
 from ioweather.stats.estimates import LEVEL, number, plain
 from ioweather.stats.families import Mixture

@@ -20,8 +20,8 @@ from ioweather.core.contracts import Inventory, Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.outcomes import Amount, Outcome
 from ioweather.core.results import (
+    Amount,
     Answer,
     Block,
     Cell,
@@ -185,7 +185,7 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class ForecastOutcome(Outcome):
+class ForecastOutcome:
     """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
 
     filesystem: str

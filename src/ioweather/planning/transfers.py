@@ -21,7 +21,6 @@ from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
 from ioweather.facts.response_samples import (
@@ -70,7 +69,7 @@ class WidthOutcome:
 
 
 @dataclass(frozen=True)
-class StripeOutcome(Outcome):
+class StripeOutcome:
     """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered.
     Times are those of `piece_bytes` of the file where it is larger than what was sampled, else of the file."""
 
@@ -87,7 +86,7 @@ class StripeOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class PredictOutcome(Outcome):
+class PredictOutcome:
     """Without quantiles there is no answer; the headline says why. `stripe`: the advice on striping, where asked."""
 
     op: str
@@ -124,7 +123,7 @@ _FIRM: Final = 0.8
 class _NoAnswerError(Exception):
     """There is no answer: a sentence with the reason and a remedy, and the coverage of the samples."""
 
-    def answer(self, question: str, name: str, result: Outcome) -> Answer:
+    def answer(self, question: str, name: str, result: PredictOutcome | StripeOutcome) -> Answer:
         reason, coverage = self.args
         return Answer(question, f"No answer: {reason}", coverage=coverage, name=name, result=result)
 

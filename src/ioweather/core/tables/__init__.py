@@ -34,6 +34,8 @@ VERDICT_KINDS = ("both", "normal", "system", "unexplained", "unknown", "you")
 VERDICT_PARTS = ("usual", "system", "own", "unexplained")
 # The cluster of accounting records that name none, if no option names one either.
 UNNAMED_CLUSTER = "cluster"
+# What describes an unhealthy component in `events`.
+EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
 EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
 HISTOGRAM_NAMES = names_of("""
     age_size atime capacity ctime depth directory_entries directory_size extension link_count mtime name_length

@@ -426,7 +426,7 @@ class Amounts:
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
     found: list[dict[str, Any]] = []
     for (start, end, target, job, operation), amounts in rows:
-        who = identity_of(job)
+        identity = identity_of(job)
         found.append(
             {
                 "start_ns": start,
@@ -437,11 +437,8 @@ def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str 
                 "system": target.system,
                 "component_kind": target.kind,
                 "component": target.name,
-                "job_id": who.job_id,
-                "uid": who.uid,
-                "exe": who.exe,
-                "host": who.host,
-                "cluster": cluster if who.job_id is not None else None,
+                **identity,
+                "cluster": cluster if identity["job_id"] is not None else None,
                 **{name: round(amount) for name, amount in amounts.items()},
             }
         )
