@@ -36,8 +36,7 @@ from ioweather.core.results import (
     ResultTable,
     largest,
 )
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
