@@ -10,13 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value, joined
-
-if TYPE_CHECKING:
-    from ioweather.core.outcomes import Outcome
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[
@@ -128,6 +125,15 @@ def quantity_label(name: str, unit: str) -> str:
     if unit == "ratio":
         words = re.sub(r"\bratio\b", "share", words)
     return re.sub(r"\bio\b", "I/O", words) + (f" [{own}" if bracket else "")
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A value with its 90% interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -384,7 +390,7 @@ class Answer:
     coverage: tuple[Coverage, ...] = ()
     provenance: Provenance = Provenance()
     name: str = ""
-    result: Outcome | None = None
+    result: Any = None
     blocks: tuple[Block, ...] = ()
 
     def __repr__(self) -> str:

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_t
 from ioweather._version import __version__
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
-from ioweather.core.outcomes import Outcome
 from ioweather.core.papers.claim_tests import comparison_table
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, result_json
 from ioweather.core.safe_files import write_whole
@@ -227,6 +226,8 @@ def schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """
     if kind is float:
         return {"type": ["number", "null"]}
+    if kind is Any:  # the result of an answer
+        return {"anyOf": [{"$ref": "#/$defs/Outcome"}, {"type": "null"}]}
     if kind in _PLAIN:
         return {"type": _PLAIN[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
@@ -254,7 +255,7 @@ def _definition(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"enum": [member.value for member in kind]}
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is not plain data")
-    hints = get_type_hints(kind, localns={"Outcome": Outcome})  # which results name and do not load
+    hints = get_type_hints(kind)
     described = {} if kind.__doc__ is None or kind.__doc__.startswith(f"{kind.__name__}(") else _doc(kind.__doc__)
     return {
         **described,

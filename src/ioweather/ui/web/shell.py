@@ -19,13 +19,13 @@ from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultTable
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, format_value, shown_zone
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import ComponentState
 from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.job_io.job_page import NOT_SHOWN
+from ioweather.job_io.outcomes import JobOutcome
 from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
 from ioweather.ui.web import MAIN
