@@ -8,7 +8,6 @@ from typing import Final, Literal
 
 from ioweather.core.choices import CLUSTER, UID
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Block,
@@ -52,6 +51,7 @@ from ioweather.diagnosis.verdict_wording import (
     tell_words,
     without_words,
 )
+from ioweather.job_io.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import LOG_TABLES
 from ioweather.topics.source import DataSource
 

@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, get_args
 
 from ioweather.agent.exporter import Metric, gauge, gauges
 from ioweather.core.errors import LakeError
-from ioweather.core.outcomes import VerdictKind
 from ioweather.core.safe_files import sync_to_disk
+from ioweather.job_io.outcomes import VerdictKind
 
 # 33 and 211 characters at most: within the 255 that a file name may have.
 _NAME: Final = re.compile(r"([0-9a-f]{32})-(.+)")
