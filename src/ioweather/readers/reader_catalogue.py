@@ -95,11 +95,12 @@ def _source_named(name: str) -> Source:
     return SOURCES[name]
 
 
-# Files that no reader reads, but people bring.
-_SACCT = (
+SACCT_COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -P --delimiter=$'\\x1f' "
-    "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList > jobs.txt"
+    "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
 )
+# Files that no reader reads, but people bring.
+_SACCT = f"{SACCT_COMMAND} > jobs.txt"
 _SADF = "sadf -j FILE -- -d -b -u > file.json, with sar's daily file (/var/log/sysstat/saDD)"
 
 
