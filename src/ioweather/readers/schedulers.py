@@ -17,7 +17,7 @@ each of its tasks (pe_taskid), which become its steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -28,7 +28,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS, whole_number
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import numbered_lines, plain_head
+from ioweather.readers.text_files import batches, numbered_lines, plain_head
 
 # A row of `jobs` by its columns; what is not known may be left out.
 Job: TypeAlias = dict[str, Any]
@@ -36,22 +36,9 @@ _BATCH = 100_000
 END_NS: Final = 1 << 63  # beyond the int64 of the tables
 
 
-def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
-    """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
-    batch: list[Job] = []
-    trouble: SourceError | None = None
-    try:
-        for record in records:
-            batch.append(record)
-            if len(batch) >= _BATCH:
-                yield "jobs", JOBS.frame_of(batch)
-                batch = []
-    except SourceError as error:
-        trouble = error
-    if batch:
-        yield "jobs", JOBS.frame_of(batch)
-    if trouble is not None:
-        raise trouble
+def job_frames(jobs: Iterator[Job]) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs`, a batch at a time."""
+    return (("jobs", JOBS.frame_of(batch)) for batch in batches(jobs, _BATCH))
 
 
 def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
