@@ -331,10 +331,6 @@ IOR = FileReader(
     ("benchmarks", "events"),
     _detect_ior,
     _read_ior,
-    tried="2.10 to 4.1",
-    made_by="ior ... > ior.out",
-    lost="nothing that IOR prints of an iteration",
-    used_by="car11.table1, kun19.fig3 (phases)",
 )
 
 
@@ -559,10 +555,6 @@ MDTEST = FileReader(
     ("benchmarks", "events"),
     lambda head, path: 0.9 if _MDTEST_BANNER.search(plain_head(head)) else 0.0,
     _read_mdtest,
-    tried="1.9, 3.x, 4.x",
-    made_by="mdtest ... > mdtest.out",
-    lost="times of single phases",
-    used_by="car11.table1",
 )
 
 
@@ -688,10 +680,6 @@ IO500 = FileReader(
     ("benchmarks", "events"),
     _detect_io500,
     _read_io500,
-    tried="result.txt of 2020 and 2021, io-500-summary of 2018 to 2020; result_summary.txt",
-    made_by="io500 config.ini; keep its results folder",
-    lost="times, where the file has none",
-    used_by="car11.table1, kun19.fig3 (phases)",
 )
 
 

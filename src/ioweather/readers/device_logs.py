@@ -600,10 +600,6 @@ COLLECTL = FileReader(
     ("series",),
     _detect_collectl,
     _read_collectl,
-    tried="collectl of Debian 12",
-    made_by="collectl -scdD -P -oU -i 60 -f DIR",
-    lost="response times below a millisecond; raw files are refused with the command that converts them",
-    used_by="now, why, lake series",
 )
 
 

@@ -214,10 +214,6 @@ H5LMT = FileReader(
     ("series",),
     _detect_h5lmt,
     _read_h5lmt,
-    tried="pyLMT files of Edison, 2018",
-    made_by="copy the daily files",
-    lost="the first step of every hour; samples finer than a minute unless --raw",
-    used_by="kun19, why",
 )
 
 
@@ -338,10 +334,6 @@ TTS = FileReader(
     ("series",),
     _detect_tts,
     _read_tts,
-    tried="pytokio files of Edison, 2018",
-    made_by="pytokio's archiver",
-    lost="samples finer than a minute unless --raw",
-    used_by="kun19, why",
 )
 
 

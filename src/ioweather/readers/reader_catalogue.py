@@ -31,21 +31,13 @@ _REGISTRATION: Final = re.compile(r'^([A-Z][A-Z0-9_]*) = \w*Reader\(\s*"(\w+)"',
 
 @dataclass(frozen=True)
 class FileReader:
-    """One kind of file: how to recognise it, how to read it, and what the reference of sources says about it.
-
-    `tried` lists the versions that were read from real files, `made_by` is the command that makes such a file, `lost`
-    what is not stored, and `used_by` which question or exhibit uses the rows.
-    """
+    """One kind of file: how to recognise it, and how to read it."""
 
     name: str
     title: str
     tables: tuple[str, ...]
     detector: Callable[[bytes, Path], float]
     reading: Callable[[Path, ReadContext], Iterator[tuple[str, Frame]]]
-    tried: str = ""
-    made_by: str = ""
-    lost: str = ""
-    used_by: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Our own go to other processes by name: their functions may have none.

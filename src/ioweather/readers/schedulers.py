@@ -92,13 +92,6 @@ PBS = FileReader(
     ("jobs",),
     lambda head, path: _has_line(head, _LINE),
     lambda path, context: job_frames(_pbs_records(path, context)),
-    tried="Torque of 2009 and 5.0.1, PBS Pro of 2016 and 2020",
-    made_by="copy PBS_HOME/server_priv/accounting/YYYYMMDD",
-    lost=(
-        "which run it was, of one that runs again on another day, where run_count is not printed (Torque); resource "
-        "usage"
-    ),
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
@@ -226,10 +219,6 @@ LSF = FileReader(
     ("jobs",),
     lambda head, path: _has_line(head, _EVENT),
     lambda path, context: job_frames(_lsf_records(path, context)),
-    tried="9.11; 6 to 10.1 by documentation",
-    made_by="copy LSB_SHAREDIR/CLUSTER/logdir/lsb.acct",
-    lost="running jobs; resource usage",
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
@@ -329,10 +318,6 @@ SGE = FileReader(
     ("jobs",),
     _detect_sge,
     lambda path, context: job_frames(_sge_records(path, context)),
-    tried="SGE of 2011, UGE of 2022",
-    made_by="copy $SGE_ROOT/default/common/accounting",
-    lost="hosts but the first of parallel jobs; resource usage",
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 

@@ -466,8 +466,4 @@ SACCT = FileReader(
     ("jobs",),
     _detect_sacct,
     _read_sacct,
-    tried="text of 22.05, JSON of 21.08, 22.05, 23.11 and 25.05, Open XDMoD's dumps",
-    made_by=SACCT_COMMAND,
-    lost="fields that are not in `jobs`",
-    used_by="job, why, project, coverage by instrumentation",
 )

@@ -188,10 +188,6 @@ IOSTAT = FileReader(
     ("series",),
     _detect_iostat,
     _read_iostat,
-    tried="sysstat 9 to 12.6; indented text and lone reports of the public",
-    made_by="S_TIME_FORMAT=ISO iostat -xtky 60 >> iostat.log",
-    lost="the report since boot; tps without reads and writes; groups; NFS",
-    used_by="now, why, lake series",
 )
 
 
@@ -422,10 +418,6 @@ SADF = FileReader(
     ("series",),
     _detect_sadf,
     _read_sadf,
-    tried="sysstat 12.6; other activities of sar -A by hand-written lines",
-    made_by="sadf -j saDD -- -d -b -u > saDD.json",
-    lost="all activities but disks, all disks together, CPUs",
-    used_by="now, why, lake series",
 )
 
 
