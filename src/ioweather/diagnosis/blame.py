@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.outcomes import Amount
+from ioweather.core.results import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
 from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD

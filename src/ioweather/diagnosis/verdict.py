@@ -17,7 +17,6 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats, Frame
-from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
@@ -34,6 +33,7 @@ from ioweather.diagnosis.time_model import (
     scale_to_size,
 )
 from ioweather.facts.run_targets import StandsOut
+from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 Probabilities: TypeAlias = Mapping[Kind, float]
