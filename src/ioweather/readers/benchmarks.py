@@ -128,7 +128,7 @@ def _whole(text: object) -> int | None:
 
 
 def _scaled(text: object, factor: float) -> float | None:
-    """A printed figure times a factor; None where it is no number."""
+    """A printed figure times a factor; None where it is not a number."""
     value = _number(text)
     return None if value is None else value * factor
 
@@ -325,13 +325,7 @@ def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
 
 _UNFINISHED: Final = "The benchmark failed or is still running; ingest its output when it has finished."
 
-IOR = FileReader(
-    "ior",
-    "IOR output (text of 2.10 to 4.x, JSON)",
-    ("benchmarks", "events"),
-    _detect_ior,
-    _read_ior,
-)
+IOR = FileReader("ior", "IOR output (text of 2.10 to 4.x, JSON)", ("benchmarks", "events"), _detect_ior, _read_ior)
 
 
 def _parse_ior_text(lines: Sequence[str], last: str | None, times: _LocalTimes) -> list[_IorRun]:

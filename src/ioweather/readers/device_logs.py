@@ -487,13 +487,7 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
         )
 
 
-DISKSTATS = FileReader(
-    "diskstats",
-    "logs of /proc/diskstats",
-    ("series",),
-    _detect_diskstats,
-    _read_diskstats,
-)
+DISKSTATS = FileReader("diskstats", "logs of /proc/diskstats", ("series",), _detect_diskstats, _read_diskstats)
 
 
 def _is_time(text: str) -> bool:
@@ -594,13 +588,7 @@ def _read_collectl(path: Path, context: ReadContext) -> Iterator[tuple[str, Fram
     return sample_frames(_collectl_samples(path, context), _READINGS, EmptyInput(empty, hint=hint))
 
 
-COLLECTL = FileReader(
-    "collectl",
-    "collectl -P: disks and CPUs",
-    ("series",),
-    _detect_collectl,
-    _read_collectl,
-)
+COLLECTL = FileReader("collectl", "collectl -P: disks and CPUs", ("series",), _detect_collectl, _read_collectl)
 
 
 def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample]:

@@ -307,11 +307,7 @@ def _read_lmt(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
 
 
 LMT = FileReader(
-    "lmt",
-    "Lustre Monitoring Tool database (SQLite dump; live MySQL)",
-    ("series", "components"),
-    _detect_lmt,
-    _read_lmt,
+    "lmt", "Lustre Monitoring Tool database (SQLite dump; live MySQL)", ("series", "components"), _detect_lmt, _read_lmt
 )
 
 

@@ -182,13 +182,7 @@ def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     return sample_frames(samples, IOSTAT_READINGS, EmptyInput(empty, hint=hint))
 
 
-IOSTAT = FileReader(
-    "iostat",
-    "iostat of sysstat 9 to 12, text or JSON",
-    ("series",),
-    _detect_iostat,
-    _read_iostat,
-)
+IOSTAT = FileReader("iostat", "iostat of sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
 
 
 def _is_device_header(words: list[str]) -> bool:
@@ -412,13 +406,7 @@ def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     return sample_frames(read(path, context), SAR_READINGS, EmptyInput(empty, hint=hint))
 
 
-SADF = FileReader(
-    "sadf",
-    "sar data through sadf: -j, -d or -p",
-    ("series",),
-    _detect_sadf,
-    _read_sadf,
-)
+SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _detect_sadf, _read_sadf)
 
 
 def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
