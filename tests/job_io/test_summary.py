@@ -13,9 +13,9 @@ from ioweather.core.results import Answer, Fact, to_jsonable
 from ioweather.core.tables import TABLES, concat
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.summary import job_answer, notes
-from ioweather.job_io.view import JobView, LogFacts, main_run_of, view_of_log
+from ioweather.job_io.view import JobView, main_run_of, view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
-from ioweather.readers.darshan.log import Module
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module
 from planted_logs import MIB, NS, START, write_climate
 
 
@@ -126,13 +126,17 @@ def test_paths_can_be_hidden(tmp_path):
 
 
 NO_FILES = TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
-NO_LOG = LogFacts("x", "3.4", 100.0, ())
+
+
+def log_of(*modules: Module) -> DarshanLog:
+    job = DarshanJob(0, 1, 1, 0, 100 * NS, 100.0, {"lib_ver": "3.4"}, "", ())
+    return DarshanLog("3.41", "little", "zlib", job, {module.name: module for module in modules}, {}, (), (), "x")
 
 
 def planted_view(**job: Any) -> JobView:
     """A job given by its metrics alone, with a heat map that is not recorded."""
     frames = planted([job])
-    return JobView("x", frames["applications"], NO_FILES, frames["job_io"], log=NO_LOG)
+    return JobView("x", frames["applications"], NO_FILES, frames["job_io"], log=log_of())
 
 
 def said(view: JobView) -> list[str]:
@@ -189,6 +193,6 @@ def test_object_stores_are_not_in_the_figures():
     assert dtype is not None
     records = np.zeros(2, dtype)
     records["DFS_BYTES_READ"], records["DFS_BYTES_WRITTEN"] = 3 * MIB, MIB
-    log = LogFacts("x", "3.5", 100.0, (Module("DFS", 1, False, records),))
+    log = log_of(Module("DFS", 1, False, records))
     view = replace(planted_view(**BUSY), log=log)
     assert said(view)[0] == "8 MiB moved through DFS are not in these figures."

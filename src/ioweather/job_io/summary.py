@@ -44,14 +44,9 @@ def partial_modules(view: JobView) -> tuple[str, ...]:
     return tuple(name for name in FILE_MODULES if name in found)
 
 
-def unrecorded_files(view: JobView) -> int:
-    """Count files of the name map without a record."""
-    return view.log.unrecorded_file_count if view.log is not None else 0
-
-
 def ran_out_of_memory(view: JobView) -> bool:
     """Whether Darshan ran out of memory for some files."""
-    return bool(partial_modules(view)) or unrecorded_files(view) > 0
+    return bool(partial_modules(view)) or view.unrecorded_file_count > 0
 
 
 def is_incomplete(view: JobView) -> bool:
@@ -95,26 +90,28 @@ def recording_advice(view: JobView) -> str | None:
     if not ran_out_of_memory(view):
         return None
     log, modules = view.log, partial_modules(view) or ("POSIX",)
+    names = [] if log is None else [*log.names.values()]
     processes = int(view.applications.ints("nprocs").max(initial=1))
     fullest = 0
     for module in modules:
         # Records of the fullest process; a shared file has one in every process.
         rank = view.files.ints("rank")[view.files.text("module").equals(module)]
         fullest = max(fullest, int((rank < 0).sum() + np.bincount(rank[rank >= 0]).max(initial=0)))
-    if known := unrecorded_files(view) > 0:
-        wanted = max(math.ceil(log.name_count / processes) if log is not None else 0, fullest + 1)
+    if known := view.unrecorded_file_count > 0:
+        wanted = max(math.ceil(len(names) / processes), fullest + 1)
     else:
         wanted = 2 * max(fullest, DEFAULT_RECORDS)
-    sizes = [m.records.dtype.itemsize for m in log.modules if m.name in FILE_MODULES] if log is not None else []
+    sizes = [log.modules[name].records.dtype.itemsize for name in FILE_MODULES if log and name in log.modules]
     module_mib = math.ceil(wanted * (sum(sizes) or _RECORD_BYTES) / MIB) + _OTHER_MIB
-    name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
+    name_bytes = sum(map(len, names)) / max(len(names), 1) + 1 + _ID_BYTES
     name_mib, records = math.ceil(wanted * name_bytes / MIB), max(wanted, DEFAULT_RECORDS + 1)
-    names = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
+    name_memory = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
     guess = "" if known else f" (a guess: twice the {max(fullest, DEFAULT_RECORDS):,} that fitted or are the default)"
-    version = log.library_version if log is not None else ""
+    version = log.job.metadata.get("lib_ver") if log is not None else None
     needs = " with Darshan 3.4 or later" if version and version < _CONFIGURED_FROM else ""
+    memory = f"DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{name_memory}"
     return (
-        f"To record everything{needs}: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and add "
+        f"To record everything{needs}: export {memory}, and add "
         f"this line to the file in DARSHAN_CONFIG_PATH: MAX_RECORDS {records} {','.join(modules)}{guess}."
     )
 
@@ -144,7 +141,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         yield "partial_counters", text
     for form in sorted(view.forms & set(_FORMS)):
         yield f"only_{form}", f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds."
-    if unrecorded := unrecorded_files(view):
+    if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
             f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
@@ -191,7 +188,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
         yield "no_heat_map", f"Heat map: not stored in the lake; the log may have one{place}"
     elif row["moved_bytes"]:
-        short = view.log.records("HEATMAP") is not None
+        short = "HEATMAP" in view.log.modules
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
         yield "no_heat_map", f"Heat map: {why}."
 
