@@ -328,7 +328,7 @@ def _file_module(records: FileRecords, name: str, rows: Bools, entry: Mapping[st
     def seconds(part: str) -> float:
         return float(records.seconds(f"{part}_seconds")[rows].sum())
 
-    spent = times(records, rows).total
+    spent = np.asarray(times(records, rows)["io_seconds"])
     known = spent[np.isfinite(spent)]
     accesses = [(records.ints(f"access{i}_bytes")[rows], records.ints(f"access{i}_count")[rows]) for i in range(1, 5)]
     pattern = tuple(
