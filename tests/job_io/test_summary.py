@@ -157,11 +157,6 @@ BUSY = {"nprocs": 64, "written": GIB, "io": 50.0, "files": 64, "write_count": 10
         ({"io": 0.5}, "I/O is 0.5% of the run: faster I/O would make no difference."),
         ({"io_rank_count": 1, "rank0_bytes": GIB}, "All data goes through rank 0; 63 processes move none."),
         ({"io_rank_count": 1}, "All data goes through one process; 63 processes move none."),
-        ({"io_rank_count": 8}, "8 of 64 processes move all data, not collectively."),
-        ({"unique_file_count": 128}, "Every process has files of its own: 2 each, 128 in all."),
-        ({"meta_seconds": 9000.0}, "Metadata takes 75% of the I/O time."),
-        ({"write_count": 1 << 18}, "Small requests: 4 KiB on average of 262,144."),
-        ({"seek_count": 1000}, "A seek with nearly every read or write: 1,000 seeks."),
         ({"interfaces": "HDF5,MPI-IO", "collective_count": 256, "independent_count": 768},
          "Interfaces: HDF5, MPI-IO; 25% of 1,024 MPI-IO calls collective."),
         ({"collective_count": 1024, "fs_write_count": 64},
@@ -179,13 +174,6 @@ BUSY = {"nprocs": 64, "written": GIB, "io": 50.0, "files": 64, "write_count": 10
 def test_what_is_notable_is_said(change, sentence):
     assert sentence in text(**(BUSY | change)).split("\n")
     assert sentence not in text(**BUSY).split("\n")
-
-
-def test_a_slow_rank_on_a_shared_file_is_named(tmp_path):
-    made = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
-    assert "Ranks differ: on state.nc the slowest took 5 s, the fastest 2 s." in said(made)
-    hidden = view_of_log(tmp_path / "a.darshan", "drop", SCREEN)
-    assert "Ranks differ: on a shared file the slowest took 5 s, the fastest 2 s." in said(hidden)
 
 
 def test_object_stores_are_not_in_the_figures():
