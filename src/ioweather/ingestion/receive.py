@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ioweather.agent.status import keep_heard
 from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
@@ -50,7 +51,8 @@ _ONE_READER: Final = threading.Lock()
 _REFUSALS: Final = {"foreign_rows": "ForeignRows", "impossible_rows": "ImpossibleRows", "too_many_days": "TooManyDays"}
 
 
-class Received(NamedTuple):
+@dataclass(frozen=True)
+class Received:
     """`status` is ok, known (it is in the queue already) or partial (rows after a wrong line are left out, as `message`
     says). `message` also describes flagged rows."""
 

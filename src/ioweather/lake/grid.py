@@ -22,7 +22,7 @@ from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
 from ioweather.lake.database import fetch_frame, literal, literals
 from ioweather.lake.delta_tables import TableFiles
-from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, find_totals, seal_of
+from ioweather.lake.inventory import LONGEST_NS, POSSIBLE, find_totals, rows_of_groups, seal_of
 
 _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
 
@@ -62,39 +62,23 @@ class Selection:
         """Whether every row is within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
-    def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
-        """SQL condition for exactly the chosen groups, few terms: metrics and days with the same choice share one."""
-        chosen: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-        for group in groups if groups is not None else self.groups:
-            if group.metric in metrics:
-                place = chosen.setdefault((group.metric, group.source, group.component_kind, group.selection), {})
-                place.setdefault(group.day, set()).add(group.system)
-        terms: dict[tuple[str, str, str, frozenset[str], tuple[str, ...]], list[str]] = {}
-        for (metric, source, kind, selection), days in chosen.items():
-            by_systems: dict[frozenset[str], list[str]] = {}
-            for day, systems in days.items():
-                by_systems.setdefault(frozenset(systems), []).append(day)
-            for same_systems, listed in by_systems.items():
-                terms.setdefault((source, kind, selection, same_systems, tuple(listed)), []).append(metric)
-        rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}
-        clauses = [
-            f"(metric IN ({literals(sorted(several))}) AND source = {literal(source)} "
-            f"AND component_kind = {literal(kind)} AND system IN ({literals(sorted(systems))}) "
-            f"AND day IN ({literals(sorted(listed))}){rows[selection]})"
-            for (source, kind, selection, systems, listed), several in terms.items()
-        ]
+    def rows(self, source: str, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+        """SELECT of the rows of these metrics from a table of `series`, of the chosen groups (or of these) alone."""
+        wanted = [group for group in (self.groups if groups is None else groups) if group.metric in metrics]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
         on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
         # On a grid no row crosses a line, and DuckDB can compare the statistics of a file with this condition.
         begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
         period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
-        return f"({' OR '.join(clauses) or 'FALSE'}) AND ({period}){quality}"
+        # DuckDB skips parts of files by this list, and not by the join.
+        named = f"metric IN ({literals(sorted({group.metric for group in wanted}))})"
+        return f"{rows_of_groups(source, wanted)} AND {named} AND ({period}){quality}"
 
     def scan(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
-        wanted = groups if groups is not None else self.groups
-        days = {group.day for group in wanted}
-        return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND {POSSIBLE}"
+        """SELECT of the stored rows of these metrics."""
+        days = {group.day for group in (self.groups if groups is None else groups)}
+        return f"{self.rows(self.files.scan(days), metrics, groups)} AND {POSSIBLE}"
 
     def split(self, metrics: Sequence[str], scan: str, *more: str) -> str:
         """The rows of a SELECT, each in the cells that it covers; with more of its columns."""
@@ -157,9 +141,9 @@ def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool)
     parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
     if known:
         files = f"read_parquet([{literals(known.values())}], hive_partitioning=false)"
-        where = selection.where(metrics, [group for group in selection.groups if group.day in known])
+        summed = [group for group in selection.groups if group.day in known]
         kind = f"component IS {'NOT ' if by_component else ''}NULL"
-        parts.append(f"SELECT {columns}, n FROM {files} WHERE {kind} AND {where}")
+        parts.append(f"SELECT {columns}, n FROM ({selection.rows(f'FROM {files} WHERE {kind}', metrics, summed)})")
     extensive = literals(name for name in metrics if METRICS[name].extensive)
     # A row that is not split counts exactly.
     amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"

@@ -79,15 +79,7 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
     make_directories(folder, root)
     found = group_rows(con, scan)
     regular = [group for group, _ in found if group.regular]
-    minute = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
-    listed = ", ".join(
-        f"({literal(g.source)}, {literal(g.system)}, {literal(g.component_kind)}, {literal(g.metric)}, "
-        f"{minute[g.selection]})"
-        for g in regular
-    )
-    rows = f"""SELECT rows.* FROM ({scan}) AS rows JOIN (VALUES {listed or "(NULL, NULL, NULL, NULL, NULL)"})
-        AS groups(source, system, component_kind, metric, minute) USING (source, system, component_kind, metric)
-        WHERE (minute IS NULL OR minute = {IS_MINUTE}) AND {POSSIBLE}"""
+    rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
 
     def summed(component: str, start: str, condition: str) -> str:
         return f"""(SELECT day, source, system, component_kind, metric, {component} AS component, {start} AS start_ns,
@@ -113,6 +105,19 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
         "groups": [{"group": asdict(group), "component_names": names} for group, names in found],
     }
     write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
+
+
+def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:
+    """SELECT of those rows of `series` that are of these groups; further conditions may follow."""
+    minute = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
+    listed = ", ".join(
+        f"({', '.join(map(literal, (g.day, g.source, g.system, g.component_kind, g.metric)))}, {minute[g.selection]})"
+        for g in groups
+    )
+    return f"""SELECT r.* FROM ({rows}) r
+        JOIN (VALUES {listed or "(NULL, NULL, NULL, NULL, NULL, NULL)"})
+        AS g(day, source, system, component_kind, metric, minute) USING (day, source, system, component_kind, metric)
+        WHERE (minute IS NULL OR minute = {IS_MINUTE})"""
 
 
 def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[tuple[SeriesGroup, list[str]]]:
