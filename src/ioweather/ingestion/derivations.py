@@ -44,7 +44,7 @@ SEARCHES: Final[Mapping[str, tuple[str, ...]]] = {
 SEARCHED: Final = frozenset(table for tables in SEARCHES.values() for table in tables)
 
 
-def _search(lake: Lake, name: str, since_ns: int, most_seconds: float) -> int:
+def _run_search(lake: Lake, name: str, since_ns: int, most_seconds: float) -> int:
     """Run a search from this time on; returns how many rows of `events` are new. The diagnosis is loaded where there
     are samples of servers or probes: an ingest of logs alone starts 0.6 s of processor time faster."""
     pinned = lake.pinned()
@@ -71,7 +71,7 @@ def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] 
         raise
     except Exception as error:
         again = "Run `ioweather ingest --again` with these files to do it again."
-        _note("`response_rollups` was not brought up to date", error, again, missing)
+        _note_failure("`response_rollups` was not brought up to date", error, again, missing)
         return {}
 
 
@@ -92,18 +92,19 @@ def search_new_rows(
         try:
             seal_new_days(lake, first_ns["series"])
         except Exception as error:
-            _note("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
+            _note_failure("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
     for name, tables in SEARCHES.items():
         if new := [first_ns[table] for table in tables if table in first_ns]:
             try:
-                made["events"] = made.get("events", 0) + _search(lake, name, min(new), most_seconds)
+                made["events"] = made.get("events", 0) + _run_search(lake, name, min(new), most_seconds)
             except Exception as error:
                 again = "Run `ioweather lake compact --everything` to do it again."
-                _note(f"{name} did not finish", error, again, missing)
+                _note_failure(f"{name} did not finish", error, again, missing)
     return made
 
 
-def _note(what: str, error: Exception, repeat: str, missing: list[str] | None) -> None:
+def _note_failure(what: str, error: Exception, repeat: str, missing: list[str] | None) -> None:
+    """Log what was not computed, and add it to `missing` with the command that repeats it."""
     reason = str(error) if isinstance(error, IoweatherError) else f"{type(error).__name__}: {error}"
     text = f"{what}: {reason.rstrip('.')}. {repeat}"
     _LOG.warning("%s", text, exc_info=not isinstance(error, IoweatherError))
@@ -140,7 +141,7 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
     changed = 0
     pieces: list[Frame] = []
     with lake.snapshot() as snapshot:
-        periods = [*_periods(_touched_hours(added))]
+        periods = [*_join_hours(_touched_hours(added))]
         for low, high in periods:
             # With an hour on either side: what a missed tick waited for may have begun before, or end after.
             near = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=(low - HOUR_NS, high + HOUR_NS))
@@ -153,7 +154,7 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
     return changed
 
 
-def _periods(hours: Ints) -> Iterator[tuple[int, int]]:
+def _join_hours(hours: Ints) -> Iterator[tuple[int, int]]:
     """Periods of a day or less that cover these hours."""
     for stretch in np.split(hours, np.flatnonzero(np.diff(hours) > 2) + 1):
         for low in range(int(stretch[0]), int(stretch[-1]) + 1, 24):

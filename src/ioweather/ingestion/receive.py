@@ -71,7 +71,7 @@ def check_names(host: str, name: str) -> None:
         )
 
 
-def check_room(found: queue.Waiting) -> None:
+def require_room(found: queue.Waiting) -> None:
     """Raise Busy: a slow or dead writer must not fill the disk, and agents have spools of their own."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
         raise Busy(
@@ -144,11 +144,13 @@ def _write_checked(draft: Path, checked: Path, host: str, name: str, reading: Re
 
 
 def _read_here(path: Path, size: int, reading: Reading) -> list[Any]:
+    """Read a small file in this process, one at a time."""
     with _ONE_READER:
         return [*read_file(path, size, reading)]
 
 
 def _is_refused(outcome: FileOutcome) -> bool:
+    """Whether none of the file's rows may go into the lake."""
     return outcome.status == "quarantined" or outcome.reason == "foreign_rows"
 
 

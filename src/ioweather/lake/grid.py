@@ -22,7 +22,7 @@ from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
 from ioweather.lake.database import fetch_frame, literal, literals
 from ioweather.lake.delta_tables import TableFiles
-from ioweather.lake.inventory import LONGEST_NS, POSSIBLE, find_totals, rows_of_groups, seal_of
+from ioweather.lake.inventory import LONGEST_NS, POSSIBLE, find_totals, read_seal, rows_of_groups
 
 _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
 
@@ -56,6 +56,7 @@ class Selection:
         return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
+        """The chosen groups of a metric."""
         return tuple(group for group in self.groups if group.metric == metric)
 
     def regular(self, metrics: Collection[str]) -> bool:
@@ -116,7 +117,7 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     day = f"CAST(DATE '1970-01-01' + CAST(cell // {DAY_NS} AS INTEGER) AS VARCHAR)"
     sql = f"""SELECT cell AS start_ns, s.metric, value,
             least(1.0, weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
-        FROM (SELECT *, {day} AS day FROM ({_summed(selection, metrics, by_component=False)})) s
+        FROM (SELECT *, {day} AS day FROM ({_select_sums(selection, metrics, by_component=False)})) s
         LEFT JOIN (VALUES {table}) AS e(metric, day, components) ON e.metric = s.metric AND e.day = s.day
         ORDER BY start_ns, s.metric"""
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
@@ -126,13 +127,13 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
 def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
     """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
     means too."""
-    summed = _summed(selection, metrics, by_component=True)
+    summed = _select_sums(selection, metrics, by_component=True)
     sql = f"SELECT cell AS start_ns, component, metric, value FROM ({summed}) ORDER BY ALL"
     columns = ("start_ns", "component", "metric", "value")
     return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
 
 
-def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> str:
+def _select_sums(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> str:
     """SELECT of cell, metric, value and weight (ns), over all components or by component. Sums of sealed days are read,
     the rest is added up."""
     known = _summed_days(selection, metrics, by_component=by_component)
@@ -215,6 +216,7 @@ class _LazyMatrix:
     components: tuple[str, ...]
 
     def load(self) -> Matrix:
+        """The whole matrix."""
         return self.stretch(0, self.steps)
 
     def stretch(self, first: int, last: int) -> Matrix:
@@ -245,7 +247,7 @@ def matrix(selection: Selection, metric: str) -> _LazyMatrix:
     step = selection.step_ns
     first = max(selection.start_ns, min(g.first_ns for g in groups)) // step * step
     last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step
-    labels = _labels(selection, groups)
+    labels = _find_components(selection, groups)
     several = len({system for system, _ in labels}) > 1
     names = tuple(
         name if not several else system if system.endswith(f":{name}") else f"{system}:{name}"
@@ -254,14 +256,14 @@ def matrix(selection: Selection, metric: str) -> _LazyMatrix:
     return _LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
 
 
-def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
+def _find_components(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
     """(system, component) of all days; from the seals where days are sealed."""
     by_day = selection.files.days()
     listed: set[tuple[str, tuple[str, ...]]] = set()  # on most days the same
     unknown: list[SeriesGroup] = []
     keys = ("source", "system", "component_kind", "metric", "selection")
     for group in groups:
-        seal = seal_of(selection.root, group.day, by_day[group.day])
+        seal = read_seal(selection.root, group.day, by_day[group.day])
         entries = seal["groups"] if seal else []
         mine = [e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)]
         unknown += [] if mine else [group]

@@ -45,10 +45,11 @@ POSSIBLE: Final = "value >= 0"
 
 
 def seal_file(root: Path, day: str) -> Path:
+    """The file with the seal of a day; it may be missing, or of other table files."""
     return layout.seals_dir(root) / f"{day}.json"
 
 
-def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
+def read_seal(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
     """The seal of a day, if it is of exactly the files that the day has now."""
     path = seal_file(root, day)
     try:
@@ -68,7 +69,7 @@ def _read_seal(path: Path, _changed_ns: int, files: tuple[str, ...]) -> dict[str
 
 def find_totals(root: Path, days: Mapping[str, Iterable[str]]) -> dict[str, Path]:
     """The file with the sums of each of these days, given with their files of `series`, where there is one."""
-    seals = ((day, seal_of(root, day, uris)) for day, uris in days.items())
+    seals = ((day, read_seal(root, day, uris)) for day, uris in days.items())
     named = {day: layout.seals_dir(root) / seal["totals"] for day, seal in seals if seal and "totals" in seal}
     return {day: path for day, path in named.items() if not damaged_files([path])}
 
@@ -77,7 +78,7 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
     """Write the groups and the sums of a day that is one file, sorted and without duplicates."""
     scan, folder = sealed.scan(), layout.seals_dir(root)
     make_directories(folder, root)
-    found = group_rows(con, scan)
+    found = count_groups(con, scan)
     regular = [group for group, _ in found if group.regular]
     rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
 
@@ -120,7 +121,7 @@ def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:
         WHERE (minute IS NULL OR minute = {IS_MINUTE})"""
 
 
-def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[tuple[SeriesGroup, list[str]]]:
+def count_groups(con: duckdb.DuckDBPyConnection, scan: str) -> list[tuple[SeriesGroup, list[str]]]:
     """Count rows into groups, each with the names of its components; `filesystem` is left as the raw system."""
     # Per component first: counting distinct names in one step over all rows costs several times as much.
     counted = ", ".join(f"count(*) FILTER (quality & {int(flag)} <> 0) AS f{int(flag)}" for flag in _FLAGS)
@@ -200,13 +201,13 @@ def inventory(
     groups: list[SeriesGroup] = []
     unsealed: set[str] = set()
     for day, uris in files.days().items():
-        seal = seal_of(root, day, uris)
+        seal = read_seal(root, day, uris)
         if seal is None:
             unsealed.add(day)
         else:
             groups += [SeriesGroup(**group["group"]) for group in seal["groups"]]
     if unsealed:
-        groups += [group for group, _ in group_rows(con(), files.scan(unsealed))]
+        groups += [group for group, _ in count_groups(con(), files.scan(unsealed))]
     names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
     oldest = utc_day(OLDEST_NS)
     placed = [group for group in groups if group.day >= oldest and group.end_ns > group.first_ns]
@@ -264,7 +265,7 @@ def overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[s
     return found
 
 
-def held_series(groups: Iterable[SeriesGroup]) -> list[tuple[str, str, str, int, float, int, int, int]]:
+def summarise_series(groups: Iterable[SeriesGroup]) -> list[tuple[str, str, str, int, float, int, int, int]]:
     """What the lake has of each file system, kind and source: file system, kind, source, components, the finest step
     in seconds, first and last time in ns, rows."""
     found: dict[tuple[str, str, str], list[SeriesGroup]] = {}

@@ -25,7 +25,7 @@ from ioweather.agent.status import STATUS_VERSION, Status, keep_status
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
-from ioweather.ingestion.receive import HOST, NAME, Received, check_room, receive, receive_samples
+from ioweather.ingestion.receive import HOST, NAME, Received, receive, receive_samples, require_room
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
@@ -136,7 +136,7 @@ async def _ready(request: Request) -> tuple[Path, LakeWriter]:
 
     def check() -> None:
         open_lake(root)
-        check_room(writer.queue.get() or Waiting())
+        require_room(writer.queue.get() or Waiting())
 
     await anyio.to_thread.run_sync(check)
     return root, writer
