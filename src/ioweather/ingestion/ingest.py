@@ -220,10 +220,6 @@ class Found(NamedTuple):
     file: str
     bytes: int
 
-    @property
-    def path(self) -> Path:
-        return Path(self.file)
-
 
 @dataclass(repr=False)
 class IngestReport:

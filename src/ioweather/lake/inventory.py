@@ -231,19 +231,26 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
         place = rivals.setdefault((what, group.component_kind, group.metric, group.day), {})
         place.setdefault((group.source, group.selection), []).append(group)
     chosen: list[SeriesGroup] = []
-    for place in rivals.values():
-        covered = {key: sum(group.covered_ns for group in members) for key, members in place.items()}
-
-        def preference(key: tuple[str, str], place: Any = place, covered: Any = covered) -> tuple[Any, ...]:
-            source, selection = key
-            fullest = max(ns for (name, _), ns in covered.items() if name == source)
-            poor = minutes_do and covered[key] < _MUCH * fullest
-            wrong_resolution = (selection == "raw") if minutes_do else (selection == "minute")
-            interval = min(group.interval_ns for group in place[key])
-            return (rank.get(source, len(rank)), poor, wrong_resolution, interval, -covered[key], source)
-
-        chosen += place[min(place, key=preference)]
+    for same in rivals.values():
+        chosen += same[min(same, key=lambda key: _preference(key, same, rank, minutes_do=minutes_do))]
     return chosen
+
+
+def _preference(
+    key: tuple[str, str],
+    same: Mapping[tuple[str, str], list[SeriesGroup]],
+    rank: Mapping[str, int],
+    *,
+    minutes_do: bool,
+) -> tuple[Any, ...]:
+    """Sort key of a (source, selection) of the same thing: the one to read comes first."""
+    covered_ns = {each: sum(group.covered_ns for group in groups) for each, groups in same.items()}
+    source, selection = key
+    fullest_ns = max(ns for (name, _), ns in covered_ns.items() if name == source)
+    is_poor = minutes_do and covered_ns[key] < _MUCH * fullest_ns
+    is_wrong_resolution = selection == ("raw" if minutes_do else "minute")
+    interval_ns = min(group.interval_ns for group in same[key])
+    return (rank.get(source, len(rank)), is_poor, is_wrong_resolution, interval_ns, -covered_ns[key], source)
 
 
 def overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
