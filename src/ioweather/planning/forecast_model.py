@@ -406,16 +406,16 @@ def judged(rolling: Rolling, history: History) -> _Judged:
     )
     skilled = surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
     by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
-    bands = rolling_intervals(rolling, by)
-    known = np.isfinite(bands.inside)
+    lows, highs, within = rolling_intervals(rolling, by)
+    known = np.isfinite(within)
     covered = Intervals(known, history.window_ns)
-    inside = covered.sums(known, bands.inside)
+    inside = covered.sums(known, within)
     coverage = covered.estimate(
         f"coverage {label}", "ratio", inside, lambda s: s[..., 1] / s[..., 0], n=int(known.sum())
     )
     value, low, high = (
         float(last) if np.isfinite(last := history.back(values)[-1]) else None
-        for values in (rolling.point[by], bands.low, bands.high)
+        for values in (rolling.point[by], lows, highs)
     )
     amount_of_skill = Amount(skill.value, skill.low, skill.high)
     time_ns, by_name = history.end_ns + horizon_ns, CANDIDATES[by]
