@@ -301,13 +301,13 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
 
     Accounting of a log comes from the lake, if one was named.
     """
-    place, files = source.place, source.reads_files
+    files = source.reads_files
     paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
         view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
-        if place.was_named:
-            lake, job_id = place.snapshot, int(view.applications.array("job_id")[0])
+        if source.was_named:
+            lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
             view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
