@@ -8,7 +8,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import Amount
 from ioweather.core.tables import concat
-from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect, Suspects
+from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect
 from ioweather.diagnosis.triage import advise_runs, find_fixed, rank_programs, triage_answer
 from ioweather.lake.lake import open_lake
 from ioweather.topics.source import ask
@@ -68,8 +68,7 @@ def slowed_by(program, user, seconds, hidden=False):
     """A run that waited so long for a job, and would have taken a tenth of its time without it."""
     party = Party("7", job_id=7, user=user, program=program, hidden=hidden)
     suspect = Suspect(party, "servers", seconds, 0.0, 1e12, 0.0, 1e6, 0.0, 0.9, 0.0, (("OST0001", 1.0),))
-    return Slowed(Party("1"), seconds * 1.1, Amount(seconds * 0.1, 0.0, seconds * 0.12), None, 1.0,
-                  Suspects((suspect,), 0.0, 1.0, "scratch", True, seconds))  # fmt: skip
+    return Slowed(Party("1"), seconds * 1.1, Amount(seconds * 0.1, 0.0, seconds * 0.12), None, 1.0, (suspect,), seconds)
 
 
 def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
