@@ -23,9 +23,9 @@ from typing import Any
 
 import duckdb
 
-from ioweather.core.outcomes import Unhealthy, WhyOutcome
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.health import HealthOutcome
+from ioweather.job_io.outcomes import Unhealthy, WhyOutcome
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated

@@ -20,7 +20,7 @@ from typing import Any
 from scipy.stats import beta
 
 import ioweather
-from ioweather.core.outcomes import WhyOutcome
+from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.ui.cli.main import run as command
 
 _UNSEEN = ("hidden", "mount")

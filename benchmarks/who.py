@@ -32,12 +32,12 @@ import duckdb
 import numpy as np
 
 from ioweather.core.errors import IoweatherError
-from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.similar_runs import conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import explain, or_by_verdict
+from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.job_io.view import view_in, view_of_run
 from ioweather.lake.lake import Snapshot, open_lake
 from ioweather.simulate.generate import generate

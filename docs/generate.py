@@ -31,7 +31,7 @@ from ioweather.readers.reader_catalogue import SOURCES, FileReader
 from ioweather.stats.mixture import MixtureFit
 from ioweather.topics.catalogue import QUESTIONS, STUDIES, TITLES
 from ioweather.ui.cli.main import COMMANDS, cli
-from ioweather.ui.publish import answer_schema
+from ioweather.ui.web.api import answer_schema
 from ioweather.ui.python_api import signature_of
 from ioweather.ui.report.write import equation_html
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioweather.core.counters.growth import Clocks
+from ioweather.agent.sensor import Clocks
 
 
 @dataclass

@@ -9,8 +9,7 @@ import numpy as np
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame
-from ioweather.core.tables import RESPONSES
-from ioweather.core.tables.schema import concat
+from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import MIB, NS
 from ioweather.stats.families import Mixture, Normal, PowerLaw, TruncatedHead
 

@@ -27,7 +27,7 @@ from ioweather.core.contracts import ALL_TIME, BatchSource, Question, ReadContex
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.results import exhibit_from_json, result_json
-from ioweather.core.tables import TABLES
+from ioweather.core.tables import TABLES, Complaints
 from ioweather.core.units import MIB, now_ns
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited
@@ -136,8 +136,10 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outco
             elif tuple(frame) != TABLES[table].names:
                 outcome.faults.append(f"the columns of {table} are not those of the table; use TABLES[...].frame(...)")
             else:
-                complaints = TABLES[table].check(frame, now_ns()).complaints
-                outcome.complaints += [f"{c.table}: {c.rule} ({c.rows}; first: {c.first})" for c in complaints]
+                complaints = Complaints()
+                complaints.check(TABLES[table], frame, now_ns())
+                broken = complaints.by_rule.items()
+                outcome.complaints += [f"{table}: {rule} ({n}; first: {first})" for (_, rule), (n, first) in broken]
     except SourceError as error:
         outcome.refusal = f"{type(error).__name__}: {error}"
         if str(_copy_of(error)) != str(error):

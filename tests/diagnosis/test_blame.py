@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.core.outcomes import Amount
+from ioweather.core.results import Amount
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
     Party,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Matrix
-from ioweather.core.outcomes import unhealthy_of
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.diagnosis.health_incidents import (
     SHOWS_IN_RUN,
@@ -31,6 +30,7 @@ from ioweather.diagnosis.health_incidents import (
     utilisation,
     weigh,
 )
+from ioweather.job_io.outcomes import unhealthy_of
 
 TARGETS, BINS, BIN_NS = 8, 600, 10 * MINUTE_NS
 SEARCH = Bins(0, BIN_NS, BINS)

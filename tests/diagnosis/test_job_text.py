@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import AdviceItem, Amount, SplitSeconds, WhyOutcome
+from ioweather.core.results import Amount
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis.recorded_verdicts import JobText, job_text
+from ioweather.job_io.outcomes import AdviceItem, SplitSeconds, WhyOutcome
 from ioweather.ui.cli.main import run as command
 from planted_association import START_NS
 from planted_why import ASKED, MINUTES, make_why_lake

@@ -11,11 +11,11 @@ import pytest
 import ioweather
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.tables import TABLES, encode_text
 from ioweather.core.units import NS
 from ioweather.diagnosis.jobs_without_log import excess_fraction, judge_run_time
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.report.sheets import director_sheet, find
 

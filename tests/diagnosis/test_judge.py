@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.outcomes import Reason
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.verdict import judge
+from ioweather.job_io.outcomes import Reason
 from planted_pools import planted_pool
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount
+from ioweather.core.results import Amount
 from ioweather.core.tables import concat
 from ioweather.diagnosis.blame import Activity, Party, Slowed, Suspect
 from ioweather.diagnosis.triage import advise_runs, find_fixed, rank_programs, triage_answer

@@ -9,10 +9,11 @@ import pytest
 
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Owner
-from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.blame import shortest_half
+from ioweather.diagnosis.who import WhatIfOutcome, WhoOutcome
+from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
 from planted_association import START_NS

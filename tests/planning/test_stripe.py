@@ -10,7 +10,7 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.tables.schema import concat
+from ioweather.core.tables import concat
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.response_samples import in_incidents

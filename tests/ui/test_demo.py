@@ -11,12 +11,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, blame
 from ioweather.diagnosis.blame_query import of_period, slowed_run
 from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.similar_runs import similar_runs
+from ioweather.diagnosis.who import WhoOutcome
 from ioweather.job_io.view import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate

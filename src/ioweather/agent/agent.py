@@ -42,7 +42,17 @@ from typing import Any
 
 from ioweather._version import __version__
 from ioweather.agent.delivery import Shipper
-from ioweather.agent.sensor import Dismissed, LiveSource, Operation, Origin, Ready, Reporter, event_row, unfinished_row
+from ioweather.agent.sensor import (
+    Clocks,
+    Dismissed,
+    LiveSource,
+    Operation,
+    Origin,
+    Ready,
+    Reporter,
+    event_row,
+    unfinished_row,
+)
 from ioweather.agent.spool import Spool, row_line
 from ioweather.agent.status import (
     BUCKETS_NS,
@@ -59,7 +69,6 @@ from ioweather.agent.status import (
     status_bytes,
     write_status,
 )
-from ioweather.core.counters.growth import Clocks
 from ioweather.core.errors import IoweatherError
 from ioweather.core.safe_files import PrivateDirectory, system_of
 from ioweather.core.units import MINUTE_NS, NS, boot_id

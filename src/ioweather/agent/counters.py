@@ -11,19 +11,19 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.agent.sensor import LiveSource, Ready, Reporter, event_row, report_growth, run_tool, series_row
-from ioweather.core.counters.client_counters import counter_growth, parse_mountstats, samples
+from ioweather.agent.sensor import Clocks, LiveSource, Ready, Reporter, event_row, report_growth, run_tool, series_row
+from ioweather.core.counters.client_counters import mount_growth, parse_mmpmon, parse_mountstats
 from ioweather.core.counters.diskstats import RESET, amounts_between, parse_diskstats
-from ioweather.core.counters.growth import Clocks, Differ, ForwardTime, Growth, Origin, Sample, Step, Target
+from ioweather.core.counters.growth import Differ, Sample, Target
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, job_stats_files, read_tree
-from ioweather.core.counters.lustre_text import ENTRY, JobAmounts, TargetJobs, job_rows, parse_entry, unquoted
-from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.core.counters.lustre_text import TargetJobs, job_rows
+from ioweather.core.errors import SourceError
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 
 _NOT_STORAGE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+(?:p\d+)?")
@@ -35,6 +35,53 @@ SACCT_FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Sta
 _SACCT_OVERLAP_NS = HOUR_NS
 
 
+# Clocks that NTP slews differ by 500 ppm at most; what differs more was set, or the machine slept.
+_TOLERANCE_NS = 20_000_000
+_MAX_STRETCHES = 100
+
+
+class ForwardTime:
+    """Turns times of readings by both clocks into intervals that neither overlap nor run backwards.
+
+    After each `step`, `gap` is the time that is in no interval because the wall clock was set or the machine slept:
+    start, end and label; else None.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+        # Reported intervals: all before the first reading, since an earlier agent may have reported them, and one more
+        # after each jump ahead. So a clock that was ahead for a while, and is right again, goes on at once.
+        self._covered: list[tuple[int, int]] = []
+        self.gap: tuple[int, int, str] | None = None
+
+    def step(self, wall_ns: int, monotonic_ns: int) -> tuple[int, int] | None:
+        """Return start and end of the interval since the last reading, in UTC ns; None for the first, and for one that
+        was reported before."""
+        last, self._last, self.gap = self._last, (wall_ns, monotonic_ns), None
+        if last is None:
+            self._covered = [(0, wall_ns)]
+            return None
+        length = monotonic_ns - last[1]
+        jumped = wall_ns - last[0] - length
+        start = wall_ns - length
+        if abs(jumped) <= max(_TOLERANCE_NS, length // 10):
+            start = last[0]
+        elif jumped > 0:
+            self.gap = (last[0], start, f"clock set forward, or sleep, by {jumped / 1e9:.3f} s")
+        else:
+            reported_until = max([wall_ns, *(end for first, end in self._covered if first < wall_ns)])
+            self.gap = (wall_ns, reported_until, f"clock set back by {-jumped / 1e9:.3f} s")
+        if wall_ns <= start or any(start < end and first < wall_ns for first, end in self._covered):
+            # The interval was reported before: drop these amounts rather than count them in the same minutes again.
+            return None
+        first, until = self._covered[-1]
+        if until == start:
+            self._covered[-1] = (first, wall_ns)
+        else:
+            self._covered = [*self._covered[-_MAX_STRETCHES:], (start, wall_ns)]
+        return start, wall_ns
+
+
 @dataclass
 class _FileSource(LiveSource):
     """Base of sources that read one file of /proc below `root`: counters by name."""
@@ -44,7 +91,7 @@ class _FileSource(LiveSource):
     host: str = field(default_factory=socket.gethostname)
     clocks: Clocks = field(default_factory=Clocks)
     file = Path()
-    nothing = ""  # said if the file names nothing
+    nothing = ""  # the message if the file names nothing
 
     def __post_init__(self) -> None:
         self._time = ForwardTime()
@@ -52,24 +99,25 @@ class _FileSource(LiveSource):
         self._last_wall_ns = 0
 
     def prepare(self, reporter: Reporter) -> Ready:
-        return Ready(self.host, message=", ".join(sorted(self._parsed())) or self.nothing)
+        return Ready(self.host, message=", ".join(sorted(self._read())) or self.nothing)
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         """Report the growth since the last reading, if the interval has a place in time; a clock that was set is a
         gap."""
         wall_ns, monotonic_ns = self.clocks.wall_ns(), self.clocks.monotonic_ns()
-        found, step = self._parsed(), self._time.step(wall_ns, monotonic_ns)
-        if step is not None and step.gap is not None:
-            gap, key = step.gap, f"gap:{self.host}:{self.name}:{step.gap.start_ns}"
-            reporter.row("events", event_row(key, "gap", gap.label, gap.start_ns, gap.end_ns, host=self.host))
-        if step is not None and step.is_placed:
+        found, interval = self._read(), self._time.step(wall_ns, monotonic_ns)
+        if self._time.gap is not None:
+            start_ns, end_ns, label = self._time.gap
+            key = f"gap:{self.host}:{self.name}:{start_ns}"
+            reporter.row("events", event_row(key, "gap", label, start_ns, end_ns, host=self.host))
+        if interval is not None:
             for name in found:
                 if name in self._last:
-                    self._report(name, self._last[name], found[name], step, reporter)
+                    self._report(name, self._last[name], found[name], interval, reporter)
         self._note_gone(found, wall_ns, reporter)
         self._last, self._last_wall_ns = found, wall_ns
 
-    def _parsed(self) -> Mapping[str, Any]:
+    def _read(self) -> Mapping[str, Any]:
         path = self.root / self.file
         try:
             return self._parse(path.read_text(encoding="utf-8", errors="replace"), str(path))
@@ -77,13 +125,15 @@ class _FileSource(LiveSource):
             raise SourceError(f"{path} cannot be read: {error.strerror}.") from None
 
     def _parse(self, text: str, where: str) -> Mapping[str, Any]:
+        """Return the counters in the file by the name of the device or mount."""
         raise NotImplementedError
 
-    def _report(self, name: str, before: Any, after: Any, step: Step, reporter: Reporter) -> None:
+    def _report(self, name: str, before: Any, after: Any, interval: tuple[int, int], reporter: Reporter) -> None:
+        """Report the growth of one device or mount in an interval (start and end in UTC ns)."""
         raise NotImplementedError
 
     def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
-        """Report what is there no more, if that is an event."""
+        """Report devices that disappeared, if that is an event."""
 
 
 @dataclass
@@ -100,12 +150,12 @@ class BlockDevices(_FileSource):
         super().__post_init__()
         self._away: dict[str, dict[str, object]] = {}
 
-    def _report(self, name: str, before: Any, after: Any, step: Step, reporter: Reporter) -> None:
-        amounts = amounts_between(before, after, step.interval_ns / NS)
+    def _report(self, name: str, before: Any, after: Any, interval: tuple[int, int], reporter: Reporter) -> None:
+        start_ns, length_ns = interval[0], interval[1] - interval[0]
+        amounts, restarted = amounts_between(before, after, length_ns / NS) or ({}, False)
         target = Target(f"{self.host}:{name}", "device", name)
-        for metric, value in amounts.values.items() if amounts is not None else ():
-            flag = RESET if amounts is not None and amounts.restarted else 0
-            reporter.row("series", series_row(target, step.start_ns, step.interval_ns, metric, value, flag))
+        for metric, value in amounts.items():
+            reporter.row("series", series_row(target, start_ns, length_ns, metric, value, RESET if restarted else 0))
 
     def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
         for device in self._last.keys() - found.keys():
@@ -120,9 +170,8 @@ class BlockDevices(_FileSource):
         """Return the whole devices to be counted; sysfs shows which device is on which."""
         blocks, found = self.root / "sys/block", {}
         for name, numbers in parse_diskstats(text).items():
-            folder = blocks / name.replace(
-                "/", "!"
-            )  # as sysfs writes cciss/c0d0; that of a partition is in its device's
+            # As sysfs writes cciss/c0d0. The folder of a partition is inside that of its device.
+            folder = blocks / name.replace("/", "!")
             is_whole = not blocks.is_dir() or (folder.is_dir() and not any((folder / "slaves").glob("*")))
             if is_whole and not _NOT_STORAGE.fullmatch(name):
                 found[name] = numbers
@@ -148,14 +197,39 @@ class NfsClient(_FileSource):
     def _parse(self, text: str, where: str) -> Mapping[str, Any]:
         return {mount.path: mount for mount in parse_mountstats(text.splitlines(), where)}
 
-    def _report(self, name: str, before: Any, after: Any, step: Step, reporter: Reporter) -> None:
-        grown = counter_growth(before, after, step.start_ns, step.start_ns + step.interval_ns)
-        report_growth(reporter, Target(f"mount:{name}", "host", self.host), grown)
+    def _report(self, name: str, before: Any, after: Any, interval: tuple[int, int], reporter: Reporter) -> None:
+        report_growth(reporter, mount_growth(Target(f"mount:{name}", "host", self.host), before, after, *interval))
 
 
 def mmpmon() -> str | None:
     """Return the path of GPFS's mmpmon, if it is installed."""
     return shutil.which("mmpmon", path=f"{os.environ.get('PATH', os.defpath)}:{_GPFS_COMMANDS}")
+
+
+class _ForwardReport:
+    """Reports the growth of counters that carry the clock of a server. After that clock was set back, the same minutes
+    are not reported twice: they are a gap."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._differ = Differ()
+        self._covered_until_ns: dict[tuple[Target, str], int] = {}
+        self._set_back: set[tuple[Target, str]] = set()
+
+    def report(self, samples: Iterable[Sample], reporter: Reporter) -> None:
+        """Report the growth since the last samples of the same sources."""
+        for grown in self._differ.update(samples):
+            place, target = (grown.target, grown.source), grown.target
+            until_ns = self._covered_until_ns.get(place, 0)
+            if grown.start_ns >= until_ns:
+                self._set_back.discard(place)
+                self._covered_until_ns[place] = grown.end_ns
+                report_growth(reporter, grown)
+            elif place not in self._set_back:
+                self._set_back.add(place)
+                key, label = f"gap:{self._host}:{target.name}:{grown.start_ns}", "clock of the server set back"
+                named: Any = {"host": self._host, "system": target.system, "component": target.name}
+                reporter.row("events", event_row(key, "gap", label, grown.start_ns, until_ns, **named))
 
 
 @dataclass
@@ -168,32 +242,28 @@ class GpfsNode(LiveSource):
     name = "gpfs"
 
     def __post_init__(self) -> None:
-        self._differ = Differ()
-        self._covered_until_ns: dict[Origin, int] = {}
+        self._growth = _ForwardReport(self.host)
 
     def prepare(self, reporter: Reporter) -> Ready:
-        found = sorted({origin.target.system for origin, _ in self._ask()[0]})
+        found = sorted({sample.target.system for sample in self._query()[0]})
         return Ready(self.host, message=", ".join(found) or "no GPFS file system is mounted here")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        found, refused = self._ask()
-        for origin, grown in self._differ.update(found):
-            # After a clock was set back the same seconds are not reported twice.
-            if grown.start_ns >= self._covered_until_ns.get(origin, 0):
-                self._covered_until_ns[origin] = grown.end_ns
-                report_growth(reporter, origin.target, grown)
+        samples, refused = self._query()
+        self._growth.report(samples, reporter)
         if refused:
             raise SourceError(f"{len(refused)} answer(s) of mmpmon left out: {refused[0]}.")
 
-    def _ask(self) -> tuple[list[tuple[Origin, Sample]], list[str]]:
+    def _query(self) -> tuple[list[Sample], list[str]]:
+        """Return the samples of mmpmon, and why other answers were left out."""
         command = mmpmon()
         if command is None:
             raise SourceError("mmpmon is not installed here.", hint="Run this on a node of GPFS, as root.")
         text = run_tool([command, "-p", "-i", "/dev/stdin"], self.timeout_seconds, stdin="fs_io_s\n")
-        answers = list(samples(text.splitlines()))
+        answers = list(parse_mmpmon(text.splitlines()))
         refused = [answer for answer in answers if isinstance(answer, str)]
         found = [answer for answer in answers if not isinstance(answer, str)]
-        return [(o._replace(target=o.target._replace(name=self.host)), sample) for o, sample in found], refused
+        return [sample._replace(target=sample.target._replace(name=self.host)) for sample in found], refused
 
 
 def has_sacct() -> bool:
@@ -271,9 +341,9 @@ class ServerLoad:
     def cycle(self, targets: Iterable[Target], reporter: Reporter) -> None:
         """Report the load since the last cycle."""
         systems = {(target.system, _SERVERS.get(target.kind, "host")) for target in targets}
-        step = self._time.step(self.clocks.wall_ns(), self.clocks.monotonic_ns())
+        interval = self._time.step(self.clocks.wall_ns(), self.clocks.monotonic_ns())
         ticks, network = self._grown(_STAT), self._grown(_LNET_STATS)
-        if step is None or not step.is_placed:
+        if interval is None:
             return
         ticks = ticks[1 : 1 + _COUNTED]
         rows: list[tuple[tuple[str, str], str, float]] = []
@@ -285,7 +355,7 @@ class ServerLoad:
             rows += [(each, name, float(value)) for each in systems for name, value in moved.items()]
         for (system, kind), metric, value in rows:
             server = Target(system, kind, self.host)
-            reporter.row("series", series_row(server, step.start_ns, step.interval_ns, metric, value, 0))
+            reporter.row("series", series_row(server, interval[0], interval[1] - interval[0], metric, value, 0))
 
     def _grown(self, places: tuple[str, ...]) -> tuple[int, ...]:
         """Return the growth of the numbers in the first line of the first of these files; empty where it is unknown."""
@@ -300,14 +370,9 @@ class ServerLoad:
         return tuple(map(operator.sub, numbers, last)) if len(last) == len(numbers) else ()
 
 
-_MAX_ENTRY_BYTES = 64 << 10
-_ENTRY = ENTRY.encode()
-
-
 @dataclass
 class LustreServer(LiveSource):
-    """Counters of a Lustre server or client, and of its jobs. A target may list ten thousand jobs: only entries that
-    changed are parsed."""
+    """Counters of a Lustre server or client, and of its jobs."""
 
     period_ns: int = 10 * NS
     root: Path = Path("/")
@@ -317,12 +382,10 @@ class LustreServer(LiveSource):
     name = "lustre"
 
     def __post_init__(self) -> None:
-        self._differ = Differ()
-        self._covered_until_ns: dict[Origin, int] = {}
-        self._set_back: set[Origin] = set()
+        self._growth = _ForwardReport(self.host)
         self._hours: dict[tuple[Target, str], int] = {}
         self._days: dict[Target, int] = {}
-        self._jobs: dict[Target, _JobList] = {}
+        self._jobs: dict[Target, TargetJobs] = {}
         self._load = ServerLoad(self.root, self.host, self.clocks)
 
     def prepare(self, reporter: Reporter) -> Ready:
@@ -330,42 +393,30 @@ class LustreServer(LiveSource):
             raise SourceError(
                 f"{self.root} shows no Lustre server or client.", hint="Run this where Lustre runs, or give its root."
             )
-        found = read_tree(self.root, self.host, with_jobs=False).samples
-        targets = sorted({origin.target.name for origin in found})
+        samples = read_tree(self.root, self.host, with_jobs=False).samples
+        targets = sorted({target.name for target, _ in samples})
         return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root sees it")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         snapshot = read_tree(self.root, self.host, with_jobs=False)
-        for origin, grown in self._differ.update(snapshot.placed(self.host)):
-            if self._moves_forward(origin, grown, reporter):
-                report_growth(reporter, origin.target, grown)
-        self._states(snapshot, reporter)
-        self._servers(snapshot, reporter)
-        self._load.cycle({*(origin.target for origin in snapshot.samples), *snapshot.gauges}, reporter)
+        self._growth.report(snapshot.placed(), reporter)
+        self._report_states(snapshot, reporter)
+        self._report_servers(snapshot, reporter)
+        self._load.cycle(snapshot.targets, reporter)
         for target, path in job_stats_files(self.root):
-            known = self._jobs.setdefault(target, _JobList())
-            for amounts in known.read(path, self.clocks.wall_ns()):
-                for row in job_rows(target, amounts, RESET if amounts.restarted else 0, self.cluster):
+            known = self._jobs.setdefault(target, TargetJobs(target))
+            try:
+                text = path.read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                hint = "Some of debugfs needs root."
+                raise SourceError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+            for grown in known.update(text, self.clocks.wall_ns(), str(path)):
+                for row in job_rows(grown, RESET if grown.restarted else 0, self.cluster):
                     reporter.row("job_operations", row)
         if snapshot.damaged:
             raise SourceError(f"{len(snapshot.damaged)} parameter(s) left out: {snapshot.damaged[0]}")
 
-    def _moves_forward(self, origin: Origin, grown: Growth, reporter: Reporter) -> bool:
-        """Snapshots carry the server's clock. After it was set back, the same minutes are not reported twice."""
-        until = self._covered_until_ns.get(origin, 0)
-        if grown.start_ns < until:
-            if origin not in self._set_back:
-                self._set_back.add(origin)
-                target = origin.target
-                key, words = f"gap:{self.host}:{target.name}:{grown.start_ns}", "clock of the server set back"
-                named: Any = {"host": self.host, "system": target.system, "component": target.name}
-                reporter.row("events", event_row(key, "gap", words, grown.start_ns, until, **named))
-            return False
-        self._set_back.discard(origin)
-        self._covered_until_ns[origin] = grown.end_ns
-        return True
-
-    def _states(self, snapshot: Snapshot, reporter: Reporter) -> None:
+    def _report_states(self, snapshot: Snapshot, reporter: Reporter) -> None:
         """Report capacity and use of the targets, once an hour."""
         for target, gauges in snapshot.gauges.items():
             moment = snapshot.time_ns(target)
@@ -377,7 +428,7 @@ class LustreServer(LiveSource):
                     minute = moment // MINUTE_NS * MINUTE_NS
                     reporter.row("series", series_row(target, minute, MINUTE_NS, metric, float(value), 0))
 
-    def _servers(self, snapshot: Snapshot, reporter: Reporter) -> None:
+    def _report_servers(self, snapshot: Snapshot, reporter: Reporter) -> None:
         """Report once a day which targets this server has."""
         day_ns = self.clocks.wall_ns() // DAY_NS * DAY_NS
         for target, server in snapshot.servers().items():
@@ -386,30 +437,3 @@ class LustreServer(LiveSource):
                 named = {"system": target.system, "kind": target.kind, "component": target.name}
                 row = {**named, "valid_from_ns": day_ns, "valid_to_ns": None, "server": server}
                 reporter.row("components", {**row, "limit_bytes_per_s": None})
-
-
-class _JobList:
-    """The jobs of one target; of each entry only a hash is stored, to recognise those that did not change."""
-
-    def __init__(self) -> None:
-        self._jobs = TargetJobs()
-        self._hashes: dict[str, int] = {}
-
-    def read(self, path: Path, read_ns: int) -> Iterator[JobAmounts]:
-        """Yield what the jobs moved since the last time."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
-        hashes: dict[str, int] = {}
-        for text in (b"\n" + data.rstrip(b"\n\0")).split(_ENTRY)[1:]:
-            if len(text) > _MAX_ENTRY_BYTES:
-                raise CorruptInput("an entry of job_stats is longer than any can be.")
-            key = unquoted(text.partition(b"\n")[0].decode(errors="replace"))
-            hashes[key] = hash(text)
-            if self._hashes.get(key) != hashes[key]:
-                amounts = self._jobs.see(*parse_entry(text.decode(errors="replace"), str(path)))
-                if amounts is not None:
-                    yield amounts
-        self._hashes = hashes
-        self._jobs.end_look(hashes.__contains__, read_ns)

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,15 @@ from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import NS
 
 _PROGRESS_NS = NS // 2
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The two clocks of this machine, in nanoseconds; tests replace them."""
+
+    wall_ns: Callable[[], int] = time.time_ns
+    monotonic_ns: Callable[[], int] = time.monotonic_ns
+
 
 # Arguments: steps done, steps in all (None if unknown), and what is being done.
 Progress = Callable[[int, "int | None", str], None]
@@ -275,11 +285,9 @@ def series_row(
     }
 
 
-def report_growth(reporter: Reporter, target: Target, grown: Growth) -> None:
+def report_growth(reporter: Reporter, grown: Growth) -> None:
     """Report the growth of counters as amounts in `series`."""
-    flag = RESET if grown.restarted else 0
+    quality, length_ns = RESET if grown.restarted else 0, grown.end_ns - grown.start_ns
     for metric, amount in sorted(grown.amounts.items()):
-        row = series_row(
-            target, grown.start_ns, grown.end_ns - grown.start_ns, metric, in_base_unit(metric, amount), flag
-        )
-        reporter.row("series", row)
+        value = in_base_unit(metric, amount)
+        reporter.row("series", series_row(grown.target, grown.start_ns, length_ns, metric, value, quality))

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ioweather.core.facility import Facility
     from ioweather.core.frames import BlockwiseMatrix, Frame
-    from ioweather.core.outcomes import Outcome
     from ioweather.core.results import Answer, Block, Cell, Exhibit
     from ioweather.topics.source import DataSource
 
@@ -234,7 +233,7 @@ class Question:
     """
 
     name: str
-    result: type[Outcome]
+    result: type
     run: Callable[[DataSource, Params], Answer]
     tables: frozenset[str] = frozenset()
     params: tuple[Param, ...] = ()

@@ -10,13 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value, joined
-
-if TYPE_CHECKING:
-    from ioweather.core.outcomes import Outcome
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[
@@ -131,6 +128,15 @@ def quantity_label(name: str, unit: str) -> str:
 
 
 @dataclass(frozen=True)
+class Amount:
+    """A value with its 90% interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """A plain sentence, and its mark. `supported` and `refuted` are about a paper's statement, the `claim`, and are set
     only by core.papers.claim_tests: this site agrees with the paper, or contradicts it. `undecided`: these data do not
@@ -163,7 +169,7 @@ class Chart:
       band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label]
       heatmap    x, y, value                                 bars     x, y, [series], [low, high]
       matrix     x, y, value (numbers printed in cells)      umami    metric, x (time_ns), y, this, q25, q50, q75
-    In umami `this` is a flag on this run's row, or this run's value in every row.
+    In umami `this` is true on this run's row.
     `scales` sets an axis to 'log' or 'linear'; `facet` names a column that splits the chart into panels.
     """
 
@@ -384,7 +390,7 @@ class Answer:
     coverage: tuple[Coverage, ...] = ()
     provenance: Provenance = Provenance()
     name: str = ""
-    result: Outcome | None = None
+    result: Any = None
     blocks: tuple[Block, ...] = ()
 
     def __repr__(self) -> str:

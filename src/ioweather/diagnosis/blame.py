@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.outcomes import Amount, Storm
+from ioweather.core.results import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
 from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
@@ -395,6 +395,20 @@ class Volume:
     write_bytes: float
     metadata_operations: float
     known_by: str
+
+
+@dataclass(frozen=True)
+class Storm:
+    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str | None
+    start_ns: int
+    end_ns: int
+    operations_per_s: float
+    capacity_ratio: float
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.outcomes import Change
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.job_metrics import file_records, quotient
 from ioweather.facts.runs import SIMILAR_FACTOR, find_similar_runs, group_runs, program_names
+from ioweather.job_io.outcomes import Change
 
 # Measures of a run's pattern: name, label, and the factor from which two runs differ.
 MEASURES: Final = (

@@ -14,7 +14,6 @@ import numpy as np
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
     Block,
@@ -53,7 +52,7 @@ class EventOutcome:
 
 
 @dataclass(frozen=True)
-class EventsOutcome(Outcome):
+class EventsOutcome:
     events: tuple[EventOutcome, ...]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
     Block,
@@ -76,7 +75,7 @@ class ComponentState:
 
 
 @dataclass(frozen=True)
-class StorageOutcome(Outcome):
+class StorageOutcome:
     """`kind` is facility, filesystem, or the kind of component that `where` is."""
 
     where: str

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from ioweather.core.contracts import Param, Params, Period, Question
-from ioweather.core.outcomes import EVENT_COLUMNS, Outcome, Unhealthy, unhealthy_of
 from ioweather.core.results import (
     Answer,
     Block,
@@ -23,6 +22,7 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
 )
+from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import NS, format_seconds, format_time_ns
 from ioweather.diagnosis.health_incidents import (
     LEAST_LIMITED,
@@ -32,6 +32,7 @@ from ioweather.diagnosis.health_incidents import (
     least_slow_bins,
 )
 from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, names_of, sources_of
+from ioweather.job_io.outcomes import Unhealthy, unhealthy_of
 from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
@@ -53,7 +54,7 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class HealthOutcome(Outcome):
+class HealthOutcome:
     """The newest first, and what was searched."""
 
     unhealthy: tuple[Unhealthy, ...]

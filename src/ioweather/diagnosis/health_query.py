@@ -20,8 +20,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, SearchIncomplete
 from ioweather.core.frames import Floats, Ints, Matrix
 from ioweather.core.results import Cell
-from ioweather.core.tables import METRICS, Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import METRICS, Quality, specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import settle

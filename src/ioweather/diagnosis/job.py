@@ -10,8 +10,7 @@ from typing import Final
 from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import AdviceItem, Amount, JobOutcome, Unhealthy, WhyOutcome
-from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
+from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
 from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
@@ -19,6 +18,7 @@ from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
+from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
 from ioweather.job_io.view import (
     LOG_TABLES,

@@ -21,7 +21,6 @@ from ioweather.core import choices
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Bools, Floats, Frame, Ints
-from ioweather.core.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
@@ -39,6 +38,7 @@ from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown,
 from ioweather.facts.server_io import ServerIo
 from ioweather.facts.system_activity import Stretches
 from ioweather.job_io.job_page import server_answer
+from ioweather.job_io.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot

@@ -12,13 +12,13 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Indices, Ints
-from ioweather.core.outcomes import Outcome, VerdictKind
 from ioweather.core.results import Answer, Block, Coverage, Exhibit, Fact, FactGroup, Next, ResultTable, columns_of
 from ioweather.core.units import format_value, names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
 from ioweather.facts.job_metrics import maximum, rows_of
 from ioweather.facts.runs import NEEDS, instances_of, program_of
+from ioweather.job_io.outcomes import VerdictKind
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
 
@@ -76,7 +76,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True)
-class RunsOutcome(Outcome):
+class RunsOutcome:
     """`count` are the jobs that match, `with_log` those of them with a Darshan log, `all_runs` their runs, and the sums
     are of all these runs; `runs` are the first of the jobs, each by its main run."""
 

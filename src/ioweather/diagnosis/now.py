@@ -15,7 +15,6 @@ from ioweather.agent.status import OperationStatus, Remote, TargetStatus, find_p
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, numbered
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
@@ -62,7 +61,7 @@ class AgentOutcome:
 
 
 @dataclass(frozen=True)
-class NowOutcome(Outcome):
+class NowOutcome:
     """`wrong`: something is slow or hangs, or no agent measures any more. A slowdown is a median over the usual one."""
 
     wrong: bool

@@ -20,13 +20,13 @@ from ioweather._version import __version__
 from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import AdviceItem, Amount, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
-from ioweather.core.results import to_jsonable
+from ioweather.core.results import Amount, to_jsonable
 from ioweather.core.tables import TABLES, VERDICT_PARTS
 from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, one_line, utc_day
 from ioweather.diagnosis.verdict import MODEL_VERSION
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import JOB_COLUMNS
+from ioweather.job_io.outcomes import AdviceItem, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
 from ioweather.lake.database import literal
 from ioweather.lake.lake import Lake, Snapshot, lake_at

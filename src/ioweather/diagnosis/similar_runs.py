@@ -18,9 +18,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.outcomes import EVENT_COLUMNS, Unhealthy, unhealthy_of
-from ioweather.core.tables import Quality, concat
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (
@@ -59,6 +57,7 @@ from ioweather.facts.run_targets import (
 )
 from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
+from ioweather.job_io.outcomes import Unhealthy, unhealthy_of
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame

@@ -14,7 +14,6 @@ from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Indices
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
     Block,
@@ -98,7 +97,7 @@ class FixedItem:
 
 
 @dataclass(frozen=True)
-class TriageOutcome(Outcome):
+class TriageOutcome:
     """`runs` were judged between `start_ns` and `end_ns`; `fixed` looks as far back again. `others`: programs that
     cost others time, the most first; empty too where no samples of the system tell."""
 

@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats, Frame
-from ioweather.core.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Pool, find_changes
@@ -34,6 +33,7 @@ from ioweather.diagnosis.time_model import (
     scale_to_size,
 )
 from ioweather.facts.run_targets import StandsOut
+from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
 MODEL_VERSION: Final = 8

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Floats, Frame
-from ioweather.core.outcomes import Amount, Change, Culprit, Reason, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.core.results import (
+    Amount,
     Answer,
     Cell,
     Chart,
@@ -31,6 +31,7 @@ from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns,
 from ioweather.diagnosis.verdict import LEAST_PROBABILITY, LEAST_RUNS, Explained, Seconds, Verdict, judge
 from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import program_names
+from ioweather.job_io.outcomes import Change, Culprit, Reason, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, notes
 from ioweather.job_io.view import JobView
 

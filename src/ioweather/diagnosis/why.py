@@ -5,7 +5,6 @@ from __future__ import annotations
 from ioweather.core.choices import CLUSTER, JOB, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
 from ioweather.diagnosis.blame_query import slowed_run
 from ioweather.diagnosis.job import why_screen
@@ -15,6 +14,7 @@ from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job,
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.advisor.advise import with_advice
+from ioweather.job_io.outcomes import Reason, WhyOutcome
 from ioweather.job_io.view import LOG_TABLES, named_log
 from ioweather.topics.source import DataSource
 

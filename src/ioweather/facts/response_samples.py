@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Indices, Ints, Text
-from ioweather.core.outcomes import EVENT_COLUMNS
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
+from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import MIB, NS, TARGET_PROBE_BYTES, format_bytes, format_seconds, names_of
 from ioweather.stats.estimates import LEVEL, number, plain
 from ioweather.stats.families import Mixture
@@ -335,16 +335,6 @@ class WidthPrediction:
         return value
 
 
-@dataclass(frozen=True)
-class BestWidth:
-    """`width`: the narrowest within 5% of the least q90. `agreement`: share of bootstrap replicates that choose the
-    same width; None without replicates."""
-
-    width: int
-    fastest: int
-    agreement: float | None
-
-
 def predict_widths(
     fitted: Sequence[FittedSample], total_bytes: int, *, overhead_seconds: float = 0.0, widest: int = WIDEST
 ) -> list[WidthPrediction]:
@@ -381,17 +371,14 @@ def _quantile(name: str, value: float, replicates: Floats, n: int) -> Estimate:
     return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
 
 
-def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:
-    """Return the narrowest width within 5% of the least q90, and the agreement of the replicates."""
-    q90 = PROBABILITIES.index(0.9)
-    widths = [prediction.width for prediction in predictions]
-    chosen = _narrowest(np.array([prediction.seconds(0.9) for prediction in predictions]))
-    fastest = widths[int(np.argmin([prediction.seconds(0.9) for prediction in predictions]))]
-    replicates = np.array([prediction.replicates[:, q90] for prediction in predictions])
-    if not replicates.size:
-        return BestWidth(widths[chosen], fastest, None)
+def best_width(predictions: Sequence[WidthPrediction]) -> tuple[WidthPrediction, int, float | None]:
+    """Return the prediction of the narrowest width within 5% of the least q90, the width with the least q90, and the
+    share of bootstrap replicates that choose the same width; None without replicates."""
+    q90 = np.array([prediction.seconds(0.9) for prediction in predictions])
+    chosen, fastest = _narrowest(q90), predictions[int(q90.argmin())].width
+    replicates = np.array([prediction.replicates[:, PROBABILITIES.index(0.9)] for prediction in predictions])
     places = np.array([_narrowest(column) for column in replicates.T])
-    return BestWidth(widths[chosen], fastest, float(np.mean(places == chosen)))
+    return predictions[chosen], fastest, float(np.mean(places == chosen)) if replicates.size else None
 
 
 def _narrowest(seconds: Floats) -> int:
@@ -462,12 +449,12 @@ def striping_exhibit(
     """Yield the parts of the exhibit: quantiles and means by width, the best width, and the tests."""
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
-    best = best_width(predictions)
+    best, _, agreement = best_width(predictions)
     test, checks = targets_together(fitted)
     yield [quantile for prediction in predictions for quantile in prediction.quantiles]
     yield plain("best_width", best.width, "count", method="narrowest within 5% of the least q90")
-    if best.agreement is not None:
-        yield plain("best_width_agreement", best.agreement, "ratio", method="share of bootstrap replicates")
+    if agreement is not None:
+        yield plain("best_width_agreement", agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
         yield plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method)
         yield plain("independence_p", test.p_value, "", n=test.rounds, method=test.method)
@@ -498,10 +485,9 @@ def striping_exhibit(
         drawn,
     )
     yield Chart.of("band", by_width, "x=width y=seconds low high series=quantile", title, log="xy")
-    chosen = next(prediction for prediction in predictions if prediction.width == best.width)
-    half, most = (format_seconds(chosen.seconds(p)) for p in (0.5, 0.99))
+    half, most = (format_seconds(best.seconds(p)) for p in (0.5, 0.99))
     text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
-    sure = best.agreement is None or best.agreement >= 0.8
+    sure = agreement is None or agreement >= 0.8
     yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
     yield independence_finding(test)
     yield (

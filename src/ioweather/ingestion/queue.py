@@ -22,8 +22,8 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from ioweather.agent.exporter import Metric, gauge, gauges
 from ioweather.core.errors import LakeError
-from ioweather.core.outcomes import VerdictKind
 from ioweather.core.safe_files import sync_to_disk
+from ioweather.job_io.outcomes import VerdictKind
 
 Kind = Literal["c", "n", "w", "r"]
 # Columns of checked rows; a file of rows of a few days; one of many days, written when nothing else waits; a ledger

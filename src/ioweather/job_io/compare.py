@@ -16,7 +16,6 @@ from ioweather.core import choices
 from ioweather.core.contracts import Inventory, Param, Params, Question, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -55,7 +54,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True)
-class CompareOutcome(Outcome):
+class CompareOutcome:
     """The first run is the original."""
 
     runs: tuple[ComparedRun, ...]

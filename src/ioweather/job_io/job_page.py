@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of, numbered
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, names_of, pairs_of
@@ -31,6 +30,7 @@ from ioweather.facts.job_metrics import (
 )
 from ioweather.facts.server_io import Done, ServerIo
 from ioweather.job_io.heat_map import heat_chart
+from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.summary import bin_labels, run_text
 from ioweather.job_io.view import JobView, LogFacts, printable
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
@@ -22,6 +21,7 @@ from ioweather.facts.job_metrics import file_records
 from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
 from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
 from ioweather.job_io.heat_map import busiest, heat_chart
+from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.view import JobView, printable, recorded_whole
 
 # Darshan records 1,024 files per process and module, in 4 MiB for all modules, and 1 MiB of names (darshan-runtime's

@@ -21,7 +21,6 @@ from ioweather.core.contracts import Params, PathPolicy, StudyData
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.outcomes import AllRuns
 from ioweather.core.results import Coverage, Exhibit, ResultTable, columns_of
 from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
@@ -30,6 +29,7 @@ from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
+from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog, Module
 

@@ -32,7 +32,7 @@ from ioweather._version import __version__
 from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
-from ioweather.core.tables.schema import SCHEMA_VERSION
+from ioweather.core.tables import SCHEMA_VERSION
 from ioweather.core.units import now_ns
 
 

@@ -15,7 +15,6 @@ from ioweather.core.choices import busiest_filesystem
 from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Indices
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable
 from ioweather.core.units import NS, format_value
 from ioweather.facts.loads import loads
@@ -67,7 +66,7 @@ class FileToMove:
 
 
 @dataclass(frozen=True)
-class RelieveOutcome(Outcome):
+class RelieveOutcome:
     """`level` of the target and the mean of all: the share of its space that is used (bytes, where its size is not
     known), or by load the bytes it moved. `files` are the fewest that bring it to the mean; all that are known, where
     these are not enough."""

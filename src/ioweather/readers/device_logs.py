@@ -31,7 +31,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR_BYTES, Amounts, amounts_between
+from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR_BYTES, amounts_between
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
@@ -434,7 +434,7 @@ def _difference_frame(
     samples: Sequence[_Sample], last: dict[str, tuple[int, tuple[int, ...]]], host: str
 ) -> Frame | None:
     """Rows of what each device did since its sample before; `last` is the latest sample of each, and is kept up."""
-    names, starts, ends, found = list[str](), list[int](), list[int](), list[Amounts]()
+    names, starts, ends, found = list[str](), list[int](), list[int](), list[tuple[dict[str, float], bool]]()
     width = 0
     for device, time_ns, after in samples:
         before_ns, before = last.get(device, (time_ns, after))
@@ -456,8 +456,8 @@ def _difference_frame(
         *(("flush_ops",) if width > FLUSHES else ()),
         "await_seconds",
     )
-    values: Values = {name: (np.array([each.values.get(name, np.nan) for each in found]), None) for name in metrics}
-    quality = np.array([RESET * each.restarted for each in found], np.int64)
+    values: Values = {name: (np.array([amounts.get(name, np.nan) for amounts, _ in found]), None) for name in metrics}
+    quality = np.array([RESET * restarted for _, restarted in found], np.int64)
     start_ns = np.array(starts, np.int64)
     interval_ns = np.array(ends, np.int64) - start_ns
     return series_rows("device", [host] * len(names), names, start_ns, interval_ns, values, quality)

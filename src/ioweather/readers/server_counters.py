@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.client_counters import ALL, Mount, counter_growth, is_mmpmon, parse_mountstats, samples
+from ioweather.core.counters.client_counters import ALL, Mount, is_mmpmon, mount_growth, parse_mmpmon, parse_mountstats
 from ioweather.core.counters.growth import Differ, Growth, Target, in_base_unit
 from ioweather.core.counters.lustre_snapshot import Snapshot, is_tree, parse_device_list, read_tree, snapshots
-from ioweather.core.counters.lustre_text import JobAmounts, TargetJobs, get_param_blocks, job_rows
+from ioweather.core.counters.lustre_text import TargetJobs, get_param_blocks, job_rows
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
@@ -64,11 +64,11 @@ class SeriesRows:
         self._rows: list[tuple[int, int, str, str, str, str, float, int]] = []
         self.made = 0
 
-    def amounts(self, target: Target, grown: Growth) -> None:
+    def amounts(self, grown: Growth) -> None:
         flag = int(Quality.RESET) if grown.restarted else 0
         length = grown.end_ns - grown.start_ns
         for metric, amount in sorted(grown.amounts.items()):
-            self._rows.append((grown.start_ns, length, *target, metric, in_base_unit(metric, amount), flag))
+            self._rows.append((grown.start_ns, length, *grown.target, metric, in_base_unit(metric, amount), flag))
 
     def value(self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float) -> None:
         self._rows.append((start_ns, interval_ns, *target, metric, value, 0))
@@ -145,8 +145,8 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
     if trees := _trees(path):
 
         def latest_ns(found: Snapshot) -> int:
-            ends = (entry.last_ns for entries in found.jobs.values() for entry in entries.values())
-            return found.latest_ns() or max(ends, default=0)
+            seconds = (int(second) for text in found.jobs.values() for second in _SECONDS.findall(text))
+            return found.latest_ns() or NS * max(seconds, default=0)
 
         return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
 
@@ -218,16 +218,16 @@ class _LustreRows:
         damaged: list[str] = []
         for snapshot in _snapshots(self.path, self.context.host or _host_in_name(self.path)):
             looks += 1
-            damaged += snapshot.damaged
             unnamed += self._add(snapshot)
+            damaged += snapshot.damaged
             yield from self.rows.full()
             if len(self.job_rows) >= _FRAME_ROWS:
                 made += len(self.job_rows)
                 yield "job_operations", JOB_OPERATIONS.frame_of(self.job_rows)
                 self.job_rows = []
-        once = [(target, jobs) for target, jobs in self.jobs.items() if jobs.looks == 1]
-        for target, jobs in once:
-            self._add_jobs(target, jobs.whole_lives(), Quality.WHOLE_LIFE)
+        once = [jobs for jobs in self.jobs.values() if jobs.lists == 1]
+        for jobs in once:
+            self._add_jobs(jobs.whole_lives(), Quality.WHOLE_LIFE)
         yield from self.rows.rest()
         servers: list[dict[str, Any]] = [
             # Since the day of the last look, so that recordings of one day say the same.
@@ -248,7 +248,7 @@ class _LustreRows:
             raise CorruptInput(f"{len(damaged)} parameter(s) left out: {damaged[0]}")
         counts = {
             "parameter(s) of counters shown once, where two give amounts": self.differ.shown_once,
-            "job(s) shown once, without start_time": sum(len(list(jobs.without_begin())) for _, jobs in once),
+            "job(s) shown once, without start_time": sum(jobs.count_without_begin() for jobs in once),
             "job(s) that began at an unknown time": sum(jobs.unplaced for jobs in self.jobs.values()),
             "state(s) without a time (give --start)": self.undated if made else 0,
             "statistics of services, whose server is not named (give --host)": unnamed,
@@ -267,16 +267,19 @@ class _LustreRows:
 
     def _add(self, snapshot: Snapshot) -> int:
         """Add the rows of a snapshot; returns how many of its statistics have no server."""
-        placed = list(snapshot.placed(snapshot.host))
-        for origin, grown in self.differ.update(placed):
-            self.rows.amounts(origin.target, grown)
+        placed = snapshot.placed()
+        for grown in self.differ.update(placed):
+            self.rows.amounts(grown)
         looked = snapshot.latest_ns()
         self.last_ns = looked or self.last_ns
         for target, server in snapshot.servers().items():
             self.servers[target] = (looked or self.last_ns or self.path.stat().st_mtime_ns, server)
-        for target, entries in snapshot.jobs.items():
-            known = self.jobs.setdefault(target, TargetJobs())
-            self._add_jobs(target, known.update(entries, looked), Quality.OK)
+        for target, text in snapshot.jobs.items():
+            known = self.jobs.setdefault(target, TargetJobs(target))
+            try:
+                self._add_jobs(known.update(text, looked, f"{self.path}, {target.name}"), Quality.OK)
+            except CorruptInput as error:
+                snapshot.damaged.append(error.message)
         for target, gauges in snapshot.gauges.items():
             moment = snapshot.time_ns(target) or self.last_ns
             if moment is None:
@@ -289,10 +292,10 @@ class _LustreRows:
                     self.rows.value(target, moment // MINUTE_NS * MINUTE_NS, MINUTE_NS, metric, float(value))
         return len(snapshot.samples) + len(snapshot.services) - len(placed)
 
-    def _add_jobs(self, target: Target, found: Iterable[JobAmounts], flag: Quality) -> None:
-        for amounts in found:
-            flags = flag | (Quality.RESET if amounts.restarted else Quality.OK)
-            self.job_rows += job_rows(target, amounts, int(flags), self.context.cluster)
+    def _add_jobs(self, found: Iterable[Growth], flag: Quality) -> None:
+        for grown in found:
+            flags = flag | (Quality.RESET if grown.restarted else Quality.OK)
+            self.job_rows += job_rows(grown, int(flags), self.context.cluster)
 
 
 _MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 60000 >> FILE`."
@@ -301,19 +304,18 @@ _MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
     rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
     answers = 0
-    found = samples(line for _, line in whole_lines(path))
+    found = parse_mmpmon(line for _, line in whole_lines(path))
     while batch := list(islice(found, 1000)):
         for item in batch:
             answers += 1
             if isinstance(item, str):
                 refused[item] += 1
                 continue
-            for origin, grown in differ.update([item]):
-                # The sums of a node include the lines of its file systems: the lake reads one of them.
-                target = origin.target
-                if target.system == ALL and context.system is not None:
-                    target = target._replace(system=context.system)
-                rows.amounts(target, grown)
+            # The sums of a node include the lines of its file systems: the lake reads one of them.
+            if item.target.system == ALL and context.system is not None:
+                item = item._replace(target=item.target._replace(system=context.system))
+            for grown in differ.update([item]):
+                rows.amounts(grown)
         yield from rows.full()
     yield from rows.rest()
     left = "; ".join(f"{count} answer(s): {what}" for what, count in refused.items())
@@ -495,7 +497,7 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
                 if context.host is None:
                     raise SourceError(f"{path} does not say which client it is of.", hint="Give --host.")
                 target = Target(f"mount:{name}", "host", context.host)
-                rows.amounts(target, counter_growth(last[name][1], mount, last[name][0], moment))
+                rows.amounts(mount_growth(target, last[name][1], mount, last[name][0], moment))
             last[name] = (moment, mount)
         yield from rows.full()
     yield from rows.rest()

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Outcome
 from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claim_tests import (
     STANDINGS,
@@ -66,7 +65,7 @@ class SiteClaims:
 
 
 @dataclass(frozen=True)
-class ClaimsOutcome(Outcome):
+class ClaimsOutcome:
     """This site, and those it was held against."""
 
     here: SiteClaims

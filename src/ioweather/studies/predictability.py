@@ -15,15 +15,14 @@ import numpy as np
 
 from ioweather.core.contracts import Params, Question
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.outcomes import Amount, Outcome
-from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
+from ioweather.core.results import Amount, Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import MINUTE_NS, format_value
 from ioweather.facts.runs import NEEDS, group_runs, instances_of, program_names
 from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)
-class PredictabilityOutcome(Outcome):
+class PredictabilityOutcome:
     """Shares by which 68% and 95% of equal runs differ at most: `noise_` of those that ran at the same quiet time,
     `spread_` whenever they ran. `moment_ratio` is what of the variance goes away for runs at the same time."""
 

@@ -14,7 +14,6 @@ from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting import match_jobs
@@ -28,7 +27,7 @@ from ioweather.topics.source import DataSource
 
 
 @dataclass(frozen=True)
-class ProjectOutcome(Outcome):
+class ProjectOutcome:
     """`bytes_ratio`: of all bytes of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
 
     project: str

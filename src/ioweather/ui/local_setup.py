@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 from ioweather.agent.status import read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.logs import Progress, silent
-from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.results import Answer
 from ioweather.core.safe_files import default_spool_dir, is_inside
 from ioweather.core.units import NS, names_of, now_ns
+from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer
 from ioweather.job_io.advisor.advise import advise, advised_answer
 from ioweather.job_io.advisor.parallel_rules import _overlap_of_writes
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.summary import filesystem_words, job_answer
 from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.log import Module

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ioweather.core.outcomes import Amount, Change, SplitSeconds, WhyOutcome
-from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.results import Amount, Answer, to_jsonable
 from ioweather.job_io.advisor.advise import with_advice
+from ioweather.job_io.outcomes import Change, SplitSeconds, WhyOutcome
 from planted_advice import each, requests, view_of
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.client_counters import parse_mountstats
-from ioweather.core.counters.client_counters import samples as samples_in
+from ioweather.core.counters.client_counters import parse_mmpmon, parse_mountstats
 from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.tables import Quality
@@ -77,8 +76,8 @@ def test_answers_that_tell_nothing_are_counted(tmp_path: Path):
 def test_a_real_answer(samples: Path, tmp_path: Path):
     text = (samples / "gpfs" / "mmpmon_fs_io_s.txt").read_text()
     words = dict(re.findall(r"_(\w+)_ (\S+)", text))
-    ((origin, sample),) = samples_in(text.splitlines())
-    assert origin.target == Target(words["fs"], "host", words["nn"])
+    (sample,) = parse_mmpmon(text.splitlines())
+    assert sample.target == Target(words["fs"], "host", words["nn"])
     assert sample.time_ns == int(words["t"]) * NS + int(words["tu"]) * 1000
     assert sample.counters["read_bytes"] == int(words["br"])
     assert sample.counters["write_ops"] == int(words["wc"])

@@ -10,14 +10,8 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.counters.lustre_text import (
-    JobIdentity,
-    identity_of,
-    parse_job_stats,
-    parse_number,
-    parse_stats,
-    size_bins,
-)
+from ioweather.core.counters.growth import Target
+from ioweather.core.counters.lustre_text import TargetJobs, identity_of, parse_number, parse_stats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.tables import Quality
 from ioweather.ingestion.reading import FileOutcome, Reading, read_file
@@ -344,24 +338,24 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
-        ("12345", JobIdentity(job_id=12345)),
-        ("12345.pbs-server.site.org", JobIdentity(job_id=12345)),
-        ("12345[7].pbs", JobIdentity(job_id=12345)),
-        ("cp.1000", JobIdentity(uid=1000, exe="cp")),
-        ("python3.11.1000", JobIdentity(uid=1000, exe="python3.11")),
-        ("ptlrpcd_00_01.0", JobIdentity(uid=0, exe="ptlrpcd_00_01")),
-        ("python3.11", JobIdentity()),  # a program, or user 11
-        ("dd:0:node1", JobIdentity(uid=0, exe="dd", host="node1")),
-        ("77:1000:node1.site", JobIdentity(job_id=77, uid=1000, host="node1.site")),
-        ("dd:1000", JobIdentity(uid=1000, exe="dd")),
-        ("77:1000", JobIdentity()),
-        ("1.2", JobIdentity()),
-        ("", JobIdentity()), ("loop36", JobIdentity()), (":", JobIdentity()), ("a:b:c:d", JobIdentity()),
-        ("²", JobIdentity()), ("9" * 30, JobIdentity()),
+        ("12345", {"job_id": 12345}),
+        ("12345.pbs-server.site.org", {"job_id": 12345}),
+        ("12345[7].pbs", {"job_id": 12345}),
+        ("cp.1000", {"uid": 1000, "exe": "cp"}),
+        ("python3.11.1000", {"uid": 1000, "exe": "python3.11"}),
+        ("ptlrpcd_00_01.0", {"uid": 0, "exe": "ptlrpcd_00_01"}),
+        ("python3.11", {}),  # a program, or user 11
+        ("dd:0:node1", {"uid": 0, "exe": "dd", "host": "node1"}),
+        ("77:1000:node1.site", {"job_id": 77, "uid": 1000, "host": "node1.site"}),
+        ("dd:1000", {"uid": 1000, "exe": "dd"}),
+        ("77:1000", {}),
+        ("1.2", {}),
+        ("", {}), ("loop36", {}), (":", {}), ("a:b:c:d", {}),
+        ("²", {}), ("9" * 30, {}),
     ],
 )  # fmt: skip
-def test_what_a_job_id_tells(key: str, meant: JobIdentity):
-    assert identity_of(key) == meant
+def test_what_a_job_id_tells(key: str, meant: dict[str, object]):
+    assert identity_of(key) == {"job_id": None, "uid": None, "exe": None, "host": None, **meant}
 
 
 # --- real servers ---------------------------------------------------------------------------------------------------
@@ -377,21 +371,22 @@ def test_every_list_equals_its_yaml(samples: Path):
     paths = [*(samples / "lustre").rglob("job_stats"), *(samples / "lustre" / "get_param").glob("job_stats*")]
     assert len(paths) >= 2
     for path in paths:
-        found, expected = parse_job_stats(path.read_text(), "x"), as_yaml(path.read_text())
-        assert len(found) == len({str(e["job_id"] or "") for e in expected})
+        jobs, expected = TargetJobs(Target("fs1", "ost", "fs1-OST0000")), as_yaml(path.read_text())
+        assert list(jobs.update(path.read_text(), None, "x")) == []
+        grown = {each.source: each.amounts for each in jobs.whole_lives()}
+        assert len(grown) + jobs.count_without_begin() <= len({str(e["job_id"] or "") for e in expected})
         for e in expected:
-            operations = found["" if e["job_id"] is None else str(e["job_id"])].operations
-            for name, line in e.items():
-                if isinstance(line, dict) and line["samples"]:
-                    one = operations[name.removesuffix("_bytes")]
-                    if line["unit"] == "usecs":
-                        assert one.time_us == line["sum"]
-                    else:
-                        assert (one.samples, one.bytes) == (line["samples"], line.get("sum"))
-                    sizes = {str(size): count for size, count in line.get("hist", {}).items()}
-                    assert size_bins(one.sizes if line["unit"] == "bytes" else None) == size_bins(
-                        ", ".join(f"{size}: {count}" for size, count in sizes.items())
-                    )
+            lines = {name: line for name, line in e.items() if isinstance(line, dict) and line["samples"]}
+            amounts = grown.get("" if e["job_id"] is None else str(e["job_id"]), {})
+            for name, line in lines.items() if "start_time" in e else ():
+                operation, is_bytes = name.removesuffix("_bytes"), line["unit"] == "bytes"
+                assert amounts[f"{operation} count"] == line["samples"]
+                if line["unit"] == "usecs" or is_bytes:
+                    assert amounts[f"{operation} {'bytes' if is_bytes else 'time_us'}"] == line["sum"]
+                scale = {"K": 1 << 10, "M": 1 << 20}
+                for size, count in line.get("hist", {}).items() if is_bytes else ():
+                    text = str(size)
+                    assert amounts[f"{operation} {int(text.rstrip('KM')) * scale.get(text[-1], 1)}"] == count
 
 
 @pytest.mark.shared
@@ -493,11 +488,11 @@ def test_a_client_knows_the_server_of_each_target(tmp_path, name):
     ],
 )
 def test_times(text: str, expected: int):
-    assert parse_stats(text).snapshot_ns == expected
+    assert parse_stats(text)[0]["snapshot_time"] == expected
 
 
 def test_what_is_broken_is_refused_and_what_people_write_between_is_not():
-    assert parse_stats("Mon Nov  5\n\nsnapshot_time 1 secs.usecs\n# done\n").counters == {}
+    assert parse_stats("Mon Nov  5\n\nsnapshot_time 1 secs.usecs\n# done\n")[1] == {}
     with pytest.raises(CorruptInput, match="not a line of Lustre stats"):
         parse_stats("snapshot_time 1 secs.usecs\nread_bytes 1x samples [bytes]\n")
     with pytest.raises(CorruptInput, match="no snapshot_time"):
@@ -515,13 +510,13 @@ def test_every_stats_file_of_every_version(samples: Path, own_samples: Path):
     assert len(paths) == (4 if samples == own_samples else 60)
     for path in paths:
         text = path.read_text()
-        stats = parse_stats(text, str(path))
+        times, operations = parse_stats(text, str(path))
         lines = {line.split()[0] for line in text.splitlines()} - {"snapshot_time"}
-        assert set(stats.counters) == lines, path
-        assert 1.2e18 < stats.snapshot_ns < 1.8e18
+        assert set(operations) == lines, path
+        assert 1.2e18 < times["snapshot_time"] < 1.8e18
         for line in text.splitlines()[1:]:
             fields = line.split()
             if line == next(other for other in text.splitlines() if other.split()[0] == fields[0]):
-                counter = stats.counters[fields[0]]
-                assert counter.samples == int(fields[1])
-                assert counter.total == (int(fields[6]) if len(fields) >= 7 else None)
+                samples, _, total = operations[fields[0]]
+                assert samples == int(fields[1])
+                assert total == (int(fields[6]) if len(fields) >= 7 else None)

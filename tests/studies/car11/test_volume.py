@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.tables.schema import encode_text
+from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
 from judging import stands

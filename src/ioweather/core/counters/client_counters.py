@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from ioweather.core.counters.growth import Growth, Origin, Sample, Target
+from ioweather.core.counters.growth import Growth, Sample, Target
 from ioweather.core.errors import CorruptInput
 from ioweather.core.safe_files import unescaped
 from ioweather.core.units import NS, names_of, pairs_of
@@ -91,7 +90,7 @@ def _number(word: str, line: str, where: str) -> int:
     return int(word)
 
 
-def counter_growth(before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth:
+def mount_growth(target: Target, before: Mount, after: Mount, start_ns: int, end_ns: int) -> Growth:
     """Return the increase of each counter between two readings.
 
     A lower age or a lower count means that the mount was renewed: its counters then started at zero. Times that are
@@ -108,7 +107,7 @@ def counter_growth(before: Mount, after: Mount, start_ns: int, end_ns: int) -> G
         old = 0 if restarted else before.times_us.get(name, 0)
         if total is not None and old is not None and total >= old:
             increases[name] = total - old
-    return Growth(start_ns, end_ns, increases, restarted)
+    return Growth(target, "mountstats", start_ns, end_ns, increases, restarted)
 
 
 _REQUEST = re.compile(r"_(fs_io_s|io_s|rhist|ver|reset|nlist|once|fs_reset)_ ")
@@ -124,66 +123,60 @@ _SMALL_BYTES = 512 << 10
 ALL = "gpfs"
 
 
-class Response(NamedTuple):
-    """One answer of a node; `rc` is its status, 0 for success."""
-
-    request: str
-    fields: dict[str, str]
-
-
 def is_mmpmon(text: str) -> bool:
     """Whether the text begins as recordings of `mmpmon -p` do."""
     return any(_REQUEST.match(line) and " _n_ " in line for line in text.splitlines()[:50])
 
 
-def samples(lines: Iterable[str]) -> Iterator[tuple[Origin, Sample] | str]:
-    """What was counted, answer by answer; or why an answer tells nothing. Answers of one request of many nodes, and of
-    many requests one after another, all stand below each other."""
-    sizes: tuple[Response, dict[str, int]] | None = None
+def parse_mmpmon(lines: Iterable[str]) -> Iterator[Sample | str]:
+    """Yield what each answer of a node counts, or why it is left out. Answers of one request to many nodes, and of many
+    requests one after another, follow each other."""
+    histogram: tuple[dict[str, str], dict[str, int]] | None = None  # the fields of an `rhist s`, and its counts so far
     for line in lines:
-        if _REQUEST.match(line):
-            if sizes is not None:
-                yield from _histogram(*sizes)
-                sizes = None
-            response = Response(line[1:].partition("_ ")[0], dict(_PAIR.findall(line)))
-            if response.request == "rhist":
-                sizes = (response, {}) if response.fields.get("req") == "s" and "k" in response.fields else None
-            elif response.request in ("fs_io_s", "io_s"):
-                yield _counted(response)
-        elif sizes is not None and (match := _RANGE.match(line)):
-            most = int(match[2]) or 1 << 62  # 0: and higher
-            for name in ("bulk", "small_bulk") if most <= _SMALL_BYTES else ("bulk",):
-                sizes[1][name] = sizes[1].get(name, 0) + int(match[3])
-    if sizes is not None:
-        yield from _histogram(*sizes)
+        if match := _REQUEST.match(line):
+            if histogram is not None:
+                yield _size_sample(*histogram)
+                histogram = None
+            fields = dict(_PAIR.findall(line))
+            if match[1] == "rhist" and fields.get("req") == "s" and "k" in fields:
+                histogram = (fields, {})
+            elif match[1] in ("fs_io_s", "io_s"):
+                yield _io_sample(match[1], fields)
+        elif histogram is not None and (match := _RANGE.match(line)):
+            largest = int(match[2]) or 1 << 62  # 0: and higher
+            for name in ("bulk", "small_bulk") if largest <= _SMALL_BYTES else ("bulk",):
+                histogram[1][name] = histogram[1].get(name, 0) + int(match[3])
+    if histogram is not None:
+        yield _size_sample(*histogram)
 
 
-def _counted(response: Response) -> tuple[Origin, Sample] | str:
-    fields = response.fields
-    moment = _moment_ns(fields)
+def _io_sample(request: str, fields: dict[str, str]) -> Sample | str:
+    time_ns = _time_ns(fields)
     counters = {
         metric: int(fields[key]) for key, metric in _RESPONSE_METRICS.items() if _WHOLE.fullmatch(fields.get(key, ""))
     }
     if fields.get("rc", "0") != "0":
-        return f"{response.request} with status {fields['rc'][:10]}"
-    if moment is None or len(counters) < len(_RESPONSE_METRICS):
-        return f"{response.request} without all of its counters"
-    target = Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
-    return Origin(target, response.request), Sample(moment, None, counters)
+        return f"{request} with status {fields['rc'][:10]}"
+    if time_ns is None or len(counters) < len(_RESPONSE_METRICS):
+        return f"{request} without all of its counters"
+    return Sample(_node(fields), request, time_ns, None, counters)
 
 
-def _moment_ns(fields: dict[str, str]) -> int | None:
+def _size_sample(fields: dict[str, str], sizes: dict[str, int]) -> Sample | str:
+    """Requests by size, of which the node's histogram counts reads or writes."""
+    kind, time_ns = _RESPONSE_KINDS.get(fields["k"]), _time_ns(fields)
+    if kind is None or time_ns is None:
+        return "rhist without its kind or time"
+    counters = {f"{name}_{kind}_ops": sizes.get(name, 0) for name in ("bulk", "small_bulk")}
+    return Sample(_node(fields)._replace(system=ALL), f"rhist {kind}", time_ns, None, counters)
+
+
+def _node(fields: dict[str, str]) -> Target:
+    return Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
+
+
+def _time_ns(fields: dict[str, str]) -> int | None:
     seconds, micros = fields.get("t", ""), fields.get("tu", "0")
     if not re.fullmatch(r"[0-9]{1,10}", seconds) or not re.fullmatch(r"[0-9]{1,6}", micros):
         return None
     return int(seconds) * NS + int(micros) * 1000
-
-
-def _histogram(response: Response, sizes: dict[str, int]) -> Iterator[tuple[Origin, Sample] | str]:
-    kind, moment = _RESPONSE_KINDS.get(response.fields["k"]), _moment_ns(response.fields)
-    if kind is None or moment is None:
-        yield "rhist without its kind or time"
-        return
-    counters = {f"{name}_{kind}_ops": sizes.get(name, 0) for name in ("bulk", "small_bulk")}
-    target = Target(ALL, "host", response.fields.get("nn") or response.fields.get("n", "?"))
-    yield Origin(target, f"rhist {kind}"), Sample(moment, None, counters)

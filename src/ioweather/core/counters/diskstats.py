@@ -7,7 +7,6 @@ kernel's Documentation/admin-guide/iostats.rst.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 # /proc/diskstats and sysstat count in sectors of 512 bytes, whatever the device's own.
 SECTOR_BYTES = 512
@@ -32,14 +31,6 @@ _MOST_PER_SECOND = {
 _LEAST_FIELDS = 11
 
 
-@dataclass(frozen=True)
-class Amounts:
-    """Values by metric; None is left out. `restarted`: the device started again, and these are lower bounds."""
-
-    values: dict[str, float]
-    restarted: bool
-
-
 def parse_diskstats(text: str) -> dict[str, tuple[int, ...]]:
     """Counters by device; lines of another shape (partitions before 2.6.25) are left out."""
     devices: dict[str, tuple[int, ...]] = {}
@@ -50,8 +41,11 @@ def parse_diskstats(text: str) -> dict[str, tuple[int, ...]]:
     return devices
 
 
-def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float) -> Amounts | None:
-    """Differences of two samples; None if another kernel has other fields."""
+def amounts_between(
+    before: Sequence[int], after: Sequence[int], seconds: float
+) -> tuple[dict[str, float], bool] | None:
+    """Amounts by metric between two samples, without those that are unknown, and whether the device restarted: they are
+    lower bounds then. None if another kernel has other fields."""
     if len(before) != len(after) or seconds <= 0:
         return None
     grown: list[float | None] = []
@@ -67,7 +61,7 @@ def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float)
     if restarted:
         grown = [float(new) for new in after]
     values = {name: value for name, value in _values(grown, seconds).items() if value is not None}
-    return Amounts(values, restarted)
+    return values, restarted
 
 
 def _values(grown: Sequence[float | None], seconds: float) -> dict[str, float | None]:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioweather.core.counters.growth import Origin, Sample, Target
+from ioweather.core.counters.growth import Sample, Target
 from ioweather.core.counters.lustre_text import (
     OPERATIONS,
-    Entry,
-    Stats,
+    Line,
     metadata_metric,
-    parse_job_stats,
     parse_number,
     parse_stats,
     target_metric,
@@ -34,8 +32,9 @@ _SMALL_PAGES = 128
 _SLOW_MS = 128
 
 
-def _request_counts(text: str, where: str) -> Sample:
-    """Counters that follow exactly from histograms of requests: `brw_stats` of targets, `rpc_stats` of clients.
+def _request_counts(text: str, where: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Return times, and counters that follow exactly from histograms of requests (`brw_stats` of targets, `rpc_stats`
+    of clients).
 
         pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
         1:                      13  56  56   |  153   0   0
@@ -69,7 +68,7 @@ def _request_counts(text: str, where: str) -> Sample:
         if buckets is not None:
             counters[f"{kind}_read_ops"] = sum(reads for _, reads, _ in buckets)
             counters[f"{kind}_write_ops"] = sum(writes for _, _, writes in buckets)
-    return Sample(times["snapshot_time"], times.get("start_time"), counters)
+    return times, counters
 
 
 JOB_STATS = "job_stats"
@@ -104,43 +103,57 @@ _BUSY = {"read": "read_busy_seconds", "write": "write_busy_seconds"}
 
 @dataclass
 class Snapshot:
-    """One reading of a server: all its targets at about the same moment. `damaged`: what was found and is no such
-    parameter; the rest of the reading does not depend on it."""
+    """One reading of a server: all its targets at about the same moment. `damaged`: why parameters were left out; the
+    rest of the reading does not depend on them."""
 
-    samples: dict[Origin, Sample] = field(default_factory=dict)
-    # By (kind, service): which file system a server serves, its other parameters tell.
-    services: dict[tuple[str, str], Sample] = field(default_factory=dict)
-    jobs: dict[Target, dict[str, Entry]] = field(default_factory=dict)
+    host: str | None = None
+    samples: dict[tuple[Target, str], Sample] = field(default_factory=dict)
+    # Of services: the other parameters say which file system a server serves.
+    services: dict[Target, Sample] = field(default_factory=dict)
+    jobs: dict[Target, str] = field(default_factory=dict)  # the text of `job_stats`
     gauges: dict[Target, dict[str, int]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    host: str | None = None
     # The network address of a target's server, as a client sees it.
     connections: dict[Target, str] = field(default_factory=dict)
+
+    def add_sample(self, target: Target, source: str, times: Mapping[str, int], counters: dict[str, int]) -> None:
+        """Add counters with the times that their text names."""
+        sample = Sample(target, source, times["snapshot_time"], times.get("start_time"), counters)
+        self.samples[target, source] = sample
+
+    def add_connection(self, system: str, name: str, address: str) -> None:
+        """Note the server of a target that a client is connected to."""
+        self.connections[Target(system, name[:3].lower(), f"{system}-{name}")] = address
+
+    @property
+    def targets(self) -> set[Target]:
+        """All objects that were read here, in contrast to those that a client is connected to."""
+        return {*(target for target, _ in self.samples), *self.gauges, *self.jobs}
 
     def servers(self) -> dict[Target, str]:
         """Return the server of each target: this host, where its counters are read, else what a client is connected
         to."""
-        own = {*(origin.target for origin in self.samples), *self.gauges, *self.jobs}
-        here = {target: self.host for target in own if self.host is not None and target.kind in ("ost", "mdt")}
-        return {**self.connections, **here}
+        own = {target: self.host for target in self.targets if self.host is not None and target.kind in ("ost", "mdt")}
+        return {**self.connections, **own}
 
     def time_ns(self, target: Target) -> int | None:
         """When the target was read; its states carry no time of their own."""
-        own = [sample.time_ns for origin, sample in self.samples.items() if origin.target == target]
+        own = [sample.time_ns for sample in self.samples.values() if sample.target == target]
         return max(own, default=None) or self.latest_ns()
 
     def latest_ns(self) -> int | None:
         """Latest time of any counter. An entry of a job has the time of its last operation, which may be long ago."""
         return max((sample.time_ns for sample in (*self.samples.values(), *self.services.values())), default=None)
 
-    def placed(self, host: str | None) -> Iterator[tuple[Origin, Sample]]:
-        """All samples with their targets; services where host and file system are known."""
-        yield from self.samples.items()
-        systems = {target.system for target in (*(origin.target for origin in self.samples), *self.gauges, *self.jobs)}
-        if host is not None and len(systems) == 1:
+    def placed(self) -> list[Sample]:
+        """All samples with their targets; those of services if host and file system are known."""
+        systems = {target.system for target in self.targets}
+        found = [*self.samples.values()]
+        if self.host is not None and len(systems) == 1:
             (system,) = systems
-            for (kind, service), sample in self.services.items():
-                yield Origin(Target(system, kind, f"{host}:{service}"), "requests"), sample
+            for service, sample in self.services.items():
+                found.append(sample._replace(target=Target(system, service.kind, f"{self.host}:{service.name}")))
+        return found
 
 
 def target_of(parameter: str) -> tuple[Target, str] | None:
@@ -154,26 +167,26 @@ def target_of(parameter: str) -> tuple[Target, str] | None:
     return Target(match[1], match[2].lower(), parts[1]), parts[2]
 
 
-def add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None = None) -> bool:
+def _add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str) -> bool:
     """Take one parameter into the snapshot; False of a parameter of no interest. What cannot be read is noted."""
     try:
-        return _add(snapshot, parameter, text, f"{where}, {parameter}", host)
+        found, where = target_of(parameter), f"{where}, {parameter}"
+        if found is None:
+            return _add_of_no_target(snapshot, parameter, text, where)
+        return _add_of_target(snapshot, *found, parameter.partition(".")[0], text, where)
     except CorruptInput as error:
         snapshot.damaged.append(error.message)
         return True
 
 
-def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
-    found = target_of(parameter)
-    if found is None:
-        return _add_of_no_target(snapshot, parameter, text, where, host)
-    target, leaf = found
-    if (parameter.partition(".")[0], leaf) in _TARGET_STATS:
-        snapshot.samples[Origin(target, "stats")] = counted(target.kind, parse_stats(text, where))
+def _add_of_target(snapshot: Snapshot, target: Target, leaf: str, device: str, text: str, where: str) -> bool:
+    if (device, leaf) in _TARGET_STATS:
+        times, lines = parse_stats(text, where)
+        snapshot.add_sample(target, "stats", times, _counters_by_metric(target.kind, lines))
     elif leaf == "brw_stats":
-        snapshot.samples[Origin(target, "requests")] = _request_counts(text, where)
+        snapshot.add_sample(target, "requests", *_request_counts(text, where))
     elif leaf == JOB_STATS:
-        snapshot.jobs[target] = parse_job_stats(text, where)
+        snapshot.jobs[target] = text
     elif leaf in _GAUGES:
         metric, factor = _GAUGES[leaf]
         # obdfilter and osd-* say the same; whichever comes first.
@@ -183,34 +196,33 @@ def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | 
     return True
 
 
-def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
+def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str) -> bool:
     """Targets for services of a server and for clients: the host if known, else the name of the mount."""
     if match := _SERVICE.fullmatch(parameter):
-        stats = parse_stats(text, where)
-        wait = stats.counters.get("req_waittime")  # requests, and how long they waited for a thread
-        waited = {"request_ops": wait.samples, "request_wait_seconds": wait.total or 0} if wait else {"request_ops": 0}
-        kind, service = (match[1] or match[3]).lower(), match[2] or match[4]
-        snapshot.services[kind, service] = Sample(stats.snapshot_ns, stats.start_ns, waited)
+        times, lines = parse_stats(text, where)
+        counters = {"request_ops": 0}
+        if "req_waittime" in lines:  # requests, and how long they waited for a thread
+            requests, _, waited_us = lines["req_waittime"]
+            counters = {"request_ops": requests, "request_wait_seconds": waited_us or 0}
+        service = Target("", (match[1] or match[3]).lower(), match[2] or match[4])
+        sample = Sample(service, "requests", times["snapshot_time"], times.get("start_time"), counters)
+        snapshot.services[service] = sample
     elif match := _CLIENT.fullmatch(parameter):
-        target = Target(match[1], "host", host or f"{match[1]}-{match[2]}")
-        snapshot.samples[Origin(target, parameter)] = counted("host", parse_stats(text, where))
+        target = Target(match[1], "host", snapshot.host or f"{match[1]}-{match[2]}")
+        times, lines = parse_stats(text, where)
+        snapshot.add_sample(target, parameter, times, _counters_by_metric("host", lines))
     elif match := _CLIENT_REQUESTS.fullmatch(parameter):
-        target = Target(match[1], "host", f"{host or f'{match[1]}-{match[3]}'}:{match[2]}")
-        snapshot.samples[Origin(target, "requests")] = _request_counts(text, where)
+        target = Target(match[1], "host", f"{snapshot.host or f'{match[1]}-{match[3]}'}:{match[2]}")
+        snapshot.add_sample(target, "requests", *_request_counts(text, where))
     elif match := _CONNECTION.fullmatch(parameter):
         current = _CURRENT.search(text)
         address = current[1] if current else text.strip()
         if "@" not in address:
             return False
-        add_connection(snapshot, match[1], match[2], address)
+        snapshot.add_connection(match[1], match[2], address)
     else:
         return False
     return True
-
-
-def add_connection(snapshot: Snapshot, system: str, name: str, address: str) -> None:
-    """Note the server of a target that a client is connected to."""
-    snapshot.connections[Target(system, name[:3].lower(), f"{system}-{name}")] = address
 
 
 def parse_device_list(lines: Iterable[str | None]) -> Snapshot:
@@ -218,25 +230,25 @@ def parse_device_list(lines: Iterable[str | None]) -> Snapshot:
     snapshot = Snapshot()
     for line in lines:
         if line is not None and (match := _DEVICE.fullmatch(line)):
-            add_connection(snapshot, *match.groups())
+            snapshot.add_connection(*match.groups())
     return snapshot
 
 
-def counted(kind: str, stats: Stats) -> Sample:
-    """Counters by metric. On a metadata target what has no metric of its own goes to other_ops; elsewhere it is no
-    work (pings, connects), or, of clients, counted by another line."""
+def _counters_by_metric(kind: str, lines: Mapping[str, Line]) -> dict[str, int]:
+    """Counters of a target, or of a client, by metric. On a metadata target what has no metric of its own goes to
+    other_ops; elsewhere it is no work (pings, connects), or, of clients, counted by another line."""
     metric_of = metadata_metric if kind == "mdt" else target_metric
     result = dict.fromkeys(_ALWAYS[kind], 0)
-    for name, counter in stats.counters.items():
-        if name in ("read_bytes", "write_bytes") and counter.total is not None:
-            result[name] = result.get(name, 0) + counter.total
+    for name, (samples, unit, total) in lines.items():
+        if name in ("read_bytes", "write_bytes") and total is not None:
+            result[name] = result.get(name, 0) + total
         metric = metric_of(name)
         if metric is not None:
-            result[metric] = result.get(metric, 0) + counter.samples
+            result[metric] = result.get(metric, 0) + samples
         busy = _BUSY.get(name) or ("metadata_busy_seconds" if kind != "ost" and metric is not None else None)
-        if busy is not None and counter.unit.startswith("usec") and counter.total is not None:
-            result[busy] = result.get(busy, 0) + counter.total
-    return Sample(stats.snapshot_ns, stats.start_ns, result)
+        if busy is not None and unit.startswith("usec") and total is not None:
+            result[busy] = result.get(busy, 0) + total
+    return result
 
 
 def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | None = None) -> Iterator[Snapshot]:
@@ -247,7 +259,7 @@ def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | Non
         if parameter in seen:
             yield current
             current, seen = Snapshot(host=host), set()
-        if add_parameter(current, parameter, text, where, host):
+        if _add_parameter(current, parameter, text, where):
             seen.add(parameter)
     if seen:
         yield current
@@ -292,7 +304,7 @@ def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) ->
             except OSError as error:
                 hint = "Some of debugfs needs root."
                 raise SourceError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
-            add_parameter(snapshot, parameter, text, str(root), host)
+            _add_parameter(snapshot, parameter, text, str(root))
     return snapshot
 
 

@@ -15,13 +15,12 @@ seconds. Entries idle for `job_cleanup_interval` (ten minutes) are removed, and 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
-from ioweather.core.counters.growth import Target
+from ioweather.core.counters.growth import Growth, Sample, Target
 from ioweather.core.errors import CorruptInput
 from ioweather.core.units import NS, names_of, whole_number
 
@@ -55,6 +54,8 @@ def target_metric(operation: str) -> str | None:
     return OPERATION_METRICS.get(operation)
 
 
+# Number of samples of an operation, their unit, and their sum; None if only calls are counted.
+Line = tuple[int, str, "int | None"]
 _END_NS = 1 << 63  # what the tables hold
 _STATS_LINE = re.compile(r"(\S+)\s+([0-9]+) samples \[(\w+)\]((?:\s+-?[0-9]+)*)\s*")
 ENTRY = "\n- job_id:"  # of a list of jobs
@@ -66,40 +67,25 @@ _TIME = re.compile(
 _PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)?)=(.*)")
 
 
-@dataclass(frozen=True)
-class Counter:
-    """One line: number of samples, unit, and their sum; None if only calls are counted."""
+def parse_stats(text: str, where: str = "stats") -> tuple[dict[str, int], dict[str, Line]]:
+    """Parse a `stats` or `md_stats` file: its times as `time_of` names them, in UTC ns, and its lines by operation.
 
-    samples: int
-    unit: str
-    total: int | None = None
-
-
-@dataclass(frozen=True)
-class Stats:
-    """A moment of a `stats` or `md_stats` file. `start_ns`: since when it counts, where the version says it."""
-
-    snapshot_ns: int
-    start_ns: int | None
-    counters: dict[str, Counter]
-
-
-def parse_stats(text: str, where: str = "stats") -> Stats:
-    """`name count samples [unit] min max sum sumsq`; sumsq and more may be absent."""
+    A line is `name count samples [unit] min max sum sumsq`; sumsq and more may be absent.
+    """
     times: dict[str, int] = {}
-    counters: dict[str, Counter] = {}
+    lines: dict[str, Line] = {}
     for line in text.splitlines():
         if match := _STATS_LINE.fullmatch(line):
             samples, *numbers = (_counter(word, line, where) for word in (match[2], *match[4].split()[:3]))
             # The first of two lines of one name: see the traps above.
-            counters.setdefault(match[1], Counter(samples, match[3], numbers[2] if len(numbers) == 3 else None))
+            lines.setdefault(match[1], (samples, match[3], numbers[2] if len(numbers) == 3 else None))
         elif (found := time_of(line.rstrip(), where)) is not None:
             times.setdefault(*found)
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
             raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of Lustre stats.")
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where} has no snapshot_time.")
-    return Stats(times["snapshot_time"], times.get("start_time"), counters)
+    return times, lines
 
 
 def _counter(word: str, line: str, where: str) -> int:
@@ -168,273 +154,219 @@ _IDLE = " samples:           0,"  # as servers pad it: most lines are so, and a 
 _TIMES = ("  snapshot_time:", "  start_time:")
 _BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})(?![0-9])")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-LONGEST_KEY = 1024
+_LONGEST_KEY = 1024
+_LONGEST_ENTRY = 64 << 10
 
 
-class Operation(NamedTuple):
-    """What an entry counts of one operation; None is what its version does not count. `sizes` is the text of `hist`."""
-
-    samples: int
-    bytes: int | None = None
-    time_us: int | None = None
-    sizes: str | None = None
-
-
-_NONE = Operation(0)
-Operations = dict[str, Operation]
-
-
-class Entry(NamedTuple):
-    """Counters of one job on one target, without operations that never happened."""
-
-    last_ns: int
-    begun_ns: int | None
-    operations: Operations
-
-
-class JobAmounts(NamedTuple):
-    """What a job did in [start_ns, end_ns). `restarted`: the entry started again, and this is the least it can be."""
-
-    job_key: str
-    start_ns: int
-    end_ns: int
-    operations: Operations
-    restarted: bool
-
-
-def unquoted(text: str) -> str:
+def _unquoted(text: str) -> str:
     """A job's key without the quotes that 2.14 puts around it."""
     text = text.strip()
     quoted = len(text) > 1 and text[0] == '"' == text[-1]
-    return (text[1:-1] if quoted else text)[:LONGEST_KEY]
+    return (text[1:-1] if quoted else text)[:_LONGEST_KEY]
 
 
-def parse_entry(text: str, where: str) -> tuple[str, Entry]:
-    """(job, its counters). Most lines are of operations that the job never did: they are skipped first."""
+def _parse_entry(target: Target, text: str, where: str) -> Sample:
+    """The counters of one job on one target, without operations that never happened.
+
+    They are named `read count`, `read bytes`, `read time_us`, and `read 4096` for operations by the size in bytes that
+    none of them exceeds, as far as the version counts each.
+    """
     key, *lines = text.split("\n")
-    operations: Operations = {}
+    key = _unquoted(key)
+    counters: dict[str, int] = {}
     times: dict[str, int] = {}
     for line in lines:
-        if _IDLE in line:
+        if _IDLE in line:  # most lines are of operations that the job never did
             continue
         if (match := _JOB_LINE.match(line)) is not None:
             name, samples, unit, total, sizes = match.groups()
-            amount = int(total) if total else None
             if not int(samples):
                 continue
             # `read_bytes` and `read` count the same requests: the one their bytes, the other, since 2.12, their time.
-            if name.endswith("_bytes"):
-                name = name[: -len("_bytes")]
-                time_us = operations.get(name, _NONE).time_us
-                operations[name] = Operation(int(samples), amount, time_us, (sizes or "").strip() or None)
-            else:
-                _, moved, _, known_sizes = operations.get(name, _NONE)
-                time_us = amount if unit.startswith("usec") else None
-                operations[name] = Operation(int(samples), moved, time_us, known_sizes)
+            operation = name.removesuffix("_bytes")
+            counters[f"{operation} count"] = int(samples)
+            if total and operation != name:
+                counters[f"{operation} bytes"] = int(total)
+            elif total and unit.startswith("usec"):
+                counters[f"{operation} time_us"] = int(total)
+            for size, scale, count in _BUCKET.findall(sizes or "") if operation != name else ():
+                if int(count):
+                    counters[f"{operation} {int(size) * _SCALE[scale]}"] = int(count)
         elif line.startswith(_TIMES):
             times.update(filter(None, [time_of(line.strip(), where)]))
         elif " samples:" in line and not _NOTHING_DONE.search(line):
-            raise CorruptInput(
-                f"{where}: the entry of job {unquoted(key)[:60]!r} has a line that is none of job_stats."
-            )
+            raise CorruptInput(f"{where}: the entry of job {key[:60]!r} has a line that is none of job_stats.")
     if "snapshot_time" not in times:
-        raise CorruptInput(f"{where}: the entry of job {unquoted(key)[:60]!r} has no snapshot_time.")
-    return unquoted(key), Entry(times["snapshot_time"], times.get("start_time"), operations)
+        raise CorruptInput(f"{where}: the entry of job {key[:60]!r} has no snapshot_time.")
+    return Sample(target, key, times["snapshot_time"], times.get("start_time"), counters)
 
 
-def parse_job_stats(text: str, where: str) -> dict[str, Entry]:
-    """All entries of one target by job; of repeated entries of a job the later counts."""
-    found: dict[str, Entry] = {}
-    for key, entry in (parse_entry(part, where) for part in ("\n" + text).split(ENTRY)[1:]):
-        if key not in found or found[key].last_ns < entry.last_ns:
-            found[key] = entry
-    return found
-
-
-def size_bins(text: str | None) -> dict[int, int]:
-    """`4K: 5, 8K: 77` -> operations by the size in bytes that none of them exceeds."""
-    if not text:
-        return {}
-    return {int(size) * _SCALE[scale]: int(count) for size, scale, count in _BUCKET.findall(text)}
-
-
-def _difference(before: Operation, after: Operation) -> Operation | None:
-    """What was done between two samples of an operation; None where an amount fell. Amounts that one of the two lacks
-    are not compared."""
-    pairs = tuple(zip(before[:3], after[:3]))
-    if any(then is not None and now is not None and now < then for then, now in pairs):
-        return None
-    samples, moved, time_us = (None if now is None else now - (then or 0) for then, now in pairs)
-    old, new = size_bins(before.sizes), size_bins(after.sizes)
-    sizes = [f"{size}: {count - old.get(size, 0)}" for size, count in new.items() if count > old.get(size, 0)]
-    return Operation(samples or 0, moved, time_us, ", ".join(sizes) or None)
-
-
-def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
+def _job_growth(before: Sample, after: Sample) -> Growth | None:
     """What the job did between two samples of its entry; None if nothing.
 
-    An entry started again if a counter fell, an operation disappeared or it begins at another moment: it counts from
-    zero then.
+    An entry started again at zero if a counter fell or disappeared, or if it begins at another moment.
     """
-    grown: dict[str, Operation | None] = {}
-    for name, now in after.operations.items():
-        then = before.operations.get(name, _NONE)
-        if now != then:
-            grown[name] = _difference(then, now)
-    went_on = {name: operation for name, operation in grown.items() if operation is not None}
-    same_entry = before.begun_ns == after.begun_ns and before.operations.keys() <= after.operations.keys()
-    if same_entry and len(went_on) == len(grown):
-        return JobAmounts(key, *_span(before.last_ns, after.last_ns), went_on, restarted=False) if grown else None
-    start_ns = max(before.last_ns, after.begun_ns or 0)
-    return JobAmounts(key, *_span(start_ns, after.last_ns), after.operations, restarted=True)
+    amounts = {name: count - before.counters.get(name, 0) for name, count in after.counters.items()}
+    same_entry = before.since_ns == after.since_ns and before.counters.keys() <= after.counters.keys()
+    if same_entry and all(amount >= 0 for amount in amounts.values()):
+        active = {name.partition(" ")[0] for name, amount in amounts.items() if amount}
+        amounts = {name: amount for name, amount in amounts.items() if name.partition(" ")[0] in active}
+        return _growth_of(after, before.time_ns, amounts, restarted=False) if amounts else None
+    return _growth_of(after, max(before.time_ns, after.since_ns or 0), after.counters, restarted=True)
 
 
-def _span(start_ns: int, end_ns: int) -> tuple[int, int]:
-    """Times of whole seconds may be the same for what happened in one second."""
-    return (start_ns, end_ns) if start_ns < end_ns else (end_ns, end_ns + NS)
+def _growth_of(entry: Sample, start_ns: int, amounts: dict[str, int], *, restarted: bool) -> Growth:
+    """Amounts from `start_ns` to the entry's last operation. Times of whole seconds may be the same for what happened
+    in one second."""
+    span = (start_ns, entry.time_ns) if start_ns < entry.time_ns else (entry.time_ns, entry.time_ns + NS)
+    return Growth(entry.target, entry.source, *span, amounts, restarted)
 
 
 _MOST_GONE = 10_000
 
 
 class TargetJobs:
-    """Keeps the entries of one target and gives what each job did since."""
+    """The jobs of one target, as its `job_stats` listed them last. Only entries whose text changed are parsed: a target
+    may list ten thousand jobs."""
 
-    def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._clear()
+        self.unplaced = 0  # jobs that began at an unknown time
+
+    def _clear(self) -> None:
+        self._entries: dict[str, Sample] = {}
+        self._hashes: dict[str, int] = {}  # of the text of each entry
         self._gone: dict[str, None] = {}  # the newest last
-        self._looked_ns: int | None = None
-        self._latest_ns = 0
-        self.looks = 0
-        self.unplaced = 0
+        self._listed_ns: int | None = None
+        self.lists = 0
 
-    def update(self, entries: Mapping[str, Entry], looked_ns: int | None) -> Iterator[JobAmounts]:
-        """`looked_ns`: when the list was shown, where that is known. A list from before the last one (files joined out
-        of order) is compared from there on."""
-        pairs = ((self._entries[key], entry) for key, entry in entries.items() if key in self._entries)
-        before_last = looked_ns is not None and self._looked_ns is not None and looked_ns < self._looked_ns
-        if before_last or any(new.last_ns < old.last_ns and new.begun_ns == old.begun_ns for old, new in pairs):
-            self._entries, self._gone, self._looked_ns, self._latest_ns, self.looks = {}, {}, None, 0, 0
-        for key, entry in entries.items():
-            amounts = self.see(key, entry)
-            if amounts is not None:
-                yield amounts
-        self.end_look(entries.__contains__, looked_ns)
+    def update(self, text: str, listed_ns: int | None, where: str) -> Iterator[Growth]:
+        """Yield what each job did since the last list.
 
-    def see(self, key: str, entry: Entry) -> JobAmounts | None:
-        """Take one entry of a list; unchanged ones may be left out."""
-        before = self._entries.get(key)
-        if before is not None and entry.last_ns == before.last_ns:
-            return None  # operations of the same second are reported with the next second
-        self._entries[key] = entry
-        self._latest_ns = max(self._latest_ns, entry.last_ns)
-        if before is not None:
-            return amounts_between(key, before, entry)
-        if not self.looks:
-            return None
-        # The list before did not have it: all of its counts are new.
-        came_back = key in self._gone
-        self._gone.pop(key, None)
-        start = self._looked_ns if entry.begun_ns is None else entry.begun_ns
-        if start is None:
-            self.unplaced += 1
-            return None
-        return JobAmounts(key, *_span(start, entry.last_ns), entry.operations, came_back) if entry.operations else None
-
-    def end_look(self, is_there: Callable[[str], bool], looked_ns: int | None) -> None:
-        """End the list: `is_there` says whether a job was in it."""
-        for key in [key for key in self._entries if not is_there(key)]:
+        `listed_ns` is the time of this list, if known. After a list that is earlier than the last one (files joined out
+        of order) the comparison starts again.
+        """
+        hashes: dict[str, int] = {}
+        changed: dict[str, Sample] = {}
+        for entry_text in f"\n{text}".rstrip("\n\0").split(ENTRY)[1:]:
+            if len(entry_text) > _LONGEST_ENTRY:
+                raise CorruptInput(f"{where}: an entry of job_stats is longer than any can be.")
+            key = _unquoted(entry_text.partition("\n")[0])
+            hashes[key] = hash(entry_text)
+            if self._hashes.get(key) != hashes[key]:
+                entry = _parse_entry(self.target, entry_text, where)
+                if key not in changed or changed[key].time_ns < entry.time_ns:
+                    changed[key] = entry
+        if self._is_earlier(changed, listed_ns):
+            self._clear()
+            yield from self.update(text, listed_ns, where)
+            return
+        for key, entry in changed.items():
+            grown = self._take(key, entry)
+            if grown is not None:
+                yield grown
+        for key in self._entries.keys() - hashes.keys():
             del self._entries[key]
             self._gone[key] = None
             if len(self._gone) > _MOST_GONE:
                 del self._gone[next(iter(self._gone))]
-        latest = max(self._latest_ns, looked_ns or 0, self._looked_ns or 0)
-        self._looked_ns = latest or None
-        self.looks += 1
+        latest = max([listed_ns or 0, self._listed_ns or 0, *(entry.time_ns for entry in changed.values())])
+        self._hashes, self._listed_ns = hashes, latest or None
+        self.lists += 1
 
-    def whole_lives(self) -> Iterator[JobAmounts]:
-        """After a single list: what each entry has counted since its start, if that is known."""
-        for key, entry in self._entries.items():
-            if entry.begun_ns is not None and entry.operations:
-                yield JobAmounts(key, *_span(entry.begun_ns, entry.last_ns), entry.operations, False)
+    def _is_earlier(self, changed: Mapping[str, Sample], listed_ns: int | None) -> bool:
+        if listed_ns is not None and self._listed_ns is not None and listed_ns < self._listed_ns:
+            return True
+        pairs = [(self._entries[key], entry) for key, entry in changed.items() if key in self._entries]
+        return any(new.time_ns < old.time_ns and new.since_ns == old.since_ns for old, new in pairs)
 
-    def without_begin(self) -> Iterator[str]:
-        """Jobs whose amounts cannot be placed in time after a single list."""
-        return (key for key, entry in self._entries.items() if entry.begun_ns is None and entry.operations)
+    def _take(self, key: str, entry: Sample) -> Growth | None:
+        before = self._entries.get(key)
+        if before is not None and entry.time_ns == before.time_ns:
+            return None  # operations of the same second are reported with the next second
+        self._entries[key] = entry
+        if before is not None:
+            return _job_growth(before, entry)
+        if not self.lists:
+            return None
+        # The list before did not have it: all of its counts are new.
+        came_back = key in self._gone
+        self._gone.pop(key, None)
+        start_ns = self._listed_ns if entry.since_ns is None else entry.since_ns
+        if start_ns is None:
+            self.unplaced += 1
+            return None
+        return _growth_of(entry, start_ns, entry.counters, restarted=came_back) if entry.counters else None
+
+    def whole_lives(self) -> list[Growth]:
+        """After a single list: what each job has done since its entry began, if that time is known."""
+        return [
+            _growth_of(entry, entry.since_ns, entry.counters, restarted=False)
+            for entry in self._entries.values()
+            if entry.since_ns is not None and entry.counters
+        ]
+
+    def count_without_begin(self) -> int:
+        """Number of jobs whose amounts cannot be placed in time after a single list."""
+        return sum(entry.since_ns is None and bool(entry.counters) for entry in self._entries.values())
 
 
-_JOB_NUMBER = re.compile(r"[0-9]{1,18}")
+_JOB_NUMBER = re.compile(r"([0-9]{1,18})")
+_PROGRAM_AND_USER = re.compile(r"(.+)\.([0-9]{1,18})", re.DOTALL)
 _PBS = re.compile(r"([0-9]{1,18})(?:\[[0-9]*\])?\.([A-Za-z][\w.-]*)")
 # python3.11 is a program, and may be followed by no user.
 _VERSIONED = re.compile(r"\w*[A-Za-z]-?[0-9]+\.[0-9]{1,2}")
 
 
-@dataclass(frozen=True)
-class JobIdentity:
-    """What the job id of a server's statistics tells. Its form is the site's choice (`jobid_var`, `jobid_name`), and
-    the text does not say which: a form that could be two things tells nothing. Forms of the Lustre manual, chapter
-    12.2: the value of a scheduler's variable (SLURM_JOB_ID, PBS_JOBID), `procname_uid` ("%e.%u"), and codes joined by
-    colons, mostly "%e:%u:%h" or "%j:%u:%h"."""
+@lru_cache(maxsize=1 << 14)  # the same jobs are listed again and again
+def identity_of(key: str) -> dict[str, int | str | None]:
+    """The columns `job_id`, `uid`, `exe` and `host` of the job id in a server's statistics; None for what it does not
+    say.
 
-    job_id: int | None = None
-    uid: int | None = None
-    exe: str | None = None
-    host: str | None = None
-
-
-@lru_cache(maxsize=1 << 14)  # the same jobs are looked at again and again
-def identity_of(key: str) -> JobIdentity:
-    """What the job id of a server says: number, user, program and host, where it has them."""
-    if _JOB_NUMBER.fullmatch(key):
-        return JobIdentity(job_id=int(key))
-    if match := _PBS.fullmatch(key):
-        return JobIdentity(job_id=int(match[1]))
-    if ":" in key:  # a job or a program, its user, and perhaps the client
-        first, uid, *rest = key.split(":")
-        if first and _JOB_NUMBER.fullmatch(uid) and len(rest) <= 1:
-            host = (rest or [""])[0] or None
+    Its form is the site's choice (`jobid_var`, `jobid_name`), and the text does not say which: a form that could be two
+    things says nothing. Forms of the Lustre manual, chapter 12.2: the value of a scheduler's variable (SLURM_JOB_ID,
+    PBS_JOBID), `procname_uid` ("%e.%u"), and codes joined by colons, mostly "%e:%u:%h" or "%j:%u:%h".
+    """
+    job_id = uid = exe = host = None
+    if match := _JOB_NUMBER.fullmatch(key) or _PBS.fullmatch(key):
+        job_id = int(match[1])
+    elif ":" in key:  # a job or a program, its user, and perhaps the client
+        first, user, *rest = key.split(":")
+        client = (rest or [""])[0] or None
+        if first and _JOB_NUMBER.fullmatch(user) and len(rest) <= 1:
             if not _JOB_NUMBER.fullmatch(first):
-                return JobIdentity(uid=int(uid), exe=first, host=host)
-            if host:  # two numbers alone may be anything
-                return JobIdentity(job_id=int(first), uid=int(uid), host=host)
-        return JobIdentity()
-    exe, _, uid = key.rpartition(".")
-    if not exe or exe.isdigit() or not _JOB_NUMBER.fullmatch(uid) or _VERSIONED.fullmatch(key):
-        return JobIdentity()
-    return JobIdentity(uid=int(uid), exe=exe)
+                uid, exe, host = int(user), first, client
+            elif client:  # two numbers alone may be anything
+                job_id, uid, host = int(first), int(user), client
+    elif (match := _PROGRAM_AND_USER.fullmatch(key)) and not match[1].isdigit() and not _VERSIONED.fullmatch(key):
+        uid, exe = int(match[2]), match[1]
+    return {"job_id": job_id, "uid": uid, "exe": exe, "host": host}
 
 
-def job_rows(target: Target, amounts: JobAmounts, quality: int, cluster: str | None) -> Iterator[dict[str, object]]:
+def job_rows(grown: Growth, quality: int, cluster: str | None) -> Iterator[dict[str, object]]:
     """Rows of `job_operations`, one per operation."""
-    job_key, start_ns, end_ns, operations, _ = amounts
-    who = identity_of(job_key)
-    of_all = {
-        "start_ns": start_ns,
-        "interval_ns": end_ns - start_ns,
-        "system": target.system,
-        "component_kind": target.kind,
-        "component": target.name,
-        "job_key": job_key,
-        "job_id": who.job_id,
-        "cluster": cluster if who.job_id is not None else None,
-        "uid": who.uid,
-        "exe": who.exe,
-        "host": who.host,
-    }
-    for name, (samples, moved, time_us, sizes) in sorted(operations.items()):
+    identity = identity_of(grown.source)
+    by_operation: dict[str, dict[str, int]] = {}
+    for name, amount in grown.amounts.items():
+        operation, _, part = name.partition(" ")
+        by_operation.setdefault(operation, {})[part] = amount
+    for operation, parts in sorted(by_operation.items()):
+        time_us = parts.get("time_us")
+        histogram = {int(part): count for part, count in parts.items() if part.isdigit() and count}
         yield {
-            **of_all,
-            "operation": name,
-            "count": samples,
-            "bytes": moved,
+            "start_ns": grown.start_ns,
+            "interval_ns": grown.end_ns - grown.start_ns,
+            "system": grown.target.system,
+            "component_kind": grown.target.kind,
+            "component": grown.target.name,
+            "job_key": grown.source,
+            **identity,
+            "cluster": cluster if identity["job_id"] is not None else None,
+            "operation": operation,
+            "count": parts["count"],
+            "bytes": parts.get("bytes"),
             "time_ns": None if time_us is None else time_us * 1000,
-            "histogram": _histogram(sizes) if sizes else None,
+            "histogram": json.dumps(histogram, separators=(",", ":")) if histogram else None,
             "quality": quality,
         }
-
-
-@lru_cache(maxsize=1 << 12)  # a few requests of one size, mostly
-def _histogram(sizes: str) -> str | None:
-    """JSON, which numbers alone need no encoder for."""
-    bins = size_bins(sizes)
-    return "{" + ",".join(f'"{size}":{count}' for size, count in bins.items()) + "}" if bins else None

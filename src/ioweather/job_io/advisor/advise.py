@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
 from ioweather.job_io.advisor.declared_rules import declared_rule, site_advice
 from ioweather.job_io.advisor.expected_savings import LEVEL, Advice, Dimension, Rule
 from ioweather.job_io.advisor.profile import profile_of
+from ioweather.job_io.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.job_io.view import JobView, as_one_run
 
 TITLE: Final = "Worth changing"

@@ -42,8 +42,7 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import JOB_OPERATIONS, METRICS, Quality
-from ioweather.core.tables.schema import COMPONENT_KINDS
+from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.readers.server_counters import series_frame
 
@@ -426,7 +425,7 @@ class Amounts:
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
     found: list[dict[str, Any]] = []
     for (start, end, target, job, operation), amounts in rows:
-        who = identity_of(job)
+        identity = identity_of(job)
         found.append(
             {
                 "start_ns": start,
@@ -437,11 +436,8 @@ def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str 
                 "system": target.system,
                 "component_kind": target.kind,
                 "component": target.name,
-                "job_id": who.job_id,
-                "uid": who.uid,
-                "exe": who.exe,
-                "host": who.host,
-                "cluster": cluster if who.job_id is not None else None,
+                **identity,
+                "cluster": cluster if identity["job_id"] is not None else None,
                 **{name: round(amount) for name, amount in amounts.items()},
             }
         )

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
+from ioweather.job_io.outcomes import JobOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
 

@@ -17,12 +17,12 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.papers import exhibits
 from ioweather.core.results import SCHEMA_VERSION, Answer
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import GRACE_NS
+from ioweather.job_io.outcomes import JobOutcome
 from ioweather.lake.inventory import held_series, overlaps
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql

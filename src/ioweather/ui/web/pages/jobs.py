@@ -16,12 +16,12 @@ from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Block, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.run_targets import target_number
+from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.queries import answers_for_log, few_at_once, job_answers, received

@@ -14,12 +14,12 @@ from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
-from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, parse_size
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.diagnosis.who import WhoOutcome
 from ioweather.facts.run_targets import target_number
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html

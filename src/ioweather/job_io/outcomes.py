@@ -1,4 +1,4 @@
-"""Results of answers for programs: one dataclass per question, with stable names in JSON."""
+"""Results of `why` and `job` for programs, with stable names in JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from ioweather.core.results import Amount
 
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
@@ -43,19 +45,6 @@ class AdviceItem:
     headline: str = ""
     file: str = ""
     note: str = ""
-
-
-class Outcome:
-    """The base of all: `Answer.result` is one of these."""
-
-
-@dataclass(frozen=True)
-class Amount:
-    """A value with its 90% interval."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -109,10 +98,6 @@ class Unhealthy:
     lost_seconds: float | None = None
 
 
-# Columns of `events` that tell of an unhealthy component.
-EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
-
-
 def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unhealthy:
     """A row of `events`, as programs read it; also one of an earlier version, which had no probability."""
     details = json.loads(event["details"] or "{}")
@@ -146,7 +131,7 @@ class RecordedVerdict:
 
 
 @dataclass(frozen=True)
-class WhyOutcome(Outcome):
+class WhyOutcome:
     """`probability` is that of `kind`, or of `likeliest` where `kind` is unknown; `n` counts the similar runs;
     `coverage` is the share of the run in which the system was sampled; `as_of_ns` is None where every run counts;
     `recorded` are the verdicts that were made before, the first as of the run's end. Of a job with several logs `run`
@@ -194,7 +179,7 @@ class AllRuns:
 
 
 @dataclass(frozen=True)
-class JobOutcome(Outcome):
+class JobOutcome:
     """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
     a log (`logs` 0) the amounts are what the servers counted, None if they did not. Of a job with several logs they
     are those of the run that `why` judges, number `run` in the order of start; `all_runs` are their sums. `slowness`
@@ -222,86 +207,3 @@ class JobOutcome(Outcome):
     run: int = 1
     all_runs: AllRuns | None = None
     slowness: float | None = None
-
-
-@dataclass(frozen=True)
-class Talker:
-    """What a job, or all jobs of a user, a project or a program did. `known_by`: servers, log, or both."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    read_bytes: float
-    write_bytes: float
-    metadata_operations: float
-    bytes_ratio: float | None
-    metadata_ratio: float | None
-    known_by: str
-
-
-@dataclass(frozen=True)
-class Storm:
-    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    start_ns: int
-    end_ns: int
-    operations_per_s: float
-    capacity_ratio: float
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A run of another user, and the seconds that it would have taken less; below 0: more."""
-
-    job_id: int | None
-    user: str | None
-    io_seconds: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class WhatIfOutcome(Outcome):
-    """I/O seconds of all other runs as they were and as they would have been; `seconds` is the difference, with its 90%
-    interval; `gains` are the runs that would feel it most."""
-
-    change: Literal["without", "move", "stripe"]
-    job_id: int | None
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    runs: int
-    before_seconds: float
-    after_seconds: float
-    seconds: float
-    low: float | None
-    high: float | None
-    gains: tuple[Gain, ...] = ()
-
-
-@dataclass(frozen=True)
-class WhoOutcome(Outcome):
-    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
-    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
-    `known_ratio`: share of what storage did that records of jobs explain. `without`: the I/O of others without one job,
-    where that was asked."""
-
-    about: Literal["run", "period"]
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    culprits: tuple[Culprit, ...] = ()
-    users: tuple[Culprit, ...] = ()
-    talkers: tuple[Talker, ...] = ()
-    storms: tuple[Storm, ...] = ()
-    io_seconds: float | None = None
-    lost_seconds: float | None = None
-    runs: int = 0
-    slowed: int = 0
-    known_ratio: float | None = None
-    evidence: Literal["servers", "logs", "none"] = "none"
-    without: WhatIfOutcome | None = None
