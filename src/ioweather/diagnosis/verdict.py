@@ -289,10 +289,10 @@ class Explained:
 
     `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.
     `system` is the state during each (None if not sampled). `pool` adds runs of other groups, the run first.
-    `unhealthy` are the components that were unhealthy during the run; `week_before` rates of the week before by metric,
-    over windows as long as the run; `slowdown` the run's I/O time over the median of the similar runs; `queue` and
-    `probe` the target with the longest queue and the slowest probed place, if they stood out; `node_slowdown` how many
-    times as long as usual runs of other programs took on its nodes then, if they were slow.
+    `unhealthy` are the components that were unhealthy during the run; `slowdown` the run's I/O time over the median of
+    the similar runs; `queue` and `probe` the target with the longest queue and the slowest probed place, if they stood
+    out; `node_slowdown` how many times as long as usual runs of other programs took on its nodes then, if they were
+    slow.
     """
 
     runs: Frame
@@ -302,7 +302,6 @@ class Explained:
     step_seconds: float
     slowdown: float = math.nan
     unhealthy: tuple[Unhealthy, ...] = ()
-    week_before: Mapping[str, Floats] = field(default_factory=dict)
     queue: StandsOut | None = None
     probe: StandsOut | None = None
     node_slowdown: float | None = None

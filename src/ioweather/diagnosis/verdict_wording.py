@@ -44,8 +44,6 @@ _SLOWDOWNS: Final = {
     "probe_targets": "probe, targets",
     "probe_metadata": "probe, metadata",
 }
-# Measures with a history of the whole file system.
-_HISTORY: Final = {"others_read": "read_bytes", "others_write": "write_bytes"}
 _UMAMI_UNITS: Final = {
     "bytes_per_s": (GIB, "GiB/s"),
     "ops_per_s": (1.0, "1/s"),
@@ -172,7 +170,7 @@ def _judged(view: JobView, found: Explained) -> Answer:
         _headline(view, found, verdict),
         (
             FactGroup("comparison", "I/O time compared with similar runs", tuple(_comparison_facts(found, verdict))),
-            FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(found, measures))),
+            FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
         ),
         exhibits=tuple(_umami(found, measures)),
@@ -314,18 +312,13 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
     return [each._replace(values=np.maximum(each.values, 0.0)) for each in found]
 
 
-def _system_facts(found: Explained, measures: Sequence[Measure]) -> Iterator[Fact]:
+def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
     for name, label, values, unit in measures:
         here, others = float(values[0]), _others(values)
         if not np.isfinite(here):
             continue
-        history = found.week_before.get(_HISTORY.get(name, ""), np.zeros(0))
-        references = {"the past week": history, "similar runs": others}
-        enough = {name: values for name, values in references.items() if len(values) >= LEAST_RUNS}
-        share, note = None, ""
-        for reference, values_there in list(enough.items())[:1]:
-            share = float(np.mean(values_there < here))
-            note = f"above {share:.0%} of {reference}"
+        share = float(np.mean(others < here)) if len(others) >= LEAST_RUNS else None
+        note = "" if share is None else f"above {share:.0%} of similar runs"
         value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (here, unit)
         yield Fact(name, label, value, shown_as, share, note)
 
