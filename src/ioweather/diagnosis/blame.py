@@ -23,6 +23,7 @@ from ioweather.core.results import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
 from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
+from ioweather.job_io.outcomes import Storm
 
 # Similar runs are searched this many days before and after.
 REACH_DAYS: Final = 10
@@ -395,20 +396,6 @@ class Volume:
     write_bytes: float
     metadata_operations: float
     known_by: str
-
-
-@dataclass(frozen=True)
-class Storm:
-    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    start_ns: int
-    end_ns: int
-    operations_per_s: float
-    capacity_ratio: float
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.errors import DataUnavailable, SearchIncomplete
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.frames import Floats, Ints, Matrix
 from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality, specs_of
@@ -136,7 +136,7 @@ class SearchWindow:
 def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
     """Search from the first new row on; return the number of new rows of `events`.
 
-    Raises SearchIncomplete if time runs out or a file system has too many components.
+    Raises IoweatherError (SearchIncomplete) if time runs out or a file system has too many components.
     """
     changed = 0
     began = time.monotonic()
@@ -169,7 +169,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
             changed += settle(lake, found, stored.take(gone), SOURCE)
     if left_out:
-        raise SearchIncomplete("; ".join(left_out))
+        raise IoweatherError("; ".join(left_out), kind="SearchIncomplete")
     return changed
 
 

@@ -15,7 +15,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import DAY_NS, names_of, utc_day
-from ioweather.diagnosis.blame import Evidence, Party, Storm, Volume
+from ioweather.diagnosis.blame import Evidence, Party, Volume
 from ioweather.diagnosis.job_loads import (
     AMOUNTS,
     Capacity,
@@ -31,6 +31,7 @@ from ioweather.diagnosis.similar_runs import health_events
 from ioweather.facts.job_metrics import on_mounts
 from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
+from ioweather.job_io.outcomes import Storm
 from ioweather.lake.caches import LakeRecords
 from ioweather.lake.database import fetch_frame, literal
 from ioweather.lake.lake import Snapshot, own_uids

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Answer,
     Block,
@@ -174,13 +175,13 @@ def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[l
         mine = job_io.take(np.isin(np.array(digests), some))
         days = {utc_day(start) for start in mine.ints("start_ns").tolist()}
         files = snapshot.frame("files", where={"log_digest": some}, days=days)
-        part = StudyData({**frames, "job_io": mine, "files": files})
+        part = {**frames, "job_io": mine, "files": files}
         cached |= {str(run.row["log_digest"]): asdict(run.advised) for run in advise_runs(part, snapshot.facility)}
     mine_last = {digest: cached.pop(digest) for digest in digests}
     if missing:
         text = json.dumps(dict([*cached.items(), *mine_last.items()][-_MOST_CACHED:])).encode()
         records.put(_CACHE, key, {"advice": np.frombuffer(text, np.uint8)})
-    rows = _rows_in_time(StudyData(frames), snapshot.facility)
+    rows = _rows_in_time(frames, snapshot.facility)
     return [AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], end or 0
 
 
@@ -353,10 +354,10 @@ class AdvisedRun:
         return frozenset(advice.name for advice in self.advised.worth)
 
 
-def advise_runs(data: StudyData, facility: Facility) -> Iterator[AdvisedRun]:
+def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[AdvisedRun]:
     """Advise the runs that did I/O, in order of time."""
-    job_io, applications, files = (data.frames[name] for name in ("job_io", "applications", "files"))
-    rows = _rows_in_time(data, facility)
+    job_io, applications, files = (frames[name] for name in ("job_io", "applications", "files"))
+    rows = _rows_in_time(frames, facility)
     place = rows_of(job_io.text("log_digest"), files.text("log_digest"))
     of_application = rows_of(applications.text("log_digest"), job_io.text("log_digest")).tolist()
     digests = job_io.text("log_digest").tolist()
@@ -368,9 +369,9 @@ def advise_runs(data: StudyData, facility: Facility) -> Iterator[AdvisedRun]:
         yield AdvisedRun(row, advise(view))
 
 
-def _rows_in_time(data: StudyData, facility: Facility) -> list[dict[str, Any]]:
+def _rows_in_time(frames: Mapping[str, Frame], facility: Facility) -> list[dict[str, Any]]:
     """Rows of the runs with I/O time, with the names of users and projects, in order of start."""
-    runs = instances_of(data, facility, {}).frame
+    runs = instances_of(frames, facility, {}).frame
     runs = runs.take(np.nan_to_num(runs.floats("io_seconds")) > 0)
     return runs.take(np.argsort(runs.ints("start_ns"), kind="stable")).records()
 

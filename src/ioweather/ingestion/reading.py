@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
+from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
@@ -431,7 +431,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
                 if digest in reading.known:
                     outcomes.append(FileOutcome(file, digest, size, source.name, "ok"))
                     continue
-                parsed = source.parse(path, reading.context, Content(head, digest) if is_whole else None)
+                parsed = source.parse(path, reading.context, (head, digest) if is_whole else None)
                 if version is not None:
                     version.check()
                 together.setdefault(source.name, []).append((path, digest, size, parsed))

@@ -234,7 +234,7 @@ class Facilities:
 
     def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """A cached rendering of an exhibit, valid until a table that its study reads changes."""
-        tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
+        tables = study_of(exhibit_id).tables | {"applications", "jobs"}
         return self.answered(name, key, make, tables)
 
     @contextmanager
