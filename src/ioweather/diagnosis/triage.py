@@ -36,7 +36,7 @@ from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Promise
 from ioweather.job_io.view import JobView, printable
-from ioweather.lake.caches import LakeRecords
+from ioweather.lake.caches import read_record, write_record
 from ioweather.topics.source import DataSource
 
 
@@ -167,8 +167,8 @@ def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[l
     submitted = period[0] - _LONGEST_WAIT_NS, period[1]
     jobs = snapshot.frame("jobs", JOB_COLUMNS, {"raw_job_id": numbers}, submitted)
     frames = {"job_io": job_io, "applications": applications, "jobs": jobs}
-    records, key = LakeRecords(snapshot.root), snapshot.facility.digest
-    cached: dict[str, Any] = records.get(_CACHE, key, lambda stored: dict(json.loads(bytes(stored["advice"])))) or {}
+    stored = read_record(snapshot.root, _CACHE, snapshot.facility.digest)
+    cached: dict[str, Any] = json.loads(bytes(stored["advice"])) if stored else {}
     missing = tuple(digest for digest in digests if digest not in cached)
     for first in range(0, len(missing), _AT_ONCE):
         some = missing[first : first + _AT_ONCE]
@@ -180,7 +180,8 @@ def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[l
     mine_last = {digest: cached.pop(digest) for digest in digests}
     if missing:
         text = json.dumps(dict([*cached.items(), *mine_last.items()][-_MOST_CACHED:])).encode()
-        records.put(_CACHE, key, {"advice": np.frombuffer(text, np.uint8)})
+        advice = {"advice": np.frombuffer(text, np.uint8)}
+        write_record(snapshot.root, _CACHE, snapshot.facility.digest, advice)
     rows = _rows_in_time(frames, snapshot.facility)
     return [AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], end or 0
 
