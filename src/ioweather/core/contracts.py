@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -68,11 +68,8 @@ class Source(Protocol):
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
 
 
-class Content(NamedTuple):
-    """The bytes of a file, and the first 32 hexadecimal digits of their SHA-256."""
-
-    data: bytes
-    digest: str
+# The bytes of a file, and the first 32 hexadecimal digits of their SHA-256.
+Content: TypeAlias = tuple[bytes, str]
 
 
 @runtime_checkable

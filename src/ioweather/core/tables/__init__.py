@@ -43,8 +43,6 @@ HISTOGRAM_NAMES = names_of("""
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 _TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}
-# The version of all schemas together; a lake says which one it was written with.
-SCHEMA_VERSION = 1
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
 COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
