@@ -223,7 +223,7 @@ class Cells:
     coverage: Mapping[str, Floats]
 
 
-def needed(package: str, instead: str = "`.records()`") -> Any:
+def import_optional(package: str, instead: str = "`.records()`") -> Any:
     """Import an optional library. Raises UsageError, which names an alternative."""
     try:
         return import_module(package)
@@ -234,7 +234,7 @@ def needed(package: str, instead: str = "`.records()`") -> Any:
 
 def to_pandas(frame: Frame) -> Any:
     """A pandas.DataFrame of the frame."""
-    pandas = needed("pandas")
+    pandas = import_optional("pandas")
     kinds = {"i": pandas.arrays.IntegerArray, "b": pandas.arrays.BooleanArray}
 
     def column(values: Column) -> Any:
@@ -255,11 +255,11 @@ def to_html(frame: Frame) -> str:
 
 def to_arrow(frame: Frame) -> Any:
     """An arro3.core.Table of the frame."""
-    return needed("arro3.core").Table({name: _arrow_column(values) for name, values in frame.items()})
+    return import_optional("arro3.core").Table({name: _arrow_column(values) for name, values in frame.items()})
 
 
 def _arrow_column(values: Column) -> Any:
-    arro = needed("arro3.core")
+    arro = import_optional("arro3.core")
     kind = "t" if isinstance(values, Text) else values.dtype.kind
     if not isinstance(values, (Text, np.ma.MaskedArray)) and kind != "f":
         return arro.Array.from_numpy(np.ascontiguousarray(values))

@@ -398,7 +398,7 @@ class Answer:
         return joined(f"<Answer {self.name}: {self.headline} ({facts} facts, {len(self.exhibits)} exhibits)>")
 
 
-def largest(group: FactGroup, most: int) -> FactGroup:
+def largest_facts(group: FactGroup, most: int) -> FactGroup:
     """The group with its largest `most` facts in their order, and how many were left out; the first ones where not all
     have shares. Lines about the one above them, and facts without a share of anything, are evidence."""
     about_the_one_above = ("_interval", "_model", "_how")
@@ -413,7 +413,7 @@ def largest(group: FactGroup, most: int) -> FactGroup:
     return replace(group, facts=(*shown, more) if cut else shown)
 
 
-def evidence(answer: Answer) -> Iterator[Block]:
+def evidence_blocks(answer: Answer) -> Iterator[Block]:
     """What is behind an answer, as blocks: facts, then tables and figures, then what was found."""
     yield from answer.facts
     for exhibit in answer.exhibits:
@@ -437,7 +437,7 @@ def estimate_table(estimates: Sequence[Estimate], most: int = 16) -> Iterator[Re
         yield ResultTable.of("estimates", f"quantity; here; interval: {heading}; n [count]", rows, more)
 
 
-def identifier(text: str) -> str:
+def snake_case(text: str) -> str:
     """A snake_case name made from a title or the name of an estimate, without the part in brackets."""
     kept = (letter if letter.isascii() and letter.isalnum() else " " for letter in text.partition("[")[0].lower())
     return "_".join("".join(kept).split()) or "finding"
@@ -446,7 +446,7 @@ def identifier(text: str) -> str:
 Named = TypeVar("Named", Fact, FactGroup, Finding)
 
 
-def numbered(items: Iterable[Named]) -> tuple[Named, ...]:
+def number_names(items: Iterable[Named]) -> tuple[Named, ...]:
     """Make names unique by appending _2, _3, ... to repeated ones."""
     counts: dict[str, int] = {}
     named = []

@@ -95,11 +95,11 @@ def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
     for row in (line.split(" ") for line in mountinfo.splitlines()):
         if len(row) > 4:
             after_dash = row[row.index("-") + 1 :] if "-" in row else []  # proc(5): it ends the optional fields
-            found.append((unescaped(row[4]), after_dash[0] if after_dash else None))
+            found.append((unescape_octal(row[4]), after_dash[0] if after_dash else None))
     return found
 
 
-def unescaped(text: str) -> str:
+def unescape_octal(text: str) -> str:
     """proc(5): blanks and backslashes are written in octal."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 

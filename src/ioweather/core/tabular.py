@@ -66,7 +66,7 @@ class Tabular:
 
     def to_polars(self) -> Any:
         """A polars.DataFrame; null is null. polars must be installed."""
-        return _dataframes().needed("polars").DataFrame(self.to_arrow())
+        return _dataframes().import_optional("polars").DataFrame(self.to_arrow())
 
     def to_arrow(self) -> Any:
         """An arro3.core.Table, which pyarrow, polars and DuckDB accept."""

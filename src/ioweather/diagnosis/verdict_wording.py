@@ -23,7 +23,7 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     ResultTable,
-    numbered,
+    number_names,
 )
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
@@ -75,7 +75,7 @@ def explain(view: JobView, found: Explained | None, reason: Reason = Reason.NO_S
     )
     groups = [FactGroup("run", "What the run did", did)]
     every = list(notes(view, view.row()))
-    shown_notes = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
+    shown_notes = number_names(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
     exhibits: tuple[Exhibit, ...] = ()
     caveats: tuple[str, ...] = ()
     coverage = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})

@@ -19,8 +19,8 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     columns_of,
-    largest,
-    numbered,
+    largest_facts,
+    number_names,
 )
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.blame import (
@@ -81,8 +81,8 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield ResultTable.of("culprits", columns, rows)
     else:
         for name in ("talkers", "beside"):
-            yield from (largest(group, 5) for group in answer.facts if group.name == name)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
+            yield from (largest_facts(group, 5) for group in answer.facts if group.name == name)
+    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
     yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
@@ -130,7 +130,7 @@ def run(source: DataSource, params: Params) -> Answer:
             f"{format_seconds(abs(value))} {'less' if value >= 0 else 'more'} "
             f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
         )
-        facts = numbered(
+        facts = number_names(
             Fact(
                 "run",
                 party_words(run.party),
@@ -203,7 +203,7 @@ def _answer_run(asked: RunAsked) -> Answer:
         text = f"Logged jobs account for {asked.known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
     most_active = sorted(suspects.found, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = numbered(
+    facts = number_names(
         Fact(
             "active",
             party_words(each.party),
@@ -277,10 +277,10 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         for each in storms
     )
     groups = [
-        FactGroup("culprits", "I/O time that jobs cost others", numbered(culprit_facts)),
-        FactGroup("users", "The same by user", numbered(user_facts)),
-        FactGroup("talkers", f"Most I/O, by {params['by']}", numbered(talker_facts)),
-        FactGroup("storms", "Metadata storms", numbered(storm_facts)),
+        FactGroup("culprits", "I/O time that jobs cost others", number_names(culprit_facts)),
+        FactGroup("users", "The same by user", number_names(user_facts)),
+        FactGroup("talkers", f"Most I/O, by {params['by']}", number_names(talker_facts)),
+        FactGroup("storms", "Metadata storms", number_names(storm_facts)),
     ]
     last_hour = (
         f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of, numbered
+from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of, number_names
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, names_of, pairs_of
 from ioweather.facts.job_metrics import (
@@ -572,7 +572,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
         FactGroup(
             "server_targets",
             f"Targets ({len(found.targets)})",
-            numbered(
+            number_names(
                 Fact("target", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
                 for name, done in islice(found.targets.items(), _MOST_TARGETS)
             ),

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 UNREAL: Final = Quality.OVER_LIMIT | Quality.RESET
 
 
-def standing_caveats(facility: Facility) -> tuple[str, ...]:
+def simulated_caveat(facility: Facility) -> tuple[str, ...]:
     return ("This facility is simulated.",) if facility.simulated else ()
 
 
-def of_people(tables: Collection[str]) -> bool:
+def has_user_rows(tables: Collection[str]) -> bool:
     """Whether one of the tables has rows of users, which not all users may see."""
     return bool(set(tables) - OF_THE_FACILITY)
 
@@ -225,7 +225,7 @@ class DataSource:
 
     def note_tables(self, tables: Collection[str]) -> None:
         """Record that rows of these tables are read as the asking user sees them."""
-        self.own_rows |= self.snapshot.owner is not None and of_people(tables)
+        self.own_rows |= self.snapshot.owner is not None and has_user_rows(tables)
 
     def note_logs(self, param: str, digests: Sequence[str] = (), *, from_file: bool = False) -> None:
         """Record the logs that the answer is about, and the parameter that named them: provenance gives digests, not
@@ -295,7 +295,7 @@ def _parse(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
     return value
 
 
-def check_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
+def refuse_unknown_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
     """Raise UsageError if a name is no parameter of any of the studies."""
     known = sorted({param.name for study in studies for param in study.params})
     for name in set(typed) - set(known):
@@ -338,7 +338,7 @@ def ask(
     without `files` nothing is read from a path."""
     question = QUESTIONS[name]
     typed = {key: value for key, value in (params or {}).items() if value is not None}
-    check_names([question], typed)
+    refuse_unknown_names([question], typed)
     with ExitStack() as until:
         source = DataSource(lake, until, period_ns, reads_files=files, shared=shared)
         source.tables = question.tables
@@ -379,7 +379,7 @@ def _simulated(source: DataSource) -> tuple[str, ...]:
         return ()
     digests = source.file_digests
     if not digests or source.snapshot.frame("applications", ("log_digest",), {"log_digest": tuple(digests)}).rows:
-        return standing_caveats(source.facility)
+        return simulated_caveat(source.facility)
     return ("The runs that it is compared with are simulated.",) if source.is_compared else ()
 
 

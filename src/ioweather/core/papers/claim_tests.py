@@ -146,7 +146,7 @@ def printed_value(claim: Claim) -> str:
     return as_printed(value) if value else ""
 
 
-def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
+def judge_claim(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     """`estimates` are those of the claim's exhibit, by name."""
     estimate = estimates.get(claim.estimate)
     if estimate is None or estimate.value is None:
@@ -175,11 +175,13 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     return Judgement(claim, standing, estimate, limit, p_value=p_value)
 
 
-def judged(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]:
+def judge_claims(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]:
     """All claims that rest on one exhibit."""
     known = {estimate.name: estimate for estimate in estimates}
     key = exhibit.partition(".")[0]
-    return tuple(judge(claim, known) for claim in (claims(key) if key in PAPERS else ()) if claim.exhibit == exhibit)
+    return tuple(
+        judge_claim(claim, known) for claim in (claims(key) if key in PAPERS else ()) if claim.exhibit == exhibit
+    )
 
 
 def _reaches(claim: Claim, estimate: Estimate, limit: float) -> bool:
@@ -211,7 +213,7 @@ def _p_value(estimate: Estimate, limit: float) -> float:
     return 0.0 if half <= 0 else NormalDist().cdf(-reach * abs(value - limit) / half)
 
 
-def evidence(judgement: Judgement) -> str:
+def describe_estimate(judgement: Judgement) -> str:
     """'1.24x, 90% interval 0.91x to 1.66x'."""
     estimate = judgement.estimate
     if estimate is None or estimate.value is None:
@@ -221,7 +223,7 @@ def evidence(judgement: Judgement) -> str:
 
 
 def _sentence(judgement: Judgement) -> str:
-    claim, shown = judgement.claim, evidence(judgement)
+    claim, shown = judgement.claim, describe_estimate(judgement)
     if judgement.standing == "untestable":
         return f"Cannot be told here whether {claim.text}: {judgement.why}."
     clause = {"supported": claim.text, "weaker": claim.text, "refuted": claim.otherwise}.get(judgement.standing)
@@ -242,7 +244,7 @@ _COLUMNS: Final = columns_of(
 )
 
 
-def compare(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
+def match_published(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
     """Printed values that have a counterpart here, with it, in the order of the paper."""
     key = exhibit.id.partition(".")[0]
     blocks: list[dict[str, Any]] = document(key)["exhibit"] if key in PAPERS else []
@@ -259,7 +261,7 @@ def compare(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
 
 def comparison_table(exhibit: Exhibit, *, places: bool = True) -> ResultTable | None:
     """What is shown; None where nothing that the paper prints has a counterpart here."""
-    rows = tuple(_row(*pair) for pair in compare(exhibit))
+    rows = tuple(_row(*pair) for pair in match_published(exhibit))
     if not rows:
         return None
     kept = len(_COLUMNS) if places else len(_COLUMNS) - 1
