@@ -1,5 +1,5 @@
-"""Checks of sources, questions and studies, for our own tests and those of plug-ins. `check_source` reads good, damaged,
-foreign and large files with a reader.
+"""Checks of sources, questions and studies, for our own tests and those of plug-ins. `check_source` reads good,
+damaged, foreign and large files with a reader.
 
 from ioweather.testing import check_source
 from my_package import SOURCE
@@ -103,7 +103,7 @@ def check_source(
 
 @dataclass
 class _Outcome:
-    """The result of reading a file: rows per table, complaints about rows, faults of the reader, and the SourceError."""
+    """The result of reading a file: rows by table, complaints about rows, faults of the reader, and the SourceError."""
 
     rows: Counter[str] = field(default_factory=Counter)
     complaints: list[str] = field(default_factory=list)

@@ -20,8 +20,8 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Published
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_value
 
-# Numbers are in the TOML files as the paper prints them ('>75%', '31.7 GiB/s'), so that they can be proofread. Here they
-# are converted to our units, exactly until the last step.
+# Numbers are in the TOML files as the paper prints them ('>75%', '31.7 GiB/s'), so that they can be proofread. They
+# are converted to our units here, exactly until the last step.
 
 # Words for the mark before a number. The note of a published bound begins with them.
 BOUNDS: Final = {">": "more than", "<": "less than", ">=": "at least", "<=": "at most", "~": "about"}
@@ -193,7 +193,8 @@ def values_of(block: Mapping[str, Any]) -> Iterator[Published]:
 
 
 def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
-    """A printed number with its unit, bound and the original digits in the note. A dash in a table is no number."""
+    """A printed number with its unit, bound and the original digits in the note. A dash in a table has the
+    value None."""
     if printed == "-":
         unit = parse_printed("0", default_unit).unit
         return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))

@@ -58,9 +58,9 @@ class Claim:
 
     The estimate must be above (or below) a number. `exact` counts need no interval. A number that counts parts of a
     system of `scale_of` such parts is scaled by this site's own count, the estimate `scale`; with fewer than
-    `scale_least` parts the claim cannot be judged. `ours`: the paper has words, and the number is ours, for the reason `because`.
-    `least_n`: with fewer observations nothing is decided. `printed` is the quantity that the paper prints of its own
-    site. `without` says why there may be no such estimate.
+    `scale_least` parts the claim cannot be judged. `ours`: the paper has words, and the number is ours, for the reason
+    `because`. `least_n`: with fewer observations nothing is decided. `printed` is the quantity that the paper prints of
+    its own site. `without` says why there may be no such estimate.
     """
 
     id: str
