@@ -35,7 +35,7 @@ from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
-from ioweather.job_io.advisor.expected_savings import Advice, Promise
+from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.view import JobView, printable
 from ioweather.lake.caches import read_record, write_record
 from ioweather.lake.lake import Snapshot
@@ -114,7 +114,7 @@ class TriageOutcome:
 _LONGEST_RUN_DAYS: Final = 31
 # A job is submitted so long before its run at most. [ours]
 _LONGEST_WAIT_NS: Final = 365 * DAY_NS
-_KEPT: Final = "advice"
+_KEPT: Final = "savings"
 _MOST_KEPT: Final = 4_000
 # Runs whose files are in memory together.
 _AT_ONCE: Final = 50
@@ -195,7 +195,7 @@ class KeptAdvice:
         if found is None:
             return None
         patterns = (
-            Advice(**{**each, "promise": Promise(**each["promise"]), "fix_lines": tuple(each["fix_lines"])})
+            Advice(**{**each, "saving": Saving(**each["saving"]), "fix_lines": tuple(each["fix_lines"])})
             for each in found["patterns"]
         )
         return Advised(**{**found, "patterns": tuple(patterns)})
@@ -435,9 +435,9 @@ def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem
         len(runs),
         sum(float(run.row["io_seconds"]) for run in runs),
         sum(run.advised.together_seconds for run in runs),
-        sum(run.advised.worth[0].promise.low for run in runs),
+        sum(run.advised.worth[0].saving.low for run in runs),
         sum(
-            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].promise.high
+            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].saving.high
             for run in runs
         ),
         name,
