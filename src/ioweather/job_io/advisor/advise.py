@@ -153,7 +153,7 @@ def _file_and_evidence(advice: Advice) -> str:
 def _saving_text(advice: Advice) -> str:
     """Return the saving as text; "up to" if no such change was ever measured."""
     up_to = "" if advice.saving.tried else "up to "
-    return f"{up_to}{format_seconds(advice.most_seconds)}"
+    return f"{up_to}{format_seconds(advice.stated_seconds)}"
 
 
 def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
@@ -295,7 +295,7 @@ class Advised:
         patterns = []
         for advice in self.patterns:
             share = share_of(advice)
-            saving, still = advice.saving.scaled(share), advice.most_seconds * share >= self.floor_seconds
+            saving, still = advice.saving.scaled(share), advice.stated_seconds * share >= self.floor_seconds
             model_seconds, matters = advice.model_seconds * share, advice.matters and still
             patterns.append(replace(advice, model_seconds=model_seconds, saving=saving, matters=matters))
         return replace(self, patterns=tuple(patterns))
@@ -321,10 +321,10 @@ def advise(view: JobView) -> Advised:
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
-    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.most_seconds)
+    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.stated_seconds)
     return Advised(
         patterns=tuple(
-            replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=notes.get(a.name, ""))
+            replace(a, matters=a.stated_seconds >= floor and a.stated_seconds > 0, note=notes.get(a.name, ""))
             for a in ranked
         ),
         io_seconds=profile.io_seconds,

@@ -176,7 +176,7 @@ class Advice:
         return self.saving.seconds
 
     @property
-    def most_seconds(self) -> float:
+    def stated_seconds(self) -> float:
         """The seconds that are said, ranked and compared with the floor: the expected saving, or the model's for a
         change never tried."""
         return self.saving.seconds if self.saving.tried else self.saving.high
@@ -208,12 +208,12 @@ class Rule:
     def advice(self, profile: Profile) -> Advice | None:
         """Return the pattern of this rule with its expected saving; None if it is not there, or not felt."""
         seen = self.look(profile)
-        if seen is None or not profile.is_felt(seen.rows):
+        if seen is None or not profile.is_noticeable(seen.rows):
             return None
         lost = max(seen.seconds_lost, 0.0) if math.isfinite(seen.seconds_lost) else 0.0
         most = min(profile.most_seconds(self.same_bytes), seen.most_seconds)
         seconds = min(lost, most)
-        believed = min(lost, profile.believed_seconds()) if self.same_bytes else seconds
+        believed = min(lost, profile.most_seconds_if_faster()) if self.same_bytes else seconds
         if believed > seconds or not self.tried:
             saving = Saving(0.0, 0.0, max(believed, seconds), 0, 0, tried=False)
         else:
