@@ -27,12 +27,12 @@ def advice(name, seconds, part="requests", matters=True):
 
 def check_bounds(advised: Advised) -> None:
     most = min(advised.io_seconds or 0.0, advised.run_seconds or np.inf)
-    ranks = [found.most_seconds for found in advised.patterns]
+    ranks = [found.stated_seconds for found in advised.patterns]
     assert ranks == sorted(ranks, reverse=True)
     seconds = [found.seconds for found in advised.patterns]
     assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)
     assert 0.0 <= advised.together_seconds <= (advised.io_seconds or 0.0)
-    assert all(found.matters == (found.most_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
+    assert all(found.matters == (found.stated_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
 
 
 def test_the_costliest_comes_first(tmp_path):
@@ -131,7 +131,7 @@ def test_writes_to_memory_promise_their_system_calls(tmp_path):
 def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
     """Uneven targets have no pair; few stripes have only one."""
     untried = replace(advice("uneven_targets", 0.0, "layout"), saving=Saving(0.0, 0.0, 30.0, 0, 0, tried=False))
-    assert untried.most_seconds == 30.0
+    assert untried.stated_seconds == 30.0
     advised = Advised((advice("small_requests", 5.0), replace(untried, dimension="imbalance")), 40.0, 100.0, 1.0)
     assert advised.together_seconds == 5.0
     group = advice_facts(advised)[0]

@@ -177,7 +177,7 @@ class Advice:
 
     @property
     def stated_seconds(self) -> float:
-        """The seconds that are said, ranked and compared with the floor: the expected saving, or the model's for a
+        """The seconds that are shown, ranked and compared with the floor: the expected saving, or the model's for a
         change never tried."""
         return self.saving.seconds if self.saving.tried else self.saving.high
 
@@ -206,16 +206,16 @@ class Rule:
     tried: bool = True
 
     def advice(self, profile: Profile) -> Advice | None:
-        """Return the pattern of this rule with its expected saving; None if it is not there, or not felt."""
+        """Return the pattern of this rule with its expected saving; None if it is not there or hardly matters."""
         seen = self.look(profile)
         if seen is None or not profile.is_noticeable(seen.rows):
             return None
         lost = max(seen.seconds_lost, 0.0) if math.isfinite(seen.seconds_lost) else 0.0
         most = min(profile.most_seconds(self.same_bytes), seen.most_seconds)
         seconds = min(lost, most)
-        believed = min(lost, profile.most_seconds_if_faster()) if self.same_bytes else seconds
-        if believed > seconds or not self.tried:
-            saving = Saving(0.0, 0.0, max(believed, seconds), 0, 0, tried=False)
+        if_faster = min(lost, profile.most_seconds_if_faster()) if self.same_bytes else seconds
+        if if_faster > seconds or not self.tried:
+            saving = Saving(0.0, 0.0, max(if_faster, seconds), 0, 0, tried=False)
         else:
             saving = expected_saving(self.name, self.part, profile.storage, seconds, most, profile.bytes_per_s)
         named = (self.name, self.headline, self.dimension, self.part, seen.evidence, seconds, saving, self.model)

@@ -155,10 +155,8 @@ def main_verb(profile: Profile, rows: Bools) -> Verb:
 
 def buffering_lines(profile: Profile, rows: Bools) -> tuple[str, ...]:
     """Lines for collective buffering with one aggregator per node, and for the library that scatters requests."""
-    buffer, verb = str(BUFFER_BYTES), main_verb(profile, rows)
-    lines = hint_lines(
-        profile, {f"romio_cb_{verb}": "enable", "cb_nodes": str(profile.nodes), "cb_buffer_size": buffer}
-    )
+    settings = {"cb_nodes": str(profile.nodes), "cb_buffer_size": str(BUFFER_BYTES)}
+    lines = hint_lines(profile, {f"romio_cb_{main_verb(profile, rows)}": "enable", **settings})
     # NetCDF-4 and HDF5 write fill values, and chunks across the processes' blocks, in short pieces despite MPI-IO.
     interface = interface_of(profile, rows, profile.operations)
     if interface == "HDF5":
