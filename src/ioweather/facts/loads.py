@@ -301,7 +301,7 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
 
 def _slowdown_ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
     """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
-    usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
+    usual = _usual_seconds(snapshot)
     for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
         expected = usual.get(_request_kind(series))
         if expected:

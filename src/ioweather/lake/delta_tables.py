@@ -16,6 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -186,7 +187,17 @@ def newest_files(root: Path, spec: TableSpec) -> TableFiles:
 
 def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
     """The files of the table at this version; none where it is None."""
-    return TableFiles(spec, None, ()) if version is None else _open(root, spec, version).files()
+    if version is None:
+        return TableFiles(spec, None, ())
+    with suppress(FileNotFoundError):
+        return _list_files(root, spec.name, version, (root.parent / "lake.json").stat().st_mtime_ns)
+    return _open(root, spec, version).files()
+
+
+@lru_cache(maxsize=64)
+def _list_files(root: Path, name: str, version: int, _created_ns: int) -> TableFiles:
+    """Cached for servers: a version never changes, as long as the lake is not another one."""
+    return _open(root, TABLES[name], version).files()
 
 
 def open_table(root: Path, spec: TableSpec) -> Table | None:
