@@ -108,7 +108,7 @@ class Snapshot:
 
     def _visible_rows(self, table: str, select: str) -> str:
         """The rows of a SELECT over the table that the owner of this snapshot may see."""
-        return select if self.owner is None else owned(table, select, self.owner)
+        return select if self.owner is None else select_owned(table, select, self.owner)
 
     @property
     def versions(self) -> dict[str, int]:
@@ -141,7 +141,7 @@ class Snapshot:
     def series(self) -> list[SeriesGroup]:
         """Groups of rows of `series`: source, system, metric, day, interval and how much of the day they cover."""
         if self._series is None:
-            self._series = inventory.inventory(self.root, lambda: self.bare, self.pinned["series"], self.facility)
+            self._series = inventory.list_groups(self.root, lambda: self.bare, self.pinned["series"], self.facility)
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:
@@ -320,8 +320,8 @@ def own_uids(con: duckdb.DuckDBPyConnection) -> set[int]:
     return {int(uid) for (uid,) in con.execute(f"SELECT uid FROM {_UIDS}").fetchall()}
 
 
-def owned(table: str, select: str, owner: Owner) -> str:
-    """The rows of a SELECT over a table that the person may see."""
+def select_owned(table: str, select: str, owner: Owner) -> str:
+    """SELECT of those rows of a SELECT over a table that the person may see."""
     if table in OF_THE_FACILITY:
         return select
     condition = OF_PEOPLE.get(table, "FALSE").replace("$user", literal(owner.user))

@@ -233,7 +233,7 @@ class DataSource:
             if not optional:
                 raise
             return {}
-        return {metric: grid.matrix(selection, metric) for metric in metrics if selection.of_metric(metric)}
+        return {metric: grid.matrix(selection, metric) for metric in metrics if selection.groups_of(metric)}
 
     def _selection(
         self, filesystem: str, component_kind: str, metrics: Sequence[str], step_ns: int, excluded: Quality
