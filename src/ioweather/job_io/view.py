@@ -25,7 +25,7 @@ from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
-from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of
+from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.job_io.outcomes import AllRuns
@@ -79,16 +79,9 @@ class JobView:
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
-        return jobs_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
-
-    def node_count(self, run: int) -> int | None:
-        """Return the nodes of the run in this row, if known."""
-        runs = instances_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
-        return int(runs.ints("node_count")[run]) or None
-
-    def _frames(self) -> dict[str, Frame]:
         frames = {"job_io": self.job_io, "applications": self.applications}
-        return frames if self.jobs is None else {**frames, "jobs": self.jobs}
+        frames |= {} if self.jobs is None else {"jobs": self.jobs}
+        return jobs_of(frames, self.facility, {"processes_per_node": self.processes_per_node})
 
     def row(self) -> dict[str, Any]:
         """Return the job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""

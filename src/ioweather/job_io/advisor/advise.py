@@ -312,7 +312,7 @@ def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
 def advise(view: JobView) -> Advised:
     """Return the patterns of the job's run with most I/O time; processes without MPI are one run."""
     one = as_one_run(view)
-    profile = profile_of(one, one.main_run)
+    profile = profile_of(one)
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
