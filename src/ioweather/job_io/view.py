@@ -150,7 +150,6 @@ class JobView:
         return any(version is not None and version < "3.41" for version in versions)
 
 
-_MOST_TARGETS: Final = 1000
 _COLUMNS: Final = columns_of(
     "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
     "seconds: time of all processes [seconds]"
@@ -188,7 +187,7 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
                 totals[target] = totals.get(target, 0.0) + np.array([len(np.unique(records.file[rows])), *amounts])
     if not totals:
         return
-    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])[:_MOST_TARGETS]
+    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])
     rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
@@ -405,8 +404,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     Raises UsageError if jobs of several users or clusters have that id.
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
-    raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
+    where = {"job_id": raw_id_of(snapshot, job_id), **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -416,8 +414,12 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
                 f"Job ID {job_id} is ambiguous: it exists for {len(several)} {what} ({', '.join(several)}).",
                 hint="Select one with --cluster, --uid, --from or --to.",
             )
-    found = server_io(rows)
-    return None if found is None else _add_accounting(found, snapshot, raw_id)
+    if (found := server_io(rows)) is None:
+        return None
+    # A job with accounting is answered from that (diagnosis.jobs_without_log): rules for users and programs remain.
+    exe = found.programs[0] if len(found.programs) == 1 else None
+    projects = {snapshot.facility.project_of(account=None, uid=uid, exe=exe) for uid in found.uids}
+    return replace(found, projects=tuple(sorted(projects)))
 
 
 def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
@@ -431,25 +433,6 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     )
     theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
     return server_io(rows.take(np.array(theirs, np.bool_)))
-
-
-def _add_accounting(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
-    """Add users and projects from accounting: allocations of that id and user that overlap in time."""
-    columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
-    jobs = [
-        row
-        for row in snapshot.frame("jobs", columns, where={"raw_job_id": raw_id}).records()
-        if not row["step"]
-        and row["start_ns"] is not None
-        and row["start_ns"] <= found.end_ns
-        and (row["end_ns"] is None or row["end_ns"] >= found.start_ns)
-        and (not found.uids or row["uid"] is None or row["uid"] in found.uids)
-    ]
-    owners = [(row["account"], row["uid"]) for row in jobs] or [(None, uid) for uid in found.uids]
-    exe = found.programs[0] if len(found.programs) == 1 else None
-    projects = {snapshot.facility.project_of(account=account, uid=uid, exe=exe) for account, uid in owners}
-    users = {row["user"] for row in jobs if row["user"]}
-    return replace(found, users=tuple(sorted(users)), projects=tuple(sorted(projects)))
 
 
 def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
