@@ -53,10 +53,9 @@ class JobView:
     """A job: `applications`, `files` and `job_io` of its logs, and `jobs` if there is accounting.
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
-    `log_paths` are the logs that still exist, `heat_map_logs` the number of those with heat maps, `target_count` the
-    storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one of them. `separate`: logs of
-    processes without MPI, seen as one run (`as_one_run`). `of_job` is set if the job has several runs and this view is
-    of one of them (`main_run_of`).
+    `heat_map_logs` is the number of logs with heat maps, `target_count` the storage targets sampled on its day, and
+    `target_bytes_per_s` the highest rate of one of them. `separate`: logs of processes without MPI, seen as one run
+    (`as_one_run`). `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
     """
 
     label: str
@@ -69,7 +68,6 @@ class JobView:
     log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
     heat_map_logs: int = 1
-    log_paths: tuple[str, ...] = ()
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
@@ -142,6 +140,11 @@ class JobView:
     def sums_only(self) -> bool:
         """Only sums over all files are known."""
         return self.forms == {"totals"}
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
+        return bool(self.job_io.bools("partial").any()) or self.unrecorded_file_count > 0
 
     @property
     def whole_seconds(self) -> bool:
@@ -378,7 +381,6 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
-    known = _ingested_paths(snapshot, applications).values() if paths == "keep" else ()
     return JobView(
         label,
         _apply_path_policy(applications, "exe", paths),
@@ -386,7 +388,6 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
-        log_paths=tuple(path for path in known if Path(path).exists()),
         **_sampled_targets(snapshot, min(days)),
     )
 
