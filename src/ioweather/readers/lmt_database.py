@@ -34,6 +34,7 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
 from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import ZONE_HINT
 
 Flags: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = Iterator[tuple[str, Frame]]
@@ -437,9 +438,7 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(
-            f"{database.where} holds local times without a zone.", hint="Give --zone, or set `zone` in facility.toml."
-        )
+        raise UndatedInput(f"{database.where} holds local times without a zone.", hint=ZONE_HINT)
     return context.zone
 
 

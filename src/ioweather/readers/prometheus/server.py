@@ -28,7 +28,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import Busy, CorruptInput, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MIB, MINUTE_NS, NS, format_bytes
-from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _MILLISECOND_NS: Final = 1_000_000
 # What one question asks for: less where the server says that it is too much, more again after.
@@ -133,11 +133,10 @@ class Poll:
 
     server: PrometheusServer
     context: ReadContext
-    known: Known = field(init=False)
+    mappings: Mappings = field(init=False)
 
     def __post_init__(self) -> None:
-        self._mappings = mappings_of(self.context.mapping)
-        self.known = Known(self._mappings, self.context)
+        self.mappings = Mappings(self.context.mapping, self.context)
         self._amounts = Amounts(by_minute=not self.context.keep_raw, cluster=self.context.cluster)
 
     def settled_ns(self) -> int:
@@ -152,7 +151,7 @@ class Poll:
             border = since_ns if at < since_ns else until_ns
             end = min(at + length, border)
             try:
-                found = self.server.samples(self._mappings.names, at, end)
+                found = self.server.samples(self.mappings.names, at, end)
             except _TooMuch as error:
                 if end - at <= _LEAST_NS:
                     raise SourceError(
@@ -174,7 +173,7 @@ class Poll:
             labels = dict(series["metric"])
             name = labels.pop("__name__")
             key = json.dumps([name, sorted(labels.items())])
-            mapped = self.known.of(key, name, labels)
+            mapped = self.mappings.find(key, name, labels)
             if mapped is None:
                 return []
             return [

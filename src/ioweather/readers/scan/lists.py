@@ -61,7 +61,7 @@ from ioweather.readers.scan.tally import (
     shown_path,
     stored_text,
 )
-from ioweather.readers.text_files import plain_bytes, unzipped_blocks
+from ioweather.readers.text_files import ZONE_HINT, plain_bytes, unzipped_blocks
 
 _LONGEST_RECORD: Final = 1 << 20
 # Linux takes paths of 4 KiB; a name that line after line is added to must end somewhere.
@@ -509,9 +509,7 @@ def _gpfs_moment(text: str, zone: ZoneInfo | None, where: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
         return int(text.partition(".")[0]) * NS
     if zone is None:
-        raise UndatedInput(
-            f"{where} has a time on the clock of the GPFS cluster.", hint="Give --zone, or set `zone` in facility.toml."
-        )
+        raise UndatedInput(f"{where} has a time on the clock of the GPFS cluster.", hint=ZONE_HINT)
     try:
         return _minute_ns(text[:16].replace("@", " "), zone) + int(float(text[17:] or 0) * NS)
     except (ValueError, OverflowError):
