@@ -21,7 +21,7 @@ import re
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -212,33 +212,33 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
     """
     most = _FREE_NAMES + stored_bytes // _LEAST_BYTES
     raw = bytes(region)
-    entries: list[Any] = []  # (id, name)
-    whole, position = True, 0
-    if with_lengths:  # version 3.00 writes the length instead of a terminator
-        while position < len(raw) and len(entries) <= most:
-            start = position + _ID_BYTES + _LENGTH_BYTES
-            end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
-            whole = start <= len(raw) and end <= len(raw)
-            if not whole:
-                break
-            entries.append((raw[position : position + _ID_BYTES], raw[start:end].rstrip(b"\0")))
-            position = end
-    else:
-        whole = _ENTRIES.fullmatch(raw) is not None
-        if whole and len(raw) // (_ID_BYTES + 1) <= most:
-            entries = _ENTRY.findall(raw)
-        elif whole:
-            entries = [match.groups() for match in itertools.islice(_ENTRY.finditer(raw), most + 1)]
-    if not whole:
-        raise damaged(f"The name map of the log, {len(raw)} bytes, breaks off within a name.")
+    entries = list(itertools.islice(_split_names(raw, order, with_lengths), most + 1))
     if len(entries) > most:
         raise damaged("The name map of the log holds more names than a region of its size can.")
     ids = struct.unpack(f"{ORDER_CHARACTER[order]}{len(entries)}Q", b"".join([record_id for record_id, _ in entries]))
     names: dict[int, str] = {}
     for record_id, (_, name) in zip(ids, entries, strict=True):
         if name and record_id not in names:
-            names[record_id] = name.decode("utf-8", "backslashreplace")
+            names[record_id] = decode_text(name)
     return names
+
+
+def _split_names(raw: bytes, order: ByteOrder, with_lengths: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Ids and names as stored. Version 3.00 writes the length of a name, later ones a terminator."""
+    breaks_off = f"The name map of the log, {len(raw)} bytes, breaks off within a name."
+    if not with_lengths:
+        if _ENTRIES.fullmatch(raw) is None:
+            raise damaged(breaks_off)
+        yield from ((match[1], match[2]) for match in _ENTRY.finditer(raw))
+        return
+    position = 0
+    while position < len(raw):
+        start = position + _ID_BYTES + _LENGTH_BYTES
+        end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
+        if start > len(raw) or end > len(raw):
+            raise damaged(breaks_off)
+        yield raw[position : position + _ID_BYTES], raw[start:end].rstrip(b"\0")
+        position = end
 
 
 MAGIC_BYTES: Final[dict[bytes, ByteOrder]] = {MAGIC.to_bytes(8, "little"): "little", MAGIC.to_bytes(8, "big"): "big"}

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -203,10 +203,7 @@ def _detect_telegraf(head: bytes, path: Path) -> float:
 def _read_telegraf(path: Path, context: ReadContext) -> Pieces:
     rows, points = SampleRows(path, context, _TELEGRAF_HINT), _points(path)
     count = 0
-    # By time, as far as a bounded number of points in memory allows: several writers may share a file.
-    waiting = list(islice(points, _MOST_WAITING))
-    heapq.heapify(waiting)
-    for time_ns, _, match in chain((heapq.heappushpop(waiting, point) for point in points), _sorted_rest(waiting)):
+    for time_ns, _, match in _sort_points(points):
         count += 1
         labels = {_plain(name): _plain(value) for name, value in _TAG.findall(match["tags"])}
         for field, value in _FIELD.findall(match["fields"]):
@@ -217,7 +214,11 @@ def _read_telegraf(path: Path, context: ReadContext) -> Pieces:
     return (yield from rows.finish(f"{count} point(s)"))
 
 
-def _sorted_rest(waiting: list[_Point]) -> Iterator[_Point]:
+def _sort_points(points: Iterator[_Point]) -> Iterator[_Point]:
+    """By time, as far as a bounded number of points in memory allows: several writers may share a file."""
+    waiting = list(islice(points, _MOST_WAITING))
+    heapq.heapify(waiting)
+    yield from (heapq.heappushpop(waiting, point) for point in points)
     yield from sorted(waiting)
 
 

@@ -5,8 +5,7 @@ The API is asked for raw samples, with the moments at which they were scraped: a
 counter as it was up to five minutes before, and hides restarts between.
 
 Remote write is snappy around a protobuf message of prometheus/prompb: a WriteRequest has series, a series has labels
-and samples. The message is described here in four lines, so that no generated code has to follow the library's
-versions.
+and samples.
 """
 
 from __future__ import annotations
@@ -189,12 +188,20 @@ MOST_BYTES: Final = 16 * MIB
 MOST_PLAIN_BYTES: Final = 64 * MIB
 _MOST_LABELS: Final = 100
 _LAST_MS: Final = (1 << 63) // 1_000_000 - 1  # of nanoseconds in 64 bits
-_FIELDS: Final = {
-    "Label": (("name", 1, "string", ""), ("value", 2, "string", "")),
-    "Sample": (("value", 1, "double", ""), ("timestamp", 2, "int64", "")),
-    "TimeSeries": (("labels", 1, "repeated", "Label"), ("samples", 2, "repeated", "Sample")),
-    "WriteRequest": (("timeseries", 1, "repeated", "TimeSeries"),),
-}
+# The part of prompb's messages that is read, so that no generated code has to follow the library's versions.
+_MESSAGES: Final = """
+    name: "ioweather_remote_write.proto" package: "prometheus" syntax: "proto3"
+    message_type { name: "Label" field { name: "name" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+                                 field { name: "value" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL } }
+    message_type { name: "Sample" field { name: "value" number: 1 type: TYPE_DOUBLE label: LABEL_OPTIONAL }
+                                  field { name: "timestamp" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL } }
+    message_type { name: "TimeSeries"
+        field { name: "labels" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Label" }
+        field { name: "samples" number: 2 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Sample" } }
+    message_type { name: "WriteRequest"
+        field { name: "timeseries" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED
+                type_name: ".prometheus.TimeSeries" } }
+"""
 
 
 class Series(NamedTuple):
@@ -241,25 +248,9 @@ def decoded(body: bytes) -> Iterator[Series]:
 
 @cache
 def _message() -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    """The class of WriteRequest."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="ioweather_remote_write.proto", package="prometheus", syntax="proto3"
-    )
-    for name, fields in _FIELDS.items():
-        message = file.message_type.add(name=name)
-        for part, number, kind, of in fields:
-            many = kind == "repeated"
-            message.field.add(
-                name=part,
-                number=number,
-                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
-                type=kinds.TYPE_MESSAGE
-                if many
-                else {"string": kinds.TYPE_STRING, "double": kinds.TYPE_DOUBLE, "int64": kinds.TYPE_INT64}[kind],
-                type_name=f".prometheus.{of}" if many else None,
-            )
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))
