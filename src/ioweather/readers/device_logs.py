@@ -176,7 +176,7 @@ _NOT_STORAGE = re.compile(r"(?:loop|ram|zram)\d+(?:p\d+)?")
 
 
 @dataclass(frozen=True)
-class Reading:
+class _Reading:
     """How one printed number becomes a value: times `factor`, and times the interval where it is a rate."""
 
     metric: str
@@ -188,11 +188,11 @@ class Reading:
 _UNITS: Mapping[str, float] = {"KiB": KIB, "MiB": MIB, "sectors": SECTOR_BYTES, "ms": 1e-3, "%": 1e-2, "-": 1.0}
 
 
-def _readings(text: str) -> dict[str, Reading]:
+def _readings(text: str) -> dict[str, _Reading]:
     """Readings by column, of lines: amount or rate, metric, unit, columns. In `ms?` a 0 is unknown."""
-    found: dict[str, Reading] = {}
+    found: dict[str, _Reading] = {}
     for kind, metric, unit, *columns in (line.split() for line in text.strip().splitlines()):
-        reading = Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
+        reading = _Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
         found |= dict.fromkeys(columns, reading)
     return found
 
@@ -252,13 +252,13 @@ _IOWAIT = ("%iowait", "iowait", "Wait%")
 
 
 def find_metrics(
-    columns: Sequence[str], readings: Mapping[str, Reading], printed: Floats, seconds: Floats
+    columns: Sequence[str], readings: Mapping[str, _Reading], printed: Floats, seconds: Floats
 ) -> dict[str, tuple[Floats, Bools | None]]:
     """Values of every metric in a table of `printed` numbers (sample x column).
 
     Of two columns with one metric, an amount is better than a rate; else the first is read.
     """
-    chosen: dict[str, tuple[int, Reading]] = {}
+    chosen: dict[str, tuple[int, _Reading]] = {}
     for index, name in enumerate(columns):
         reading = readings.get(name)
         if reading is not None and (
@@ -339,7 +339,7 @@ class DeviceSample(NamedTuple):
 
 
 def sample_frames(
-    samples: Iterator[DeviceSample], readings: Mapping[str, Reading], empty: EmptyInput
+    samples: Iterator[DeviceSample], readings: Mapping[str, _Reading], empty: EmptyInput
 ) -> Iterator[tuple[str, Frame]]:
     """Frames of `series` from samples, a batch at a time; raises `empty` if they have no row."""
     rows = 0

@@ -77,7 +77,7 @@ class Samples:
         )
 
 
-class Amounts(NamedTuple):
+class _Amounts(NamedTuple):
     """`values[i, j, k]`: growth of counter k of component j since its previous sample, NaN where there is none.
 
     `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters started again in between.
@@ -88,7 +88,7 @@ class Amounts(NamedTuple):
     restarted: Bools
 
 
-def difference_counters(counters: Ints) -> Amounts:
+def difference_counters(counters: Ints) -> _Amounts:
     """Differences of `counters` (step, component, counter; ABSENT where there is no sample).
 
     A server that restarts begins at zero with all its counters at once. If one fell, all restarted: their values are
@@ -103,7 +103,7 @@ def difference_counters(counters: Ints) -> Amounts:
     restarted: Bools = valid & np.any(growth < 0, axis=2)
     values = np.where(restarted[:, :, None], counters, growth).astype(np.float64)
     values[~valid] = np.nan
-    return Amounts(values, np.where(valid, step - before, 1), restarted)
+    return _Amounts(values, np.where(valid, step - before, 1), restarted)
 
 
 def spans_over_gaps(missing: Bools) -> Ints | None:
@@ -157,7 +157,7 @@ def flag_late(amounts: Mapping[str, Floats], spans: Mapping[str, Ints | None], s
 
 
 def to_minutes(samples: Samples) -> Samples:
-    """Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
+    """_Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
     (a minute or longer, 7 s, begun at odd seconds) are returned unchanged: the lake splits them by overlap."""
     step_ns = samples.step_ns
     if step_ns >= MINUTE_NS or MINUTE_NS % step_ns or samples.start_ns % step_ns or len(samples.values) == 0:
@@ -644,7 +644,7 @@ class _WindowReader:
         return samples.select(min(len(values), self.window.wanted))
 
     def _amounts(
-        self, parts: list[_Component], kind: str, metric: str, found: Amounts, values: Floats, late: Any
+        self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
     ) -> Rows:
         # After a restart the counters include nothing of the time before.
         quality = np.where(found.restarted, np.uint8(Quality.RESET), late)

@@ -59,7 +59,7 @@ def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
     return SERIES.frame({name: list(column) for name, column in zip(_SERIES_COLUMNS, columns, strict=True)})
 
 
-class SeriesRows:
+class _SeriesRows:
     """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class _LustreRows:
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
-        self.differ, self.rows = Differ(), SeriesRows()
+        self.differ, self.rows = Differ(), _SeriesRows()
         self.jobs: dict[Target, TargetJobs] = {}
         self.job_rows: list[dict[str, Any]] = []
         self.servers: dict[Target, tuple[int, str]] = {}
@@ -304,7 +304,7 @@ _MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin 
 
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
-    rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
+    rows, differ, refused = _SeriesRows(), Differ(), Counter[str]()
     answers = 0
     found = parse_mmpmon(line for _, line in whole_lines(path))
     while batch := list(islice(found, 1000)):
@@ -385,7 +385,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     if not steps:
         raise EmptyInput(f"{path} holds less than two rows, and a row's length is the time to the next.")
     bucket_ns = min(steps)
-    rows, left = SeriesRows(), Counter[str]()
+    rows, left = _SeriesRows(), Counter[str]()
     _ratios(columns, bucket_ns, rows)
     for column in columns:
         if column.metric not in _COUNTED:
@@ -449,7 +449,7 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
     return legend
 
 
-def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
+def _ratios(columns: list[_Column], bucket_ns: int, rows: _SeriesRows) -> None:
     """CPU time that is not idle, and memory that is not free, of each host that has both halves."""
     by_host: dict[str, dict[str, dict[int, float]]] = {}
     for column in columns:
@@ -469,7 +469,7 @@ _MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /p
 
 
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    rows, looks = SeriesRows(), 0
+    rows, looks = _SeriesRows(), 0
     last: dict[str, tuple[int, Mount]] = {}
     first_ages: dict[str, int] = {}
     for stated_ns, lines in _looks(path, context):

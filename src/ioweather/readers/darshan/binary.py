@@ -111,7 +111,7 @@ def decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-class Budget:
+class _Budget:
     """How many bytes one file may still expand to."""
 
     def __init__(self, file_bytes: int) -> None:
@@ -119,7 +119,7 @@ class Budget:
         self.left_bytes = self.limit_bytes
 
 
-def expand(region: Buffer, compression: str, budget: Budget, what: str) -> Buffer:
+def expand(region: Buffer, compression: str, budget: _Budget, what: str) -> Buffer:
     """The bytes of a region. Every stream must end, check and be followed by another or by the end of the region."""
     if compression == "none" or not region:
         return region
@@ -268,7 +268,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
     job_end = _check_tiling(sorted(places[2 * i : 2 * i + 2] for i in used), layout.bytes, len(data))
 
     view = memoryview(data)
-    budget = Budget(len(data))
+    budget = _Budget(len(data))
     job = parse_job(expand(view[layout.bytes : job_end], compression, budget, "job record"), layout.job_words, order)
     names_offset, names_length = places[:2]
     names = parse_names(
@@ -618,7 +618,7 @@ _JOB_LAYOUTS: Final = {
 def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     """The log of version 1.x or 2.x, with the `wanted` modules (None: all)."""
     compression: Compression = "zlib" if data.startswith(GZIP_MAGIC) else "bzip2"
-    raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", Budget(len(data)), "file"))
+    raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", _Budget(len(data)), "file"))
     version, order = _identify_old(raw)
     region_bytes, metadata_bytes = _JOB_LAYOUTS[version]
     job, devices = _parse_old_job(raw[:region_bytes], version, metadata_bytes, order)

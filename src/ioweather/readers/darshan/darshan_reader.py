@@ -293,7 +293,7 @@ _HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
 
 
 @dataclass(frozen=True)
-class DarshanReader(FileReader):
+class _DarshanReader(FileReader):
     """Reader of Darshan logs of every version; hundreds of small logs are read together (`BatchSource`)."""
 
     is_of_one_person: bool = True  # the user who ran the job
@@ -344,7 +344,7 @@ def _read_darshan(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
         yield table, frame
 
 
-DARSHAN = DarshanReader(
+DARSHAN = _DarshanReader(
     "darshan",
     "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser",
     ("applications", "files"),

@@ -48,7 +48,7 @@ def _prefixed(prefix: str, words: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class RecordNames:
+class _RecordNames:
     """Integer and float counters of one module version, and the other fields of its record.
 
     `links`: a word after the rank is the id of the file of the dataset or variable. `gap_bytes`: bytes after
@@ -146,15 +146,17 @@ _DAOS: Final = (
 _UUIDS: Final = (("pool_uuid", "V16"), ("container_uuid", "V16"))
 
 
-def _record(prefix: str, counters: str, times: str, *, without: Iterable[str] = (), **other_fields: Any) -> RecordNames:
+def _record(
+    prefix: str, counters: str, times: str, *, without: Iterable[str] = (), **other_fields: Any
+) -> _RecordNames:
     names, time_names = ([word for word in words.split() if word not in without] for words in (counters, times))
-    return RecordNames(
+    return _RecordNames(
         _prefixed(prefix, " ".join(names)), _prefixed(f"{prefix}_F", " ".join(time_names)), **other_fields
     )
 
 
 _DAOS_TAIL: Final = (*_UUIDS, ("object_id_high", "u8"), ("object_id_low", "u8"))
-FIXED: Final[dict[tuple[str, int], RecordNames]] = {
+FIXED: Final[dict[tuple[str, int], _RecordNames]] = {
     ("POSIX", 4): _record("POSIX", _POSIX_V4, _TIMES),
     ("POSIX", 3): _record("POSIX", _POSIX_V2, _TIMES),
     ("POSIX", 2): _record("POSIX", _POSIX_V2, _TIMES, without=_LATER_TIMES),

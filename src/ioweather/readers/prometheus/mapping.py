@@ -73,7 +73,7 @@ _LabelText: TypeAlias = Callable[[Labels], str | None]
 
 
 @dataclass(frozen=True)
-class Rule:
+class _Rule:
     """One [[metric]] of a mapping file."""
 
     names: tuple[str, ...]
@@ -115,7 +115,7 @@ class Mappings:
 
     def __init__(self, own: Mapping[str, Any] | None = None, context: ReadContext | None = None) -> None:
         self._context = context or ReadContext()
-        self._rules: dict[str, list[Rule]] = {}
+        self._rules: dict[str, list[_Rule]] = {}
         self._mapped: dict[str, Mapped | None] = {}
         self.without_host = self.unnamed = 0
         site = [] if own is None else read_mapping(own, "The mapping")
@@ -160,7 +160,7 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> N
     _require(not unknown, f"{where}: there is no {', '.join(unknown)}.", f"There are: {', '.join(sorted(known))}.")
 
 
-def read_mapping(document: Mapping[str, Any], where: str) -> list[Rule]:
+def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
     """The rules of one mapping file; a mistake in it is a UsageError that says where."""
     _refuse_unknown(document, ("title", "defaults", "metric"), where)
     entries, defaults = document.get("metric"), document.get("defaults", {})
@@ -171,7 +171,7 @@ def read_mapping(document: Mapping[str, Any], where: str) -> list[Rule]:
     return [_rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in numbered]
 
 
-def _rule(entry: Mapping[str, Any], where: str) -> Rule:
+def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
     _refuse_unknown(entry, _KEYS, where)
     names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
     is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
@@ -183,7 +183,7 @@ def _rule(entry: Mapping[str, Any], where: str) -> Rule:
     for name in needed:
         _require(name in entry, f"{where}: `{name}` is missing.")
     texts = {name: _label_text(entry[name], f"{where}, {name}") for name in needed}
-    rule = Rule(
+    rule = _Rule(
         names=tuple(names or ()),
         where={
             name: frozenset(map(str, wanted if isinstance(wanted, list) else [wanted]))
@@ -240,7 +240,7 @@ def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
 
 
 @cache
-def shipped() -> Mapping[str, tuple[str, tuple[Rule, ...]]]:
+def shipped() -> Mapping[str, tuple[str, tuple[_Rule, ...]]]:
     """Title and rules of every mapping that comes with ioweather, by name."""
     found = {}
     for file in sorted(resources.files(__package__).joinpath("mappings").iterdir(), key=lambda file: file.name):

@@ -204,7 +204,7 @@ _MESSAGES: Final = """
 """
 
 
-class Series(NamedTuple):
+class _Series(NamedTuple):
     """`samples` are (ms since 1970, value); markers of a series that ended are left out."""
 
     name: str
@@ -216,7 +216,7 @@ class Series(NamedTuple):
         return json.dumps([self.name, sorted(self.labels.items())])
 
 
-def decoded(body: bytes) -> Iterator[Series]:
+def decoded(body: bytes) -> Iterator[_Series]:
     """Series of a message of remote write. Raises CorruptInput."""
     try:
         import cramjam
@@ -243,7 +243,7 @@ def decoded(body: bytes) -> Iterator[Series]:
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
         if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
             raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
-        yield Series(name, labels, samples)
+        yield _Series(name, labels, samples)
 
 
 @cache
