@@ -34,7 +34,7 @@ from ioweather.readers.darshan.format import (
     COMPRESSIONS,
     CP,
     CP_F,
-    CP_LATER,
+    CP_MISSING,
     DXT_DTYPE,
     FIXED,
     HEATMAP_DTYPE,
@@ -609,7 +609,7 @@ _MOST_OLD_PROCESSES: Final = 1 << 24
 # Bytes of the job region and of the metadata in it. In 1.x: uid, then start, end and processes of four bytes, then the
 # command.
 _JOB_LAYOUTS: Final = {
-    **dict.fromkeys((*CP_LATER, "2.00"), (1024, 0)),
+    **dict.fromkeys((*CP_MISSING, "2.00"), (1024, 0)),
     **dict.fromkeys(("2.01", "2.02", "2.03"), (1024, 64)),
     **dict.fromkeys(("2.04", "2.05", "2.06"), (4096, 1024)),
 }
@@ -671,7 +671,7 @@ def _first_order(raw: bytes) -> ByteOrder:
 def _parse_old_job(
     region: bytes, version: str, metadata_bytes: int, order: ByteOrder
 ) -> tuple[DarshanJob, dict[int, str]]:
-    if version in CP_LATER:
+    if version in CP_MISSING:
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size
     else:
