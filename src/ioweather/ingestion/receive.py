@@ -39,7 +39,7 @@ from ioweather.ingestion.reading import (
 )
 from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 from ioweather.readers.prometheus.server import decoded
 from ioweather.readers.segments import segment_host
 
@@ -193,10 +193,10 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
             f"The token {token.name} is for {token.hosts}, and remote write brings samples of any host.",
             hint="ioweather serve token create NAME --hosts '*'",
         )
-    mappings = mappings_of(own_mapping(lake.root))
+    mappings = Mappings(own_mapping(lake.root))
     lines, taken = [json.dumps({"ioweather_samples": _VERSION, "came_ns": now_ns()})], 0
     for series in decoded(body):
-        if series.samples and mappings.of(series.name, series.labels) is not None:
+        if series.samples and mappings.find(series.key, series.name, series.labels) is not None:
             lines.append(json.dumps([series.key, series.name, series.labels, series.samples]))
             taken += len(series.samples)
     if taken:
@@ -215,7 +215,7 @@ def take_samples(lake: Lake, files: Sequence[Queued], report: IngestReport) -> N
 
 def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
     context = ReadContext(cluster=context_of(lake.facility).cluster)
-    known = Known(mappings_of(own_mapping(lake.root)), context)
+    mappings = Mappings(own_mapping(lake.root), context)
     amounts = Amounts(by_minute=True, cluster=context.cluster)
     path = lake.root / "counters" / f"{sender}.json"
     names, samples, newest_ns = _read_state(path, amounts)
@@ -225,7 +225,7 @@ def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: In
     ready = [sample for sample in samples if sample[0] <= newest_ns - _DELAY_NS]
     later = samples[len(ready) :]
     for time_ns, key, value in ready:
-        mapped = known.of(key, *names[key])
+        mapped = mappings.find(key, *names[key])
         if mapped is not None:
             amounts.add(key, mapped, time_ns, value)
     ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False

@@ -21,12 +21,12 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_json, parse_size, whole_number
+from ioweather.core.units import GIB, MIB, NS, names_of, pairs_of, parse_json, parse_size, whole_number
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import numbered_lines, plain_head
+from ioweather.readers.text_files import LocalClock, numbered_lines, plain_head
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # asctime(3), '11/15/2026 07:04:40' and '2024-05-03 09:25:48'. Not strptime: its month names follow the reader's locale.
@@ -56,29 +56,15 @@ def _find_date(text: str) -> dt.datetime | None:
 
 
 class _LocalTimes:
-    """Converts the dates of one output to UTC, in their order: it resolves the repeated hour of autumn."""
+    """Converts the dates in the lines of one output to UTC."""
 
     def __init__(self, path: Path, zone: ZoneInfo | None) -> None:
-        self._path, self._zone = path, zone
-        self._last_ns: int | None = None
+        self._path, self._clock = path, LocalClock(zone)
 
     def ns(self, text: object) -> int | None:
         """The date in a text as UTC nanoseconds; None where it has none."""
         naive = _find_date(str(text))
-        if naive is None:
-            return None
-        if self._zone is None:
-            raise UndatedInput(
-                f"{self._path} gives local times ({naive}) and does not say in which zone.",
-                hint="Give --zone, or set `zone` in facility.toml.",
-            )
-        # Two lines may have the same second, so the next date must follow the moment before the last one.
-        after_ns = None if self._last_ns is None else self._last_ns - 1
-        try:
-            self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
-        except UndatedInput as error:
-            raise UndatedInput(f"{self._path}: {error.message}", hint=error.hint) from None
-        return self._last_ns
+        return None if naive is None else self._clock.to_ns(naive, str(self._path))
 
 
 # Longer than any run; a damaged digit must not lead beyond the range of the clock.

@@ -34,6 +34,7 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
 from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import ZONE_HINT
 
 Flags: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = Iterator[tuple[str, Frame]]
@@ -76,7 +77,7 @@ class Samples:
         )
 
 
-class Amounts(NamedTuple):
+class _Amounts(NamedTuple):
     """`values[i, j, k]`: growth of counter k of component j since its previous sample, NaN where there is none.
 
     `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters started again in between.
@@ -87,7 +88,7 @@ class Amounts(NamedTuple):
     restarted: Bools
 
 
-def difference_counters(counters: Ints) -> Amounts:
+def difference_counters(counters: Ints) -> _Amounts:
     """Differences of `counters` (step, component, counter; ABSENT where there is no sample).
 
     A server that restarts begins at zero with all its counters at once. If one fell, all restarted: their values are
@@ -102,7 +103,7 @@ def difference_counters(counters: Ints) -> Amounts:
     restarted: Bools = valid & np.any(growth < 0, axis=2)
     values = np.where(restarted[:, :, None], counters, growth).astype(np.float64)
     values[~valid] = np.nan
-    return Amounts(values, np.where(valid, step - before, 1), restarted)
+    return _Amounts(values, np.where(valid, step - before, 1), restarted)
 
 
 def spans_over_gaps(missing: Bools) -> Ints | None:
@@ -156,7 +157,7 @@ def flag_late(amounts: Mapping[str, Floats], spans: Mapping[str, Ints | None], s
 
 
 def to_minutes(samples: Samples) -> Samples:
-    """Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
+    """_Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
     (a minute or longer, 7 s, begun at odd seconds) are returned unchanged: the lake splits them by overlap."""
     step_ns = samples.step_ns
     if step_ns >= MINUTE_NS or MINUTE_NS % step_ns or samples.start_ns % step_ns or len(samples.values) == 0:
@@ -437,9 +438,7 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(
-            f"{database.where} holds local times without a zone.", hint="Give --zone, or set `zone` in facility.toml."
-        )
+        raise UndatedInput(f"{database.where} holds local times without a zone.", hint=ZONE_HINT)
     return context.zone
 
 
@@ -645,7 +644,7 @@ class _WindowReader:
         return samples.select(min(len(values), self.window.wanted))
 
     def _amounts(
-        self, parts: list[_Component], kind: str, metric: str, found: Amounts, values: Floats, late: Any
+        self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
     ) -> Rows:
         # After a restart the counters include nothing of the time before.
         quality = np.where(found.restarted, np.uint8(Quality.RESET), late)

@@ -34,14 +34,16 @@ from ioweather.core.counters.lustre_text import TargetJobs, get_param_blocks, jo
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, local_to_ns, pairs_of
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import (
+    LocalClock,
     all_of_a_kind,
     beginning,
     files_of_a_kind,
     numbered_lines,
     plain_head,
+    shown_counts,
     text_blocks,
     time_of_line,
     whole_lines,
@@ -57,7 +59,7 @@ def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
     return SERIES.frame({name: list(column) for name, column in zip(_SERIES_COLUMNS, columns, strict=True)})
 
 
-class SeriesRows:
+class _SeriesRows:
     """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
 
     def __init__(self) -> None:
@@ -205,7 +207,7 @@ class _LustreRows:
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
-        self.differ, self.rows = Differ(), SeriesRows()
+        self.differ, self.rows = Differ(), _SeriesRows()
         self.jobs: dict[Target, TargetJobs] = {}
         self.job_rows: list[dict[str, Any]] = []
         self.servers: dict[Target, tuple[int, str]] = {}
@@ -253,7 +255,7 @@ class _LustreRows:
             "state(s) without a time (give --start)": self.undated if made else 0,
             "statistics of services, whose server is not named (give --host)": unnamed,
         }
-        left = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+        left = shown_counts(counts)
         if made:
             return f"{self.path}: left out: {left}." if left else None
         if self.undated:
@@ -302,7 +304,7 @@ _MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin 
 
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
-    rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
+    rows, differ, refused = _SeriesRows(), Differ(), Counter[str]()
     answers = 0
     found = parse_mmpmon(line for _, line in whole_lines(path))
     while batch := list(islice(found, 1000)):
@@ -318,7 +320,7 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
                 rows.amounts(grown)
         yield from rows.full()
     yield from rows.rest()
-    left = "; ".join(f"{count} answer(s): {what}" for what, count in refused.items())
+    left = shown_counts({f"answer(s): {what}": count for what, count in refused.items()})
     if not rows.made:
         raise EmptyInput(
             f"{path} holds {answers} answer(s) of mmpmon and nothing to compare{f' ({left})' if left else ''}: "
@@ -383,7 +385,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     if not steps:
         raise EmptyInput(f"{path} holds less than two rows, and a row's length is the time to the next.")
     bucket_ns = min(steps)
-    rows, left = SeriesRows(), Counter[str]()
+    rows, left = _SeriesRows(), Counter[str]()
     _ratios(columns, bucket_ns, rows)
     for column in columns:
         if column.metric not in _COUNTED:
@@ -395,7 +397,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
                 amount = value * bucket_ns / context.interval_ns
                 rows.value(column.target, moment, bucket_ns, _COUNTED[column.metric], amount)
     yield from rows.rest()
-    said = "; ".join(f"{count} column(s) {what}" for what, count in left.items() if count)
+    said = shown_counts({f"column(s) {what}": count for what, count in left.items()})
     if not rows.made:
         raise SourceError(f"{path}: nothing could be taken: {said or 'no values'}.")
     return f"{path}: left out: {said}." if said else None
@@ -410,25 +412,23 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
     """The columns of all blocks; those of a block follow the ones of the block before, in the order of the legend."""
     legend: list[_Column] = []
     first = shown = 0
-    last_ns: int | None = None
+    clock = LocalClock(context.zone)
     for number, line in whole_lines(path):
         if match := _LEGEND.fullmatch(line.strip()):
             host, *about, metric = match[2].split("|") if "|" in match[2] else ("", match[2])
             legend.append(_Column(host, tuple(about[1:]), metric))
         elif line.startswith("Row "):
             names = line.split()[2:]
-            first, shown, last_ns = first + shown, len(names), None
+            first, shown = first + shown, len(names)
+            clock.restart()
             if [column.metric for column in legend[first : first + shown]] != names:
                 raise CorruptInput(f"{path}, line {number}: the columns are not those of the legend.")
         elif match := _ROW.fullmatch(line):
-            if context.zone is None:
-                hint = "Give --zone, or set `zone` in facility.toml."
-                raise UndatedInput(f"{path}, line {number}: times have no zone.", hint=hint)
             try:
                 naive = dt.datetime(*map(int, match.groups()[:6]))  # type: ignore[arg-type]
             except ValueError:
                 raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has no date that can be.") from None
-            last_ns = local_to_ns(naive, context.zone, after_ns=last_ns)
+            moment_ns = clock.to_ns(naive, f"{path}, line {number}")
             # Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that
             # is not known is none.
             text = match[7]
@@ -445,11 +445,11 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
                 raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
             for column, value in zip(legend[first : first + shown], values, strict=True):
                 if value is not None:
-                    column.values[last_ns] = value
+                    column.values[moment_ns] = value
     return legend
 
 
-def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
+def _ratios(columns: list[_Column], bucket_ns: int, rows: _SeriesRows) -> None:
     """CPU time that is not idle, and memory that is not free, of each host that has both halves."""
     by_host: dict[str, dict[str, dict[int, float]]] = {}
     for column in columns:
@@ -469,7 +469,7 @@ _MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /p
 
 
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    rows, looks = SeriesRows(), 0
+    rows, looks = _SeriesRows(), 0
     last: dict[str, tuple[int, Mount]] = {}
     first_ages: dict[str, int] = {}
     for stated_ns, lines in _looks(path, context):

@@ -12,7 +12,7 @@ import bz2
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -24,7 +24,7 @@ from ioweather.core.contracts import Content, PathPolicy, ReadContext
 from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS, encode_text
-from ioweather.core.units import names_of, path_hash, shown_command
+from ioweather.core.units import names_of, pairs_of, path_hash, shown_command
 from ioweather.readers.darshan.binary import (
     BZIP2_MAGIC,
     FIRST_VERSION,
@@ -167,80 +167,78 @@ _NS: Final = 1e9
 # No run lasts longer (30 years): what a damaged timestamp would say.
 _LONGEST_SECONDS: Final = 1e9
 
-# Counters without their module's prefix; a mapping where modules differ. MPI-IO's READS and WRITES are of traces, which
-# do not tell collective calls from others.
-COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
-    "open_count": {"POSIX": "OPENS FOPENS", "MPI-IO": "INDEP_OPENS COLL_OPENS", "STDIO": "OPENS FDOPENS"},
-    "stream_open_count": "FOPENS",
-    "read_count": {
-        "POSIX": "READS FREADS",
-        "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS READS",
-        "STDIO": "READS",
-    },
-    "write_count": {
-        "POSIX": "WRITES FWRITES",
-        "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES",
-        "STDIO": "WRITES",
-    },
-    "seek_count": "SEEKS FSEEKS",
-    "stat_count": "STATS",
-    "sync_count": "FSYNCS FDSYNCS SYNCS FLUSHES",
-    "read_bytes": "BYTES_READ",
-    "write_bytes": "BYTES_WRITTEN",
-    "sequential_read_count": "SEQ_READS",
-    "sequential_write_count": "SEQ_WRITES",
-    "consecutive_read_count": "CONSEC_READS",
-    "consecutive_write_count": "CONSEC_WRITES",
-    "switch_count": "RW_SWITCHES",
-    "file_not_aligned_count": "FILE_NOT_ALIGNED",
-    "memory_not_aligned_count": "MEM_NOT_ALIGNED",
-    "file_alignment_bytes": "FILE_ALIGNMENT",
-    "collective_open_count": "COLL_OPENS",
-    "collective_read_count": "COLL_READS SPLIT_READS",
-    "collective_write_count": "COLL_WRITES SPLIT_WRITES",
-    "nonblocking_count": "NB_READS NB_WRITES",
+# Columns of `files` and the counters that they sum, without the prefix of the module; by module where they differ.
+# MPI-IO's READS and WRITES are of traces, which do not tell collective calls from others.
+_COUNTS: Final = """
+open_count: POSIX OPENS FOPENS; MPI-IO INDEP_OPENS COLL_OPENS; STDIO OPENS FDOPENS
+stream_open_count: FOPENS
+read_count: POSIX READS FREADS; MPI-IO INDEP_READS COLL_READS SPLIT_READS NB_READS READS; STDIO READS
+write_count: POSIX WRITES FWRITES; MPI-IO INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES; STDIO WRITES
+seek_count: SEEKS FSEEKS
+stat_count: STATS
+sync_count: FSYNCS FDSYNCS SYNCS FLUSHES
+read_bytes: BYTES_READ
+write_bytes: BYTES_WRITTEN
+sequential_read_count: SEQ_READS
+sequential_write_count: SEQ_WRITES
+consecutive_read_count: CONSEC_READS
+consecutive_write_count: CONSEC_WRITES
+switch_count: RW_SWITCHES
+file_not_aligned_count: FILE_NOT_ALIGNED
+memory_not_aligned_count: MEM_NOT_ALIGNED
+file_alignment_bytes: FILE_ALIGNMENT
+collective_open_count: COLL_OPENS
+collective_read_count: COLL_READS SPLIT_READS
+collective_write_count: COLL_WRITES SPLIT_WRITES
+nonblocking_count: NB_READS NB_WRITES
+fastest_rank: FASTEST_RANK
+fastest_rank_bytes: FASTEST_RANK_BYTES
+slowest_rank: SLOWEST_RANK
+slowest_rank_bytes: SLOWEST_RANK_BYTES
+read_extent_bytes: MAX_BYTE_READ
+write_extent_bytes: MAX_BYTE_WRITTEN
+"""
+
+
+def _counters_by_module(words: str) -> dict[str, list[str]]:
+    """The counters of each module from a line of `_COUNTS`."""
+    first, *_ = words.split(" ", 1)
+    if first not in _PREFIX:
+        return {module: [prefix + word for word in words.split()] for module, prefix in _PREFIX.items()}
+    parts = (part.split() for part in words.split(";"))
+    return {module: [_PREFIX[module] + word for word in counters] for module, *counters in parts}
+
+
+COUNTS: Final[dict[str, dict[str, list[str]]]] = {
+    **{name: _counters_by_module(words) for name, words in (line.split(": ") for line in _COUNTS.split("\n") if line)},
     **{
-        column: {"POSIX": f"SIZE_{verb}_{size.upper()}", "MPI-IO": f"SIZE_{verb}_AGG_{size.upper()}"}
+        column: {"POSIX": [f"POSIX_SIZE_{verb}_{size.upper()}"], "MPI-IO": [f"MPIIO_SIZE_{verb}_AGG_{size.upper()}"]}
         for verb, columns in (("READ", READ_BINS), ("WRITE", WRITE_BINS))
         for column, size in zip(columns, SIZE_BINS, strict=True)
     },
-    **{f"access{i}_bytes": f"ACCESS{i}_ACCESS" for i in range(1, 5)},
-    **{f"access{i}_count": f"ACCESS{i}_COUNT" for i in range(1, 5)},
-    "fastest_rank": "FASTEST_RANK",
-    "fastest_rank_bytes": "FASTEST_RANK_BYTES",
-    "slowest_rank": "SLOWEST_RANK",
-    "slowest_rank_bytes": "SLOWEST_RANK_BYTES",
-    "read_extent_bytes": "MAX_BYTE_READ",
-    "write_extent_bytes": "MAX_BYTE_WRITTEN",
+    **{f"access{i}_bytes": _counters_by_module(f"ACCESS{i}_ACCESS") for i in range(1, 5)},
+    **{f"access{i}_count": _counters_by_module(f"ACCESS{i}_COUNT") for i in range(1, 5)},
 }
 _REQUIRED: Final = frozenset({"read_count", "write_count", "read_bytes", "write_bytes"})
 _EXTENT_BYTES: Final = {"read_extent_bytes": "read_bytes", "write_extent_bytes": "write_bytes"}
-_TESTED_BY: Final = {"file_not_aligned_count": "FILE_ALIGNMENT", "file_alignment_bytes": "FILE_ALIGNMENT"}
-
-TIMES: Final = {
-    "meta_seconds": "F_META_TIME",
-    "read_seconds": "F_READ_TIME",
-    "write_seconds": "F_WRITE_TIME",
-    "max_read_seconds": "F_MAX_READ_TIME",
-    "max_write_seconds": "F_MAX_WRITE_TIME",
-    "fastest_rank_seconds": "F_FASTEST_RANK_TIME",
-    "slowest_rank_seconds": "F_SLOWEST_RANK_TIME",
-}
-SPANS: Final = {
-    "first_open_ns": "F_OPEN_START_TIMESTAMP",
-    "last_close_ns": "F_CLOSE_END_TIMESTAMP",
-    "first_read_ns": "F_READ_START_TIMESTAMP",
-    "last_read_ns": "F_READ_END_TIMESTAMP",
-    "first_write_ns": "F_WRITE_START_TIMESTAMP",
-    "last_write_ns": "F_WRITE_END_TIMESTAMP",
-}
+_TESTED_BY: Final = dict.fromkeys(
+    ("file_not_aligned_count", "file_alignment_bytes"), _counters_by_module("FILE_ALIGNMENT")
+)
+TIMES: Final = pairs_of("""
+    meta_seconds=F_META_TIME read_seconds=F_READ_TIME write_seconds=F_WRITE_TIME
+    max_read_seconds=F_MAX_READ_TIME max_write_seconds=F_MAX_WRITE_TIME
+    fastest_rank_seconds=F_FASTEST_RANK_TIME slowest_rank_seconds=F_SLOWEST_RANK_TIME
+""")
+SPANS: Final = pairs_of("""
+    first_open_ns=F_OPEN_START_TIMESTAMP last_close_ns=F_CLOSE_END_TIMESTAMP
+    first_read_ns=F_READ_START_TIMESTAMP last_read_ns=F_READ_END_TIMESTAMP
+    first_write_ns=F_WRITE_START_TIMESTAMP last_write_ns=F_WRITE_END_TIMESTAMP
+""")
 
 
 def count_column(name: str, pieces: Pieces) -> Ints:
     """A count or a size; masked where it was not measured."""
-    spec = COUNTS[name]
-    words = {module: spec if isinstance(spec, str) else spec.get(module, "") for module, _ in pieces}
-    parts = [_sum_of(module, records, words[module]) for module, records in pieces]
+    parts = [_sum_of(records, COUNTS[name].get(module, [])) for module, records in pieces]
     values = np.concatenate([part for part, _ in parts])
     missing = np.concatenate([absent for _, absent in parts])
     if name in _EXTENT_BYTES:
@@ -248,7 +246,7 @@ def count_column(name: str, pieces: Pieces) -> Ints:
         missing |= np.ma.getmaskarray(moved := count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)
         values = values + 1
     if name in _TESTED_BY:
-        missing |= np.concatenate([_sum_of(module, records, _TESTED_BY[name])[0] <= 0 for module, records in pieces])
+        missing |= np.concatenate([_sum_of(records, _TESTED_BY[name][module])[0] <= 0 for module, records in pieces])
     if name in _REQUIRED:
         return np.where(missing, 0, values)
     return np.ma.MaskedArray(np.where(missing, 0, values), mask=missing) if missing.any() else values
@@ -267,9 +265,9 @@ def span_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
     return np.ma.MaskedArray(np.where(there, start_ns + since, 0), mask=~there)
 
 
-def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[Ints, Bools]:
-    present = [_PREFIX[module] + word for word in words.split()]
-    names = [name for name in present if name in (records.dtype.names or ())]
+def _sum_of(records: NDArray[Any], counters: Sequence[str]) -> tuple[Ints, Bools]:
+    """The sum of those counters that the records have, and where it was not measured."""
+    names = [name for name in counters if name in (records.dtype.names or ())]
     if not names:
         return np.zeros(len(records), np.int64), np.ones(len(records), np.bool_)
     total = np.array(records[names[0]], np.int64)
@@ -295,7 +293,7 @@ _HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
 
 
 @dataclass(frozen=True)
-class DarshanReader(FileReader):
+class _DarshanReader(FileReader):
     """Reader of Darshan logs of every version; hundreds of small logs are read together (`BatchSource`)."""
 
     is_of_one_person: bool = True  # the user who ran the job
@@ -346,7 +344,7 @@ def _read_darshan(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
         yield table, frame
 
 
-DARSHAN = DarshanReader(
+DARSHAN = _DarshanReader(
     "darshan",
     "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser",
     ("applications", "files"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
-from ioweather.readers.prometheus.mapping import Pieces, Taking
+from ioweather.readers.prometheus.mapping import Pieces, SampleRows
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import files_of_a_kind, plain_head, time_of_line, whole_lines
 
@@ -130,7 +130,7 @@ def _detect_prometheus(head: bytes, path: Path) -> float:
 def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
     """Samples are of the time that they say themselves, that a line before them says, that --start and --interval say,
     or, of one scrape alone, at which the file was written."""
-    taking = Taking(path, context, HINT)
+    rows = SampleRows(path, context, HINT)
     files = [path]
     if path.is_dir():
         files = files_of_a_kind(path, _is_scrape)
@@ -159,10 +159,10 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                     moment = context.start_ns + (scrapes - 1) * (context.interval_ns or 0)
                 elif moment is None:
                     moment = file.stat().st_mtime_ns
-                    taking.notes = ["taken as of the file's own time (say another with --start)"]
-            taking.add(item.key, item.name, item.labels, moment, item.value)
-            yield from taking.full()
-    return (yield from taking.finish(f"{scrapes} scrape(s)"))
+                    rows.notes = ["taken as of the file's own time (say another with --start)"]
+            rows.add(item.key, item.name, item.labels, moment, item.value)
+            yield from rows.full()
+    return (yield from rows.finish(f"{scrapes} scrape(s)"))
 
 
 PROMETHEUS = FileReader(
@@ -201,23 +201,24 @@ def _detect_telegraf(head: bytes, path: Path) -> float:
 
 
 def _read_telegraf(path: Path, context: ReadContext) -> Pieces:
-    taking, points = Taking(path, context, _TELEGRAF_HINT), _points(path)
+    rows, points = SampleRows(path, context, _TELEGRAF_HINT), _points(path)
     count = 0
-    # By time, as far as a bounded number of points in memory allows: several writers may share a file.
-    waiting = list(islice(points, _MOST_WAITING))
-    heapq.heapify(waiting)
-    for time_ns, _, match in chain((heapq.heappushpop(waiting, point) for point in points), _sorted_rest(waiting)):
+    for time_ns, _, match in _sort_points(points):
         count += 1
         labels = {_plain(name): _plain(value) for name, value in _TAG.findall(match["tags"])}
         for field, value in _FIELD.findall(match["fields"]):
             if _FIELD_NUMBER.fullmatch(value):
                 name = f"{_plain(match['measurement'])}_{_plain(field)}"
-                taking.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
-        yield from taking.full()
-    return (yield from taking.finish(f"{count} point(s)"))
+                rows.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
+        yield from rows.full()
+    return (yield from rows.finish(f"{count} point(s)"))
 
 
-def _sorted_rest(waiting: list[_Point]) -> Iterator[_Point]:
+def _sort_points(points: Iterator[_Point]) -> Iterator[_Point]:
+    """By time, as far as a bounded number of points in memory allows: several writers may share a file."""
+    waiting = list(islice(points, _MOST_WAITING))
+    heapq.heapify(waiting)
+    yield from (heapq.heappushpop(waiting, point) for point in points)
     yield from sorted(waiting)
 
 

@@ -5,8 +5,7 @@ The API is asked for raw samples, with the moments at which they were scraped: a
 counter as it was up to five minutes before, and hides restarts between.
 
 Remote write is snappy around a protobuf message of prometheus/prompb: a WriteRequest has series, a series has labels
-and samples. The message is described here in four lines, so that no generated code has to follow the library's
-versions.
+and samples.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import Busy, CorruptInput, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MIB, MINUTE_NS, NS, format_bytes
-from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _MILLISECOND_NS: Final = 1_000_000
 # What one question asks for: less where the server says that it is too much, more again after.
@@ -133,11 +132,10 @@ class Poll:
 
     server: PrometheusServer
     context: ReadContext
-    known: Known = field(init=False)
+    mappings: Mappings = field(init=False)
 
     def __post_init__(self) -> None:
-        self._mappings = mappings_of(self.context.mapping)
-        self.known = Known(self._mappings, self.context)
+        self.mappings = Mappings(self.context.mapping, self.context)
         self._amounts = Amounts(by_minute=not self.context.keep_raw, cluster=self.context.cluster)
 
     def settled_ns(self) -> int:
@@ -152,7 +150,7 @@ class Poll:
             border = since_ns if at < since_ns else until_ns
             end = min(at + length, border)
             try:
-                found = self.server.samples(self._mappings.names, at, end)
+                found = self.server.samples(self.mappings.names, at, end)
             except _TooMuch as error:
                 if end - at <= _LEAST_NS:
                     raise SourceError(
@@ -174,7 +172,7 @@ class Poll:
             labels = dict(series["metric"])
             name = labels.pop("__name__")
             key = json.dumps([name, sorted(labels.items())])
-            mapped = self.known.of(key, name, labels)
+            mapped = self.mappings.find(key, name, labels)
             if mapped is None:
                 return []
             return [
@@ -190,15 +188,23 @@ MOST_BYTES: Final = 16 * MIB
 MOST_PLAIN_BYTES: Final = 64 * MIB
 _MOST_LABELS: Final = 100
 _LAST_MS: Final = (1 << 63) // 1_000_000 - 1  # of nanoseconds in 64 bits
-_FIELDS: Final = {
-    "Label": (("name", 1, "string", ""), ("value", 2, "string", "")),
-    "Sample": (("value", 1, "double", ""), ("timestamp", 2, "int64", "")),
-    "TimeSeries": (("labels", 1, "repeated", "Label"), ("samples", 2, "repeated", "Sample")),
-    "WriteRequest": (("timeseries", 1, "repeated", "TimeSeries"),),
-}
+# The part of prompb's messages that is read, so that no generated code has to follow the library's versions.
+_MESSAGES: Final = """
+    name: "ioweather_remote_write.proto" package: "prometheus" syntax: "proto3"
+    message_type { name: "Label" field { name: "name" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+                                 field { name: "value" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL } }
+    message_type { name: "Sample" field { name: "value" number: 1 type: TYPE_DOUBLE label: LABEL_OPTIONAL }
+                                  field { name: "timestamp" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL } }
+    message_type { name: "TimeSeries"
+        field { name: "labels" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Label" }
+        field { name: "samples" number: 2 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Sample" } }
+    message_type { name: "WriteRequest"
+        field { name: "timeseries" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED
+                type_name: ".prometheus.TimeSeries" } }
+"""
 
 
-class Series(NamedTuple):
+class _Series(NamedTuple):
     """`samples` are (ms since 1970, value); markers of a series that ended are left out."""
 
     name: str
@@ -210,7 +216,7 @@ class Series(NamedTuple):
         return json.dumps([self.name, sorted(self.labels.items())])
 
 
-def decoded(body: bytes) -> Iterator[Series]:
+def decoded(body: bytes) -> Iterator[_Series]:
     """Series of a message of remote write. Raises CorruptInput."""
     try:
         import cramjam
@@ -237,30 +243,14 @@ def decoded(body: bytes) -> Iterator[Series]:
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
         if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
             raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
-        yield Series(name, labels, samples)
+        yield _Series(name, labels, samples)
 
 
 @cache
 def _message() -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    """The class of WriteRequest."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="ioweather_remote_write.proto", package="prometheus", syntax="proto3"
-    )
-    for name, fields in _FIELDS.items():
-        message = file.message_type.add(name=name)
-        for part, number, kind, of in fields:
-            many = kind == "repeated"
-            message.field.add(
-                name=part,
-                number=number,
-                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
-                type=kinds.TYPE_MESSAGE
-                if many
-                else {"string": kinds.TYPE_STRING, "double": kinds.TYPE_DOUBLE, "int64": kinds.TYPE_INT64}[kind],
-                type_name=f".prometheus.{of}" if many else None,
-            )
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))
