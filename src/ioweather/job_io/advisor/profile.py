@@ -92,7 +92,7 @@ class Profile:
         # If Darshan ran out of memory for MPI-IO, nothing follows from the absence of its calls.
         self.without_mpiio_calls = "MPI-IO" in view.listed("partial_modules")
         # Some files have no record: counters are lower bounds, and processes cannot be compared.
-        self.incomplete = bool(self.row["partial"]) or bool(self.log and self.log.unrecorded_file_count)
+        self.incomplete = bool(self.row["partial"]) or view.unrecorded_file_count > 0
         # Darshan's sums were read, not its records: files and processes are not distinguished.
         self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]
@@ -123,6 +123,7 @@ class Profile:
         return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
 
     def _mark_records(self) -> None:
+        """Mark the records by layer and use, and give each its bytes, seconds and part of D_S."""
         records = self.records
         self.counted = records.counted
         self.operations: Ints = self.ints("read_count") + self.ints("write_count")
