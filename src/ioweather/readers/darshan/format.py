@@ -20,7 +20,7 @@ import numpy as np
 from ioweather.core.errors import UnsupportedVersion
 from ioweather.core.units import names_of
 
-_DATA: Final = tomllib.loads(resources.files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
+DATA: Final = tomllib.loads(resources.files(__package__).joinpath("counters.toml").read_text(encoding="utf-8"))
 _CHOICE: Final = re.compile(r"(.*)\{(.*)\}(.*)")
 
 
@@ -28,7 +28,7 @@ def _expand_words(text: str) -> Iterator[str]:
     """The words of a list in `counters.toml`, with its lists and choices written out."""
     for word in text.split():
         if word.startswith("<"):
-            yield from _expand_words(_DATA["words"][word.strip("<>")])
+            yield from _expand_words(DATA["words"][word.strip("<>")])
         elif choice := _CHOICE.fullmatch(word):
             yield from (f"{choice[1]}{each}{choice[3]}" for each in choice[2].split(","))
         else:
@@ -65,13 +65,13 @@ def _record_names(
     )
 
 
-FIXED: Final[dict[tuple[str, int], _RecordNames]] = dict(_record_names(**entry) for entry in _DATA["version"])
-LUSTRE_V1: Final = _prefixed("LUSTRE", _DATA["lustre"]["record"])
-LUSTRE_COMPONENT: Final = _prefixed("LUSTRE_COMP", _DATA["lustre"]["component"])
-CP: Final = _prefixed("CP", _DATA["cp"]["counters"])
-CP_F: Final = _prefixed("CP_F", _DATA["cp"]["times"])
+FIXED: Final[dict[tuple[str, int], _RecordNames]] = dict(_record_names(**entry) for entry in DATA["version"])
+LUSTRE_V1: Final = _prefixed("LUSTRE", DATA["lustre"]["record"])
+LUSTRE_COMPONENT: Final = _prefixed("LUSTRE_COMP", DATA["lustre"]["component"])
+CP: Final = _prefixed("CP", DATA["cp"]["counters"])
+CP_F: Final = _prefixed("CP_F", DATA["cp"]["times"])
 # By version of Darshan 1 the counters that its records lack.
-CP_MISSING: Final = {version: frozenset(_prefixed("CP", words)) for version, words in _DATA["cp"]["lacks"].items()}
+CP_MISSING: Final = {version: frozenset(_prefixed("CP", words)) for version, words in DATA["cp"]["lacks"].items()}
 
 
 def printed_version(module: str, said: int, printed: Collection[str]) -> int:

@@ -410,7 +410,7 @@ class Amounts:
         self._groups = {name: group for name, group in self._groups.items() if group.at_ns >= before_ns}
         self.shown_once &= self._counters.keys()
 
-    def go_on(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
         self._stored_spans = dict(state["kept"])
