@@ -32,7 +32,7 @@ from ioweather.lake.lake import Lake
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.mapping import Mappings
-from ioweather.readers.prometheus.server import decoded
+from ioweather.readers.prometheus.server import decode_request
 from ioweather.readers.segments import segment_host
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
@@ -160,7 +160,7 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
         )
     mappings = Mappings(own_mapping(lake.root))
     lines, taken = [json.dumps({"sender": token.name, "came_ns": now_ns()})], 0
-    for series in decoded(body):
+    for series in decode_request(body):
         if series.samples and mappings.find(series.key, series.name, series.labels) is not None:
             lines.append(json.dumps([series.key, series.name, series.labels, series.samples]))
             taken += len(series.samples)
