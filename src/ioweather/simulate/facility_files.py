@@ -38,25 +38,10 @@ _HUM_REQUEST_BYTES = 65_536
 _HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Whole amounts per step. `missing` marks samples (step, target) that did not arrive."""
-
-    readings: Readings
-    read_bytes: Floats
-    write_bytes: Floats
-    read_requests: Floats
-    write_requests: Floats
-    operations: Floats
-    oss_cpu_percent: Floats
-    mds_cpu_percent: Floats
-    missing: Bools
-
-
 def observe(
     readings: Readings, preset: Preset, resources: Resources, incidents: Sequence[Incident], seed: int
-) -> Observed:
-    """Return what the monitoring of the servers records in a window."""
+) -> Readings:
+    """Return what the monitoring of the servers records in a window: whole amounts, with the background traffic."""
     rng = stream(seed, "observe", round(readings.start))
     shape = readings.read_bytes.shape
     times = readings.times
@@ -81,16 +66,16 @@ def observe(
             gone = (times >= incident.start) & (times < incident.taken_over)
             of_server = np.flatnonzero(resources.server_of == resources.oss_names.index(incident.component))
             missing[np.ix_(np.flatnonzero(gone), of_server)] = True
-    return Observed(
+    return replace(
         readings,
-        read,
-        write,
-        np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
-        np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
-        operations,
-        oss,
-        mds[:, None],
-        missing,
+        read_bytes=read,
+        write_bytes=write,
+        read_requests=np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
+        write_requests=np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
+        operations=operations,
+        oss_cpu_percent=oss,
+        mds_cpu_percent=mds[:, None],
+        missing=missing,
     )
 
 
@@ -112,28 +97,22 @@ def as_served(readings: Readings, resources: Resources, incidents: Sequence[Inci
     return replace(readings, stretch=stretch)
 
 
-def coarser(observed: Observed, step_seconds: int) -> Observed:
-    """Return the same in longer steps: amounts are added, states averaged."""
-    factor = step_seconds // observed.readings.step_seconds
+def coarser(observed: Readings, step_seconds: int) -> Readings:
+    """Return the same in longer steps: amounts are added, states averaged. Files need no `stretch`, which stays."""
+    factor = step_seconds // observed.step_seconds
     if factor <= 1:
         return observed
-    steps = observed.readings.steps // factor
+    steps = observed.steps // factor
 
-    def blocks(values: NDArray[Any]) -> NDArray[Any]:
-        return values[: steps * factor].reshape(steps, factor, -1)
+    def blocks(name: str) -> NDArray[Any]:
+        return np.asarray(getattr(observed, name)[: steps * factor].reshape(steps, factor, -1))
 
-    amounts: dict[str, Any] = {
-        name: blocks(getattr(observed, name)).sum(axis=1)
-        for name in ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
-    }
-    states: dict[str, Any] = {
-        name: blocks(getattr(observed, name)).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")
-    }
+    amounts = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
+    made: dict[str, Any] = {name: blocks(name).sum(axis=1) for name in amounts}
+    made |= {name: blocks(name).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")}
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = blocks(observed.missing).mean(axis=1) > 0.5
-    # Of the readings, files need the steps alone.
-    readings = replace(observed.readings, step_seconds=step_seconds, read_bytes=amounts["read_bytes"])
-    return replace(observed, readings=readings, missing=missing, **amounts, **states)
+    missing = blocks("missing").mean(axis=1) > 0.5
+    return replace(observed, step_seconds=step_seconds, missing=missing, **made)
 
 
 SIZES = tuple(512 * KIB << power for power in range(12))
@@ -564,12 +543,11 @@ _HEADER = (
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
-def write_iostat(folder: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
+def write_iostat(folder: Path, observed: Readings, resources: Resources, calendar: Calendar) -> None:
     """Write text of `iostat -x` (sysstat 12, ISO times), one file per server, one report per step. Each target is a
     device of its server: sdb, sdc, ..."""
-    readings = observed.readings
-    step = float(readings.step_seconds)
-    begin = calendar.local(readings.start)
+    step = float(observed.step_seconds)
+    begin = calendar.local(observed.start)
     for server in range(resources.servers):
         targets = np.flatnonzero(resources.server_of == server).tolist()
         read, write = observed.read_bytes[:, targets], observed.write_bytes[:, targets]
@@ -589,7 +567,7 @@ def write_iostat(folder: Path, observed: Observed, resources: Resources, calenda
             # The first report is the mean since boot, not a sample.
             file.write(_stamp(begin) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
             for place in np.flatnonzero(~gone).tolist():
-                moment = calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
+                moment = calendar.local(observed.start + (place + 1) * step)  # iostat stamps the end
                 lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
                 file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
 
@@ -663,12 +641,12 @@ _STEP = 5
 _HOUR_STEPS = 720
 
 
-def write_h5lmt(path: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
+def write_h5lmt(path: Path, observed: Readings, resources: Resources, calendar: Calendar) -> None:
     """Write pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The
     first step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did
     not send is zero and marked."""
-    steps = observed.readings.steps
-    stamps = calendar.start + round(observed.readings.start) + _STEP * np.arange(steps + 1)
+    steps = observed.steps
+    stamps = calendar.start + round(observed.start) + _STEP * np.arange(steps + 1)
     # pyLMT has no place for a single target: a server sent everything or nothing.
     silent = np.zeros((steps, resources.servers), bool)
     np.logical_or.at(silent.T, resources.server_of, observed.missing.T)
@@ -716,12 +694,12 @@ CREATE TABLE MDS_OPS_DATA (MDS_ID INTEGER, OPERATION_ID INTEGER, TS_ID INTEGER, 
 _FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
 
 
-def write_database(path: Path, observed: Observed, resources: Resources, calendar: Calendar, seed: int) -> None:
+def write_database(path: Path, observed: Readings, resources: Resources, calendar: Calendar, seed: int) -> None:
     """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times.
 
     Some packets are late, some rows are lost, and one server restarts, which sets its counters to zero."""
     rng = stream(seed, "lmt")
-    start, steps = observed.readings.start, observed.readings.steps
+    start, steps = observed.start, observed.steps
     # The row at the very start only opens the first interval.
     stamps = [calendar.local(start + _STEP * place).strftime("%Y-%m-%d %H:%M:%S") for place in range(steps + 1)]
     with closing(sqlite3.connect(path)) as connection:
@@ -791,13 +769,12 @@ _HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
 
 
-def write_tokio(folder: Path, observed: Observed, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
+def write_tokio(folder: Path, observed: Readings, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
     """Write the TOKIO time series (HDF5) of a day: arrays (time, column), stamps at the start of the step, -0.0 for
     samples that were not recorded."""
-    readings = observed.readings
-    date = calendar.local(readings.start).strftime("%Y-%m-%d")
-    stamps = calendar.start + round(readings.start) + readings.step_seconds * np.arange(readings.steps)
-    hourly = stamps[:: max(1, _HOUR // readings.step_seconds)]
+    date = calendar.local(observed.start).strftime("%Y-%m-%d")
+    stamps = calendar.start + round(observed.start) + observed.step_seconds * np.arange(observed.steps)
+    hourly = stamps[:: max(1, _HOUR // observed.step_seconds)]
     osts, mdt = resources.ost_names, (resources.mdt_name,)
     targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
     targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
@@ -845,11 +822,11 @@ def _put_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[
 
 
 def write_detail(
-    folder: Path, observed: Observed, preset: Preset, resources: Resources, calendar: Calendar, seed: int
+    folder: Path, observed: Readings, preset: Preset, resources: Resources, calendar: Calendar, seed: int
 ) -> None:
     """Write one day of 5 s samples as other tools store it."""
     folder.mkdir(parents=True, exist_ok=True)
-    date = calendar.local(observed.readings.start).strftime("%Y-%m-%d")
+    date = calendar.local(observed.start).strftime("%Y-%m-%d")
     write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
     write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, resources, calendar, seed)
     write_iostat(folder, coarser(observed, 60), resources, calendar)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ioweather.core.frames import Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.simulate.presets import Preset
 
 # A server passes somewhat more than its targets can, the network somewhat less than all of them.
@@ -288,7 +288,8 @@ def operations_mix(**parts: float) -> Floats:
 class Readings:
     """One day: amounts in steps of `step_seconds` from `start` on (seconds since the facility's start).
 
-    Arrays are (step, target); `operations` is (step, operation); `stretch` the mean of phi, (step, resource).
+    Arrays are (step, target); `operations` is (step, operation); `stretch` the mean of phi, (step, resource). The last
+    three belong to what monitoring recorded: load of the servers, (step, server), and samples that did not arrive.
     """
 
     day: int
@@ -300,6 +301,9 @@ class Readings:
     write_requests: Floats
     operations: Floats
     stretch: Floats
+    oss_cpu_percent: Floats = field(default_factory=lambda: np.zeros(0))
+    mds_cpu_percent: Floats = field(default_factory=lambda: np.zeros(0))
+    missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     @property
     def steps(self) -> int:
@@ -352,8 +356,7 @@ class Meter:
         read, write, reads, writes = (moved[:, i * osts : (i + 1) * osts] for i in range(4))
         operations = np.maximum(amounts[:, 4 * osts : width], 0.0)
         stretch = np.maximum(amounts[:, width:] / self._step, 1.0)
-        amounts_moved = (read, write, reads, writes)
-        return Readings(self._day, self._begin, round(self._step), *amounts_moved, operations, stretch)
+        return Readings(self._day, self._begin, round(self._step), read, write, reads, writes, operations, stretch)
 
 
 _ROOM = 64

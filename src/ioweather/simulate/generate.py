@@ -24,7 +24,6 @@ from ioweather.simulate.facility_files import (
     SIZES,
     Content,
     JobCounts,
-    Observed,
     as_served,
     coarser,
     facility_toml,
@@ -40,7 +39,7 @@ from ioweather.simulate.facility_files import (
     write_segments,
     write_tokio,
 )
-from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, divided
+from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, Readings, divided
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
 
@@ -61,9 +60,9 @@ class PlantedServers:
         self._degrees: dict[str, list[int]] = {"read": [], "write": []}
         self._looked = 0
 
-    def add(self, observed: Observed) -> None:
+    def add(self, observed: Readings) -> None:
         """Add a window."""
-        per_minute = 60 // observed.readings.step_seconds
+        per_minute = 60 // observed.step_seconds
         for verb, values in (("read", observed.read_bytes), ("write", observed.write_bytes)):
             minutes = values.reshape(-1, per_minute, values.shape[1]).sum(axis=1)
             self._minutes[verb].append(minutes.sum(axis=1))

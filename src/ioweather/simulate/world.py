@@ -6,12 +6,12 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ioweather.core.frames import Floats
-from ioweather.core.units import KIB, MIB, names_of
+from ioweather.core.units import KIB
 from ioweather.simulate.fluid import (
     Calendar,
     Flow,
@@ -70,7 +70,6 @@ class Program:
     io_ranks: int
     files_per_rank: int
     request_bytes: int
-    rank_bytes: int
     stripe_count: int
     steps: int
     compute_seconds: float
@@ -78,6 +77,7 @@ class Program:
     cached_ratio: float
     extra_ops_per_file: float
     popularity: float
+    rank_bytes: int = 0
     step_seconds: float = 0.0  # about what one step takes when alone
     ops_per_s: float = 0.0  # metadata operations it can issue
     change: Change | None = None
@@ -132,60 +132,57 @@ class Program:
         return replace(self, change=change, io_ranks=1, files_per_rank=files, rank_bytes=self.step_bytes)
 
 
-def _draws_of(kind: str, rng: np.random.Generator, preset: Preset) -> dict[str, object]:
-    """Return the fields of a program that depend on its class; `io_share` is of the usual I/O time."""
+# Programs by class, in the order in which a facility gets them. Of several values one is drawn; processes are a power
+# of two in a range. Requests are in KiB, `operations` are metadata operations per file beyond open and close.
+_DRAWN = ("nprocs", "files_per_rank", "request_bytes", "stripe_count", "steps", "extra_ops_per_file")
+_CLASSES = """
+class                  | processes    | files | request         | stripes   | steps | operations | traits
+checkpoint_shared      | 64 largest   | 1     | 1024 4096 16384 | 4 8 16 -1 | 2 3 4 | 1          | shared collective
+analysis               | 8 256        | 1 2 4 | 64 256 1024     | 1         | 1 2   | 1          | reads
+checkpoint_per_process | 16 1024      | 1     | 1024 4096       | 1         | 2 3   | 1          |
+shared_input           | 128 quarter  | 1     | 1024 4096       | 4 8 -1    | 1 2   | 1          | shared reads
+training               | 4 64         | 8 16  | 128 256         | 1         | 3 5   | 6          | reads random cached
+aggregated             | 256 largest  | 1     | 4096            | 1 4       | 2 3   | 1          | aggregated
+rank_zero              | 16 4096      | 1     | 64 1024         | 1         | 2 4   | 1          | one_rank
+metadata_storm         | 16 128       | 1     | 16              | 1         | 1     | 800 2000   | many_files
+small_random           | 8 512        | 1     | 4 8 16          | 1 4       | 1     | 1          | shared reads random
+idle                   | 1 1024       | 1     | 1               | 1         | 1     | 1          | idle
+"""
+_ROWS = [[cell.strip() for cell in line.split("|")] for line in _CLASSES.strip().splitlines()[1:]]
+KINDS = tuple(row[0] for row in _ROWS)
+# Part of the usual I/O time; 1 for other classes.
+_IO_SHARES = {"metadata_storm": 0.05, "idle": 0.0}
 
-    def power_of_two(low: int, high: int) -> int:
-        return int(2 ** rng.integers(int(np.log2(low)), int(np.log2(high)) + 1))
 
-    def one_of(*values: int) -> int:
-        return int(rng.choice(values))
-
+def _draw_fields(kind: str, rng: np.random.Generator, preset: Preset) -> dict[str, Any]:
+    """Draw the fields of a program that depend on its class."""
     largest = preset.largest_processes
-    if kind == "checkpoint_shared":
-        return {
-            "nprocs": power_of_two(64, largest),
-            "layout": "shared",
-            "interface": "MPI-IO",
-            "request_bytes": one_of(1, 4, 16) * MIB,
-            "stripe_count": one_of(4, 8, 16, -1),
-            "steps": one_of(2, 3, 4),
-        }
-    if kind == "checkpoint_per_process":
-        return {"nprocs": power_of_two(16, 1024), "request_bytes": one_of(1, 4) * MIB, "steps": one_of(2, 3)}
-    if kind == "analysis":
-        made: dict[str, object] = {"nprocs": power_of_two(8, 256), "reads": True, "files_per_rank": one_of(1, 2, 4)}
-        return {**made, "request_bytes": one_of(64, 256, 1024) * KIB, "steps": one_of(1, 2)}
-    if kind == "training":
-        made = {"nprocs": power_of_two(4, 64), "reads": True, "files_per_rank": one_of(8, 16)}
-        made |= {"request_bytes": one_of(128, 256) * KIB, "steps": one_of(3, 5)}
-        return {**made, "cached_ratio": 0.4, "random": True, "extra_ops_per_file": 6.0}
-    if kind == "shared_input":
-        made = {"nprocs": power_of_two(128, max(256, largest // 4)), "layout": "shared", "reads": True}
-        made |= {"request_bytes": one_of(1, 4) * MIB, "stripe_count": one_of(4, 8, -1)}
-        return {**made, "steps": one_of(1, 2)}
-    if kind == "rank_zero":
-        made = {"nprocs": power_of_two(16, 4096), "io_ranks": 1}
-        return {**made, "request_bytes": one_of(64, 1024) * KIB, "steps": one_of(2, 4)}
-    if kind == "aggregated":
-        nprocs = power_of_two(256, largest)
-        made = {"nprocs": nprocs, "io_ranks": max(4, min(512, nprocs // 64)), "request_bytes": 4 * MIB}
-        return {**made, "stripe_count": one_of(1, 4), "steps": one_of(2, 3)}
-    if kind == "metadata_storm":
-        nprocs = power_of_two(16, 128)
-        made = {"nprocs": nprocs, "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB}
-        return {**made, "extra_ops_per_file": one_of(800, 2000), "io_share": 0.05}
-    if kind == "small_random":
-        made = {"nprocs": power_of_two(8, 512), "layout": "shared", "reads": True, "random": True}
-        return {**made, "request_bytes": one_of(4, 8, 16) * KIB, "stripe_count": one_of(1, 4)}
-    nprocs = power_of_two(1, 1024)  # a program that does no I/O
-    return {"nprocs": nprocs, "layout": "none", "io_ranks": 0, "request_bytes": 1, "io_share": 0.0}
+    named = {"largest": largest, "quarter": max(256, largest // 4)}
+    _, *cells, traits = _ROWS[KINDS.index(kind)]
+    drawn: dict[str, Any] = {}
+    for name, cell in zip(_DRAWN, cells, strict=True):
+        values = [named.get(word) or int(word) for word in cell.split()]
+        if name == "nprocs":
+            low, high = (int(np.log2(value)) for value in values)
+            drawn[name] = int(2 ** rng.integers(low, high + 1))
+        else:
+            drawn[name] = int(rng.choice(values)) if len(values) > 1 else values[0]
+    nprocs = drawn["nprocs"]
+    drawn["request_bytes"] *= KIB
+    io_ranks = {"one_rank": 1, "idle": 0, "aggregated": max(4, min(512, nprocs // 64))}.get(traits, nprocs)
+    if traits == "many_files":
+        drawn["files_per_rank"] = min(64, MOST_FILES // nprocs)
+    return {
+        **drawn,
+        "io_ranks": io_ranks,
+        "layout": "none" if traits == "idle" else "shared" if "shared" in traits else "unique",
+        "interface": "MPI-IO" if "collective" in traits else "POSIX",
+        "reads": "reads" in traits,
+        "random": "random" in traits,
+        "cached_ratio": 0.4 if "cached" in traits else 0.0,
+    }
 
 
-KINDS = names_of("""
-    checkpoint_shared analysis checkpoint_per_process shared_input training aggregated rank_zero metadata_storm
-    small_random idle
-""")
 _SAVING = ("checkpoint_shared", "checkpoint_per_process", "aggregated")
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
 
@@ -197,53 +194,39 @@ def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
 
 
 def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -> Program:
-    made = _draws_of(kind, rng, preset)
-    nprocs = min(int(str(made["nprocs"])), preset.nodes * preset.cores)
+    drawn = _draw_fields(kind, rng, preset)
+    nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
+    drawn["io_ranks"] = min(drawn["io_ranks"], nprocs)
+    if drawn["stripe_count"] < 0 or drawn["stripe_count"] > preset.osts:
+        drawn["stripe_count"] = preset.osts
     uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
     account = _PROJECTS[uid % min(len(_PROJECTS), max(4, preset.applications // 3))]
-    io_share = float(str(made.pop("io_share", 1.0)))
-    base = Program(
+    drawn["compute_seconds"] = float(rng.lognormal(np.log(900), 0.7))
+    drawn["instances"] = int(rng.choice([1, 1, 2, 3]))
+    io_share = _IO_SHARES.get(kind, 1.0)
+    if preset.checkpoint_seconds and kind in _SAVING:
+        steps = int(rng.integers(4, 25))
+        every_seconds = float(rng.lognormal(np.log(preset.checkpoint_seconds), 0.5))
+        drawn |= {"steps": steps, "compute_seconds": steps * every_seconds, "instances": 1}
+        io_share *= steps / 4
+    program = Program(
         name=f"{kind}-{number:03d}",
         kind=kind,
         uid=uid,
         user=f"user{uid - 1000:03d}",
         account=account,
         exe=f"/sw/{account}/bin/{kind}{number:03d} --input run.in",
-        nprocs=nprocs,
         nodes=max(1, -(-nprocs // preset.cores)),
-        layout="unique",
-        interface="POSIX",
-        reads=False,
-        random=False,
-        io_ranks=nprocs,
-        files_per_rank=1,
-        request_bytes=MIB,
-        rank_bytes=MIB,
-        stripe_count=1,
-        steps=1,
-        compute_seconds=float(rng.lognormal(np.log(900), 0.7)),
-        instances=int(rng.choice([1, 1, 2, 3])),
-        cached_ratio=0.0,
-        extra_ops_per_file=1.0,
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
+        **drawn,
     )
-    made["nprocs"] = nprocs
-    if preset.checkpoint_seconds and kind in _SAVING:
-        steps = int(rng.integers(4, 25))
-        every = float(rng.lognormal(np.log(preset.checkpoint_seconds), 0.5))
-        made |= {"steps": steps, "compute_seconds": steps * every, "instances": 1}
-        io_share *= steps / 4
-    program = replace(base, **made)  # type: ignore[arg-type]
-    program = replace(program, io_ranks=min(program.io_ranks, nprocs))
-    if program.stripe_count < 0 or program.stripe_count > preset.osts:
-        program = replace(program, stripe_count=preset.osts)
     return _sized(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
 
 
 def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
     """Set the bytes for about that I/O time in an undisturbed run: a whole number of requests per rank."""
     if program.layout == "none":
-        return replace(program, rank_bytes=0)
+        return program
     speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))
     rank_bytes = speed * io_seconds / program.steps / program.io_ranks
     requests = max(1, round(rank_bytes / program.request_bytes))
