@@ -216,10 +216,8 @@ _QUESTION_TIMEOUT_SECONDS: Final = 60.0
 _MAX_ANSWER_BYTES: Final = 20_000_000
 # The file itself is wrong; any other error may be gone next time.
 _NEVER: Final = frozenset({400, 413, 415, 422})
-# Answers of an old server, which does not know the status route.
-_UNKNOWN_ROUTE: Final = frozenset({404, 405})
-# Answers to an accepted file: in the lake (old servers) or in the queue.
-_ACCEPTED: Final = frozenset({"ok", "known", "accepted"})
+# Answers to an accepted file: new, or sent before.
+_ACCEPTED: Final = frozenset({"ok", "known"})
 
 
 def check_url(url: str) -> str:
@@ -263,7 +261,7 @@ def push(
     if status:
         host = str(json.loads(status)["host"])
         code, message = _post(url, token, host, "status", status, timeout_seconds)
-        if code not in _NEVER | _UNKNOWN_ROUTE | {200}:
+        if code not in _NEVER | {200}:
             return Sent(waiting=[str(path) for path in files], message=message)
     for place, path in enumerate(files):
         try:

@@ -137,11 +137,11 @@ def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[Met
     rows arrive. For an agent that is gone that it is gone, and no old values."""
     agents = remote_agents(pushed_to, now)[:_MAX_HOSTS]
     if agents:
-        up = [((agent.host,), agent.state(now) == "running") for agent in agents]
+        up = [((agent.host,), agent.life(now) == "running") for agent in agents]
         yield gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", ("host",), up)
         age = [((agent.host,), max(0.0, (now - agent.heard_ns) / NS)) for agent in agents]
         yield gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", ("host",), age)
-    yield from _metrics(_OF_REMOTE, ("host",), [((a.host,), a.status) for a in agents if a.status is not None])
+    yield from _metrics(_OF_REMOTE, ("host",), [((agent.host,), agent) for agent in agents])
     try:
         status: Status | None = read_status(directory)
     except IoweatherError:

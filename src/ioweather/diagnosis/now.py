@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from ioweather.agent.status import OperationStatus, Remote, TargetStatus, find_problems, read_status, remote_agents
+from ioweather.agent.status import OperationStatus, Status, TargetStatus, find_problems, read_status, remote_agents
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
@@ -140,7 +140,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if not statuses and not remote:
         raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
     # Numbers of a remote agent that is gone are days old.
-    live = [agent.status for agent in remote if agent.status and agent.state(moment) == "running"]
+    live = [status for status in remote if status.life(moment) == "running"]
     # Each with the slowdowns of its last minutes.
     operations: list[tuple[OperationOutcome, Slowdowns]] = []
     hangs: list[HangOutcome] = []
@@ -168,7 +168,7 @@ def run(source: DataSource, params: Params) -> Answer:
         for name, n in o.errors.items()
     ]
     groups, left_out = _path_groups(operations, moment, params["full"])
-    agents = tuple(AgentOutcome(each.host, each.state(moment), (moment - each.heard_ns) / NS) for each in remote)
+    agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
     facts = []
     for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
         note = ", ".join((agent.state, *_agent_notes(each)))
@@ -178,11 +178,10 @@ def run(source: DataSource, params: Params) -> Answer:
             findings.append(Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm", "silent_agent"))
         elif agent.state == "stopped":
             findings.append(Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent"))
-        if each.status is not None:
-            # Hangs of a running agent are listed above.
-            for (_, state), text in find_problems(each.status).items():
-                if state != "hung" or agent.state != "running":
-                    findings.append(Finding(f"{agent.host}: {text}", "alarm", "agent_trouble"))
+        # Hangs of a running agent are listed above.
+        for (_, state), text in find_problems(each).items():
+            if state != "hung" or agent.state != "running":
+                findings.append(Finding(f"{agent.host}: {text}", "alarm", "agent_trouble"))
     if facts:
         groups.append(FactGroup("agents", "Agents of other hosts (time since their last report)", tuple(facts)))
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
@@ -259,12 +258,8 @@ def _operation(
     return outcome, recent
 
 
-def _agent_notes(agent: Remote) -> Iterator[str]:
+def _agent_notes(status: Status) -> Iterator[str]:
     """Version of an agent, age of its last measurement when it last reported, and files in its spool."""
-    status = agent.status
-    if status is None:
-        yield "no status"
-        return
     yield status.software_version
     cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
     cycles += [o.last.start_ns for target in status.targets for o in target.operations if o.last is not None]

@@ -15,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ioweather.agent.status import keep_heard
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, LakeError, SourceError, UsageError
 from ioweather.core.facility import Facility
@@ -102,7 +101,6 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
     if (columns := _columns_of_small(draft, name, reading)) is not None:
-        keep_heard(lake.root, host)
         rows = {table: len(next(iter(found.values()))) for table, found in columns.items()}
         draft.write_text(json.dumps({"host": host, "columns": columns}), encoding="utf-8")
         is_new = queue.put(lake.root, draft, host, name, digest, queue.COLUMNS)
@@ -127,7 +125,6 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
             queue.put(lake.root, note, host, name, outcome.digest, queue.REFUSAL)
         kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
         raise SourceError(message or f"{name} cannot be read.", kind=kind)
-    keep_heard(lake.root, host)
     is_new = queue.put(lake.root, draft, host, name, digest, queue.WIDE if len(days) > FEW_DAYS else queue.ROWS)
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise SourceError(

@@ -15,7 +15,6 @@ import numpy as np
 
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Floats
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import pairs_of
@@ -32,96 +31,16 @@ from ioweather.simulate.facility_files import (
     observe,
     window_responses,
     write_accounts,
-    write_detail,
+    write_iostat,
     write_job_stats,
     write_listing,
     write_result,
     write_segments,
     write_tokio,
 )
-from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, Readings, divided
+from ioweather.simulate.fluid import Calendar, Incident, divided
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
-
-_TOLERANCE = 0.05
-_PARALLELISM_MINUTES = 4000
-
-
-class PlantedServers:
-    """What an analysis of the servers should find, without lost samples and rounding.
-
-    It follows the papers' definitions and shares no code with the analysis. It stores totals and one number per minute.
-    """
-
-    def __init__(self, osts: int) -> None:
-        self._minutes: dict[str, list[Floats]] = {"read": [], "write": []}
-        self._by_target = {"read": np.zeros(osts), "write": np.zeros(osts)}
-        self._operations = np.zeros(len(OPERATIONS))
-        self._degrees: dict[str, list[int]] = {"read": [], "write": []}
-        self._looked = 0
-
-    def add(self, observed: Readings) -> None:
-        """Add a window."""
-        per_minute = 60 // observed.step_seconds
-        for verb, values in (("read", observed.read_bytes), ("write", observed.write_bytes)):
-            minutes = values.reshape(-1, per_minute, values.shape[1]).sum(axis=1)
-            self._minutes[verb].append(minutes.sum(axis=1))
-            self._by_target[verb] += values.sum(axis=0)
-            # A sample of the minutes is enough for the mean.
-            for row in minutes[:: max(1, len(minutes) // 100)] if self._looked < _PARALLELISM_MINUTES else ():
-                self._degrees[verb] += degrees(row)
-        self._looked += 100
-        self._operations += observed.operations.sum(axis=0)
-
-    def values(self) -> dict[str, float]:
-        """Return the planted numbers by name."""
-        found: dict[str, float] = {}
-        for verb in ("read", "write"):
-            minutes = np.concatenate(self._minutes[verb])
-            found[f"{verb}_bytes"] = float(minutes.sum())
-            found[f"{verb}_bytes_per_minute"] = float(minutes.mean())
-            found[f"{verb}_cov_percent"] = float(minutes.std(ddof=1) / minutes.mean() * 100)
-            length, between = high_phases(minutes)
-            found[f"{verb}_high_phase_minutes"] = length
-            found[f"{verb}_high_phase_distance_minutes"] = between
-            for window in (1, 5, 25):
-                sums = minutes[: len(minutes) // window * window].reshape(-1, window).sum(axis=1)
-                found[f"{verb}_autocorrelation_{window}min"] = float(np.corrcoef(sums[:-1], sums[1:])[0, 1])
-            target = self._by_target[verb]
-            found[f"{verb}_target_max_over_min"] = float(target.max() / target.min())
-            if self._degrees[verb]:
-                found[f"{verb}_parallelism_mean"] = float(np.mean(self._degrees[verb]))
-        for name, amount in zip(OPERATIONS, self._operations.tolist(), strict=True):
-            found[f"{name}_ops"] = amount
-        return found
-
-
-def high_phases(minutes: Floats) -> tuple[float, float]:
-    """Return mean length, and mean time between starts, of maximal runs of minutes at or above the upper quartile."""
-    high = minutes >= np.percentile(minutes, 75)
-    starts: list[int] = []
-    lengths: list[int] = []
-    for place, is_high in enumerate(high.tolist()):
-        if is_high and (place == 0 or not high[place - 1]):
-            starts.append(place)
-            lengths.append(0)
-        if is_high:
-            lengths[-1] += 1
-    return float(np.mean(lengths)), float(np.mean(np.diff(starts))) if len(starts) > 1 else float("nan")
-
-
-def degrees(row: Floats) -> list[int]:
-    """Return sizes of groups of targets whose activity is within 5% of the smallest, from the smallest on."""
-    found: list[int] = []
-    least = None
-    for value in sorted(v for v in row.tolist() if v > 0):
-        if least is not None and value - least < _TOLERANCE * least:
-            found[-1] += 1
-        else:
-            found.append(1)
-            least = value
-    return found
-
 
 COLUMNS = pairs_of("""
     kind=VARCHAR id=VARCHAR name=VARCHAR start_ns=BIGINT end_ns=BIGINT job_id=BIGINT uid=BIGINT nprocs=BIGINT
@@ -303,10 +222,10 @@ def _write_filesystem(
     contents: tuple[Content, Content] | None,
     progress: Progress,
 ) -> tuple[int, int, int]:
-    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs. Planted numbers and
-    the benchmark are those of the first one, which has `contents`."""
+    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs.
+
+    The benchmark runs on the first one, which has `contents`."""
     preset, seed, calendar, resources = world.preset, world.seed, world.calendar, world.resources
-    planted = PlantedServers(preset.osts)
     stored = contents or make_contents(preset, world.programs, seed)
     counts = JobCounts(world.fluid, resources, preset.step_seconds) if preset.job_stats else None
     if counts is not None:
@@ -319,7 +238,6 @@ def _write_filesystem(
     for window in world.windows():
         met = window.readings
         observed = observe(met, preset, resources, world.incidents, seed)
-        planted.add(observed)
         for incident in world.incidents:
             during = np.flatnonzero((met.times >= incident.start) & (met.times < incident.end))
             if len(during):
@@ -345,7 +263,7 @@ def _write_filesystem(
             rows = counts.taken(met.start + met.steps * met.step_seconds)
             write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
         if met.day == preset.detail_day:
-            write_detail(data / "detail", observed, preset, resources, calendar, seed)
+            write_iostat(data / "detail", coarser(observed, 60), resources, calendar)
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
     write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])
@@ -356,7 +274,7 @@ def _write_filesystem(
         what["value"] = float(total.max() / steps) if steps else None  # the mean stretch of the most affected component
         truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
     if contents is not None:
-        _add_facts(truth, preset, planted, contents)
+        _add_facts(truth, preset, contents)
     flows = world.benchmark
     if contents is not None and len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
         speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
@@ -370,8 +288,8 @@ def _write_filesystem(
     return len(jobs), runs, logs
 
 
-def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, contents: Sequence[Content]) -> None:
-    """Add the planted laws of response times, the numbers of the servers, and the files."""
+def _add_facts(truth: TruthWriter, preset: Preset, contents: Sequence[Content]) -> None:
+    """Add the planted laws of response times, and the files."""
     law = preset.law
     for op in ("read", "write") if preset.sampler_seconds else ():
         for size in SIZES:
@@ -384,8 +302,6 @@ def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, cont
                 "alpha": law.alpha,
             }
             truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details=details)
-    for name, value in planted.values().items():
-        truth.add("planted", id=name, name=name, value=value)
     for name, content in zip(("before", "after"), contents, strict=True):
         for place, project in enumerate(("", *content.projects)):
             of_project = content.files["project"] == place - 1
