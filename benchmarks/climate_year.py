@@ -35,8 +35,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Floats, Frame, Matrix, Text
 from ioweather.core.results import Exhibit
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.schema import concat
+from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, datetime_to_ns
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import write_seal_of_day

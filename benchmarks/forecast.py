@@ -24,12 +24,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
 from ioweather.lake.lake import open_lake
 from ioweather.lake.maintenance import compact
-from ioweather.planning.forecast_model import (
-    History,
-    Quantity,
-    Seen,
-    forecast_answer,
-)
+from ioweather.planning.forecast_model import History, forecast_answer
 from ioweather.topics.source import ask
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
@@ -55,9 +50,9 @@ def best_skill(minutes: float) -> float:
 
 def in_memory(days: int) -> None:
     values = planted(days, PER_DAY, RHO)
-    history = History(START_NS, 5 * MINUTE_NS, np.expm1(values) * MIB)
+    history = History("scratch", "load", "write", START_NS, 5 * MINUTE_NS, np.expm1(values) * MIB)
     begun = time.process_time()
-    answer = forecast_answer(Seen(Quantity("scratch", "load", "write"), history), Facility())
+    answer = forecast_answer(history, Facility())
     whole = time.process_time() - begun
     print(answer.headline)
     table = answer.exhibits[0].tables[0]

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables import METRICS, TABLES, Checked, ColumnSpec, Complaints, TableSpec, concat
+from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Complaints, TableSpec, concat
 from ioweather.core.units import DAY_NS, now_ns
 from ioweather.lake.lake import Lake
 
@@ -89,7 +89,7 @@ def century_rows(now: int) -> Frame:
 def add_extreme_rows(lake: Lake, seed: int, count: int = 40) -> dict[str, int]:
     """Rows that each table took."""
     rng, now = random.Random(seed), now_ns()
-    added = {"series": lake.append("series", Checked(century_rows(now)), source="iostat")}
+    added = {"series": lake.append("series", century_rows(now), source="iostat", checked=True)}
     for name, spec in TABLES.items():
         rows = extreme_rows(spec, count, rng, now)
         added[name] = added.get(name, 0) + lake.append(name, rows, source="extreme", complaints=Complaints())

@@ -9,8 +9,7 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.frames import Floats, Text
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.schema import concat
+from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import MIB, MINUTE_NS
 from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.health_query import find_sick_components

@@ -12,9 +12,8 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import TABLES
-from ioweather.core.tables.schema import Cadence
 from ioweather.core.units import DAY_NS, NS
-from ioweather.ingestion.reading import Reading, _regular, read_batch
+from ioweather.ingestion.reading import Cadence, Reading, _regular, read_batch
 from ioweather.readers.prometheus.mapping import Amounts, mappings_of
 
 UTC = ReadContext(zone=ZoneInfo("UTC"), host="h")

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from store_lakes import DAY, series_frame
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.tables import Checked, Quality
+from ioweather.core.tables import Quality
 from ioweather.core.units import DAY_NS, MINUTE_NS, zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.grid import matrix
@@ -200,7 +200,7 @@ def test_absurd_figures_of_benchmarks_are_left_out(lake, tmp_path):
 def test_a_lake_from_before_rows_were_checked_is_read_without_negative_values(lake, sealed):
     values = np.full((1440, 2), 5.0)
     values[10, 1] = -9e11
-    lake.append("series", Checked(series_frame(values)), source="mapped")
+    lake.append("series", series_frame(values), source="mapped", checked=True)
     if sealed:
         compact(lake)
     with lake.snapshot() as snapshot:

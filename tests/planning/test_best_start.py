@@ -10,7 +10,7 @@ import pytest
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.planning.forecast_model import (
     LEAST_DAYS,
-    Quantity,
+    History,
     best_start,
     describe_start,
     past_gains,
@@ -20,7 +20,7 @@ from ioweather.stats.forecast import HOURS, HourlyMeans
 
 QUIET = 4
 FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))
-SLOWDOWN = Quantity("scratch", "slowdown", "read")
+SLOWDOWN = History("scratch", "slowdown", "read", 0, HOUR_NS, np.zeros(0))
 
 
 def days_with_a_quiet_hour(days, depth=1.0, noise=0.3, seed=0):

@@ -10,12 +10,12 @@ from scipy.signal import lfilter
 
 from ioweather.core.facility import Facility, Window
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, parse_time_ns
-from ioweather.planning.forecast_model import HORIZONS_NS, History, Quantity, Seen, forecast_answer, without_maintenance
+from ioweather.planning.forecast_model import HORIZONS_NS, History, forecast_answer, without_maintenance
 
 FIVE = 5 * MINUTE_NS
 START = 20_000 * DAY_NS
-LOAD = Quantity("scratch", "load", "write")
-SLOWDOWN = Quantity("scratch", "slowdown", "read")
+LOAD = "scratch", "load", "write"
+SLOWDOWN = "scratch", "slowdown", "read"
 
 
 def swinging(days, rho=0.96, cycle=1.0, seed=0):
@@ -27,7 +27,7 @@ def swinging(days, rho=0.96, cycle=1.0, seed=0):
 
 
 def answer_of(values, quantity=LOAD, facility=None, **asked):
-    return forecast_answer(Seen(quantity, History(START, FIVE, values)), facility or Facility(), **asked)
+    return forecast_answer(History(*quantity, START, FIVE, values), facility or Facility(), **asked)
 
 
 def column(answer, name):
@@ -74,7 +74,7 @@ def test_too_short_a_history_says_what_is_needed(windows):
 
 def test_maintenance_is_neither_input_nor_truth():
     facility = Facility(maintenance=(Window(START + DAY_NS, START + DAY_NS + HOUR_NS + 1),))
-    seen = without_maintenance(History(START, FIVE, np.ones(600)), facility)
+    seen = without_maintenance(History(*LOAD, START, FIVE, np.ones(600)), facility)
     assert np.flatnonzero(np.isnan(seen.values)).tolist() == list(range(288, 301))
 
 
@@ -87,7 +87,7 @@ def test_the_clock_is_the_facilitys_through_the_change_to_summer_time():
     local_hour = (minutes // 60 + np.where(moved, 2, 1)) % 24
     noise = 0.1 * np.random.default_rng(2).standard_normal(n)
     values = np.exp(noise - 2.0 * (local_hour == 4))
-    answer = forecast_answer(Seen(SLOWDOWN, History(start, FIVE, values)), Facility(zone="Europe/Berlin"))
+    answer = forecast_answer(History(*SLOWDOWN, start, FIVE, values), Facility(zone="Europe/Berlin"))
     facts = {fact.label: fact for group in answer.facts for fact in group.facts}
     assert str(facts["start at"].value).endswith("04:00")
     assert facts["start at"].note == "Europe/Berlin"

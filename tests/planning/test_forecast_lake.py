@@ -16,7 +16,7 @@ from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.tables import RESPONSES, TABLES, encode_text
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.forecast_model import expected_load, history
+from ioweather.planning.forecast_model import expected_load, read_history
 from ioweather.stats.slowdown import all_intervals
 
 DAYS = 6
@@ -161,7 +161,7 @@ def test_a_job_is_expected_to_do_what_its_program_did(saving: Lake) -> None:
     """Of 300 GB in every sixth window a sixth is expected in each: the job itself says nothing of when."""
     asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
     with saving.snapshot() as snapshot:
-        jobs = history(snapshot, asked).jobs
+        jobs = read_history(snapshot, asked).jobs
     assert jobs is not None
     assert jobs.rate.sum() * 300 == pytest.approx(300e9 * len(np.flatnonzero(jobs.rate)))
     expected = expected_load(jobs, DAYS * 288, (3,))[0]

@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer
-from ioweather.core.tables.schema import concat
+from ioweather.core.tables import concat
 from ioweather.core.units import GIB, MIB
 from ioweather.planning.transfers import predict_transfer
 from planted_responses import FACILITY, SIZES, law_of, rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Frame
-from ioweather.core.tables.schema import encode_text
+from ioweather.core.tables import encode_text
 from ioweather.core.units import MINUTE_NS
 from ioweather.studies.predictability import at_the_same_time, deviations, equal_runs, spread, while_quiet
 

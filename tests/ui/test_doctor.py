@@ -7,7 +7,7 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.agent.status import OperationStatus, SpoolStatus, Status, TargetStatus, keep_status, write_status
-from ioweather.core.tables import TABLES, Checked
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS, now_ns
 from ioweather.lake.lake import open_lake
 from ioweather.ui import doctor
@@ -35,7 +35,7 @@ def test_a_healthy_lake(lake, tmp_path):
 
 def test_unmapped_names_and_clocks_from_the_future(lake, tmp_path):
     ahead = series_frame(np.ones((2, 1)), system="snx1", start_ns=now_ns() + 2 * DAY_NS)
-    lake.append("series", Checked(ahead), source="tts")  # by a clock that was ahead
+    lake.append("series", ahead, source="tts", checked=True)  # by a clock that was ahead
     found = states(lake, tmp_path)
     assert "snx1" in found["names"].found
     assert found["clocks"].state == "problem"

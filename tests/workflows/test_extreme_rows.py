@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
 from extreme_rows import add_extreme_rows, century_rows
-from ioweather.core.errors import LakeError, SearchIncomplete
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES, Checked
+from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
 from ioweather.diagnosis import health_query as health
 from ioweather.lake.lake import Lake, open_lake
@@ -88,7 +88,7 @@ SELECT = """SELECT ns(time) AS start_ns, 60000000000 AS interval_ns, 'home' AS s
 def test_intervals_of_decades_do_not_stop_later_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Reports of a node whose clock was not set at boot: one interval from 1970 until today."""
     lake = open_lake(tmp_path / "lake", create=True)
-    lake.append("series", Checked(century_rows(now_ns())), source="iostat")  # as ioweather 0.2 stored them
+    lake.append("series", century_rows(now_ns()), source="iostat", checked=True)  # as ioweather 0.2 stored them
     good = tmp_path / "good.csv"
     good.write_text("time,bytes\n2026-01-01T00:00:00Z,5\n2026-01-01T00:01:00Z,6\n")
     (tmp_path / "map.sql").write_text(SELECT.format("'OST0000'"))
@@ -163,5 +163,5 @@ def test_a_search_beyond_its_limits_says_what_was_left_out(
 
 def test_a_search_ends_when_its_time_is_over(samples: list[str], tmp_path: Path) -> None:
     assert run(samples) == 0
-    with pytest.raises(SearchIncomplete, match="1 of 1 time windows, from 2026-01-01"):
+    with pytest.raises(IoweatherError, match="1 of 1 time windows, from 2026-01-01"):
         health.find_sick_components(open_lake(tmp_path / "lake"), 0, -1.0)

@@ -9,9 +9,10 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, Final, TextIO, TypeAlias
 
 from ioweather.core.errors import UsageError
 from ioweather.core.units import joined, many_lines
@@ -104,9 +105,9 @@ def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False)
     logger.setLevel(min(handler.level for handler in handlers))
 
 
-class Progress(Protocol):
-    def __call__(self, done: int, total: int | None, what: str) -> None: ...
+# Called with how much is done, of how much (None: unknown), and what is being done.
+Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 
 def silent(done: int, total: int | None, what: str) -> None:
-    """The default watcher."""
+    """Report no progress: the default."""

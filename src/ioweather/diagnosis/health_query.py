@@ -17,11 +17,10 @@ import numpy as np
 
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.errors import DataUnavailable, SearchIncomplete
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.frames import Floats, Ints, Matrix
 from ioweather.core.results import Cell
-from ioweather.core.tables import METRICS, Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import METRICS, Quality, specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.events import settle
@@ -137,7 +136,7 @@ class SearchWindow:
 def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
     """Search from the first new row on; return the number of new rows of `events`.
 
-    Raises SearchIncomplete if time runs out or a file system has too many components.
+    Raises IoweatherError (SearchIncomplete) if time runs out or a file system has too many components.
     """
     changed = 0
     began = time.monotonic()
@@ -170,7 +169,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
             changed += settle(lake, found, stored.take(gone), SOURCE)
     if left_out:
-        raise SearchIncomplete("; ".join(left_out))
+        raise IoweatherError("; ".join(left_out), kind="SearchIncomplete")
     return changed
 
 

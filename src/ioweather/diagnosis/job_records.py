@@ -13,8 +13,7 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
 from ioweather.diagnosis.job_loads import (

@@ -18,8 +18,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.tables import EVENT_COLUMNS, Quality, concat
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (

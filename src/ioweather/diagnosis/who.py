@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from ioweather.core.choices import CLUSTER, UID
@@ -51,92 +51,9 @@ from ioweather.diagnosis.verdict_wording import (
     tell_words,
     without_words,
 )
-from ioweather.job_io.outcomes import Culprit, WhyOutcome
+from ioweather.job_io.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import LOG_TABLES
 from ioweather.topics.source import DataSource
-
-
-@dataclass(frozen=True)
-class Talker:
-    """What a job, or all jobs of a user, a project or a program did. `known_by`: servers, log, or both."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    read_bytes: float
-    write_bytes: float
-    metadata_operations: float
-    bytes_ratio: float | None
-    metadata_ratio: float | None
-    known_by: str
-
-
-@dataclass(frozen=True)
-class Storm:
-    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    start_ns: int
-    end_ns: int
-    operations_per_s: float
-    capacity_ratio: float
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A run of another user, and the seconds that it would have taken less; below 0: more."""
-
-    job_id: int | None
-    user: str | None
-    io_seconds: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class WhatIfOutcome:
-    """I/O seconds of all other runs as they were and as they would have been; `seconds` is the difference, with its 90%
-    interval; `gains` are the runs that would feel it most."""
-
-    change: Literal["without", "move", "stripe"]
-    job_id: int | None
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    runs: int
-    before_seconds: float
-    after_seconds: float
-    seconds: float
-    low: float | None
-    high: float | None
-    gains: tuple[Gain, ...] = ()
-
-
-@dataclass(frozen=True)
-class WhoOutcome:
-    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
-    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
-    `known_ratio`: share of what storage did that records of jobs explain. `without`: the I/O of others without one job,
-    where that was asked."""
-
-    about: Literal["run", "period"]
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    culprits: tuple[Culprit, ...] = ()
-    users: tuple[Culprit, ...] = ()
-    talkers: tuple[Talker, ...] = ()
-    storms: tuple[Storm, ...] = ()
-    io_seconds: float | None = None
-    lost_seconds: float | None = None
-    runs: int = 0
-    slowed: int = 0
-    known_ratio: float | None = None
-    evidence: Literal["servers", "logs", "none"] = "none"
-    without: WhatIfOutcome | None = None
 
 
 def who_screen(answer: Answer, params: Params) -> Iterator[Block]:

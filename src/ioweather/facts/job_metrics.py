@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
-from ioweather.core.tables import FILE_MODULES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.tables.schema import INTERFACES
+from ioweather.core.tables import FILE_MODULES, INTERFACES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
 from ioweather.core.units import names_of
 
 NEVER_FIRST = np.iinfo(np.int64).max

@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
+from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Indices, Ints, Text
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
@@ -39,17 +39,13 @@ from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaChe
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
+if TYPE_CHECKING:
+    from ioweather.lake.lake import Snapshot
+    from ioweather.topics.source import DataSource
+
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")
-NEED: Final = Need(
-    "responses",
-    "responses",
-    columns=names_of("start_ns host target op request_bytes mode duration_ns system component status run_id"),
-    where={"op": OPERATIONS},
-)
-INCIDENTS: Final = Need(
-    "events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
-)
+_COLUMNS: Final = names_of("start_ns host target op request_bytes mode duration_ns system component status run_id")
 FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it is not given")
 # Unlike the probe's requests (kun19: 1 MB), those of the sampler are whole pages, with a known OST.
 _PAGE: Final = 4096
@@ -114,9 +110,19 @@ class Samples:
         return list(dict.fromkeys(sample.place for sample in self.samples))
 
 
-def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
-    """Group the finished requests. Failed, pending and missed ones, and times of 0 or less, are only counted."""
-    frame = data.frames[NEED.name]
+def fetch_responses(source: DataSource, missing: str = "") -> Frame:
+    """Requests with a size, of the period. Raises DataUnavailable, which says `missing`, without any response."""
+    return source.frame("responses", _COLUMNS, {"op": OPERATIONS}, missing=missing)
+
+
+def fetch_incidents(source: DataSource) -> Frame:
+    """Events of unhealthy components, of all time."""
+    return source.frame("events", EVENT_COLUMNS, {"kind": "component_health"}, optional=True, any_time=True)
+
+
+def samples_of(frame: Frame, facility: Facility, params: Params) -> Samples:
+    """Group the finished requests among rows of `responses`. Failed, pending and missed ones, and times of 0 or less,
+    are only counted."""
     ok = frame.text("status").equals("ok")
     sized = frame.ints("request_bytes") > 0
     positive = frame.ints("duration_ns") > 0
@@ -335,16 +341,6 @@ class WidthPrediction:
         return value
 
 
-@dataclass(frozen=True)
-class BestWidth:
-    """`width`: the narrowest within 5% of the least q90. `agreement`: share of bootstrap replicates that choose the
-    same width; None without replicates."""
-
-    width: int
-    fastest: int
-    agreement: float | None
-
-
 def predict_widths(
     fitted: Sequence[FittedSample], total_bytes: int, *, overhead_seconds: float = 0.0, widest: int = WIDEST
 ) -> list[WidthPrediction]:
@@ -381,17 +377,14 @@ def _quantile(name: str, value: float, replicates: Floats, n: int) -> Estimate:
     return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
 
 
-def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:
-    """Return the narrowest width within 5% of the least q90, and the agreement of the replicates."""
-    q90 = PROBABILITIES.index(0.9)
-    widths = [prediction.width for prediction in predictions]
-    chosen = _narrowest(np.array([prediction.seconds(0.9) for prediction in predictions]))
-    fastest = widths[int(np.argmin([prediction.seconds(0.9) for prediction in predictions]))]
-    replicates = np.array([prediction.replicates[:, q90] for prediction in predictions])
-    if not replicates.size:
-        return BestWidth(widths[chosen], fastest, None)
+def best_width(predictions: Sequence[WidthPrediction]) -> tuple[WidthPrediction, int, float | None]:
+    """Return the prediction of the narrowest width within 5% of the least q90, the width with the least q90, and the
+    share of bootstrap replicates that choose the same width; None without replicates."""
+    q90 = np.array([prediction.seconds(0.9) for prediction in predictions])
+    chosen, fastest = _narrowest(q90), predictions[int(q90.argmin())].width
+    replicates = np.array([prediction.replicates[:, PROBABILITIES.index(0.9)] for prediction in predictions])
     places = np.array([_narrowest(column) for column in replicates.T])
-    return BestWidth(widths[chosen], fastest, float(np.mean(places == chosen)))
+    return predictions[chosen], fastest, float(np.mean(places == chosen)) if replicates.size else None
 
 
 def _narrowest(seconds: Floats) -> int:
@@ -462,12 +455,12 @@ def striping_exhibit(
     """Yield the parts of the exhibit: quantiles and means by width, the best width, and the tests."""
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
-    best = best_width(predictions)
+    best, _, agreement = best_width(predictions)
     test, checks = targets_together(fitted)
     yield [quantile for prediction in predictions for quantile in prediction.quantiles]
     yield plain("best_width", best.width, "count", method="narrowest within 5% of the least q90")
-    if best.agreement is not None:
-        yield plain("best_width_agreement", best.agreement, "ratio", method="share of bootstrap replicates")
+    if agreement is not None:
+        yield plain("best_width_agreement", agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
         yield plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method)
         yield plain("independence_p", test.p_value, "", n=test.rounds, method=test.method)
@@ -498,10 +491,9 @@ def striping_exhibit(
         drawn,
     )
     yield Chart.of("band", by_width, "x=width y=seconds low high series=quantile", title, log="xy")
-    chosen = next(prediction for prediction in predictions if prediction.width == best.width)
-    half, most = (format_seconds(chosen.seconds(p)) for p in (0.5, 0.99))
+    half, most = (format_seconds(best.seconds(p)) for p in (0.5, 0.99))
     text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
-    sure = best.agreement is None or best.agreement >= 0.8
+    sure = agreement is None or agreement >= 0.8
     yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
     yield independence_finding(test)
     yield (
@@ -513,15 +505,15 @@ def striping_exhibit(
     yield caveats, samples.coverage
 
 
-def known_targets(inventory: Inventory, _: Params) -> Cell:
+def known_targets(snapshot: Snapshot, _: Params) -> Cell:
     """Return the number of OSTs in the lake."""
-    return max((group.components for group in inventory.series() if group.component_kind == "ost"), default=None)
+    return max((group.components for group in snapshot.series() if group.component_kind == "ost"), default=None)
 
 
-def without_incidents(responses: Frame, events: Frame | None, facility: Facility) -> tuple[Frame, tuple[str, ...]]:
+def without_incidents(responses: Frame, events: Frame, facility: Facility) -> tuple[Frame, tuple[str, ...]]:
     """Response times without those of components that were unhealthy at the time, and a caveat where any were: an
     incident of one target is no law."""
-    hit = in_incidents(responses, events, facility) if events is not None else np.zeros(responses.rows, np.bool_)
+    hit = in_incidents(responses, events, facility)
     if not hit.any():
         return responses, ()
     return responses.take(~hit), (f"{int(hit.sum()):,} response times of unhealthy components were left out.",)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
-from ioweather.core.tables.schema import Quality, specs_of
+from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import NS
 from ioweather.lake.database import fetch_frame
 

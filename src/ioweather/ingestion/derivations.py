@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.errors import IoweatherError, LakeError, SearchIncomplete
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.frames import Frame, Ints
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import concat
@@ -123,7 +123,7 @@ def seal_and_search(
     missing: list[str] = []
     changed = sum(search_new_rows(lake, dict.fromkeys(SEARCHED, 0), missing, math.inf).values())
     if missing:
-        raise SearchIncomplete(" ".join(missing))
+        raise IoweatherError(" ".join(missing), kind="SearchIncomplete")
     return sealed, changed
 
 

@@ -28,7 +28,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import EmptyInput, LakeError, SourceError, UsageError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.logs import Progress, silent
-from ioweather.core.tables import TABLES, Checked, Complaints, concat
+from ioweather.core.tables import TABLES, Complaints, concat
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, now_ns, utc_day
 from ioweather.ingestion.derivations import SEARCHED, derive_from_mapped, derive_from_rows, search_new_rows
 from ioweather.ingestion.mappings import check_select
@@ -174,9 +174,8 @@ def _write_piece(
     are by table."""
     by_table: dict[str, list[Frame]] = {}
     for table, frame in frames:
-        checked = TABLES[table].check(frame, now_ns())
-        complaints.add(checked)
-        by_table.setdefault(table, []).append(checked.frame)
+        possible, _ = complaints.check(TABLES[table], frame, now_ns())
+        by_table.setdefault(table, []).append(possible)
     ingest_id, counts = new_ingest_id(), dict[str, int]()
     for table, pieces in sorted(by_table.items()):
         rows = concat(pieces)
@@ -451,7 +450,7 @@ def _batches(files: Sequence[Found]) -> Iterator[Batch]:
 
 def add_rows(lake: Lake, table: str, rows: Frame, source: str, ingest_id: str, report: IngestReport) -> None:
     """Append checked rows to a table, and derive other tables from them; the report counts what is new."""
-    added = lake.append(table, Checked(rows), source=source, ingest_id=ingest_id)
+    added = lake.append(table, rows, source=source, ingest_id=ingest_id, checked=True)
     report.rows_added[table] += added
     if added and table in SEARCHED:
         first = int(rows.ints(TABLES[table].time).min())

@@ -14,15 +14,25 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
+from numpy.typing import NDArray
 
-from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
+from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Bools, Frame
 from ioweather.core.registry import OURS
 from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.tables.schema import Cadence
-from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds, now_ns, zone_named
+from ioweather.core.units import (
+    DAY_NS,
+    MIB,
+    MINUTE_NS,
+    NS,
+    format_bytes,
+    format_seconds,
+    format_time_ns,
+    now_ns,
+    zone_named,
+)
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest
@@ -301,6 +311,62 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         yield _with_complaints(outcome, complaints)
 
 
+# Times the median interval of the same metric of the same kind of component; at least a minute: raw rows and those of
+# minutes come together.
+_MOST_INTERVALS: Final = 10
+_LEARNED_FROM: Final = 10_000  # intervals of a metric
+
+
+class Cadence:
+    """Usual interval of samples in a file, learned from its frames of `series`; removes samples that last too long."""
+
+    def __init__(self) -> None:
+        self._intervals: dict[tuple[str, str], NDArray[Any]] = {}
+        self._left_out = 0
+        self._first = ""
+        self.rows = 0  # learned from
+
+    def learn(self, frame: Frame) -> None:
+        self.rows += frame.rows
+        for name, chosen in _sample_groups(frame):
+            known = self._intervals.get(name, np.zeros(0, np.int64))
+            new = frame.array("interval_ns")[chosen][: _LEARNED_FROM - len(known)]
+            self._intervals[name] = np.concatenate([known, new])
+
+    def regular(self, frame: Frame) -> Frame:
+        """The rows whose interval is within its bound."""
+        intervals = frame.array("interval_ns")
+        good = np.ones(frame.rows, np.bool_)
+        for name, chosen in _sample_groups(frame):
+            usual = np.quantile(self._intervals[name], 0.5, method="lower")
+            good[chosen] = intervals[chosen] <= max(_MOST_INTERVALS * usual, MINUTE_NS)
+        if good.all():
+            return frame
+        self._left_out += int((~good).sum())
+        first = int(np.flatnonzero(~good)[0])
+        begin, length = format_time_ns(int(frame.array("start_ns")[first])), format_seconds(intervals[first] / NS)
+        self._first = self._first or f"the first begins {begin} and lasts {length}"
+        return frame.take(good)
+
+    def __str__(self) -> str:
+        """Describe what was left out; empty if nothing was."""
+        if not self._left_out:
+            return ""
+        return (
+            f"{self._left_out:,} row(s) of series left out that last more than {_MOST_INTERVALS} times the usual "
+            f"interval: the clock was set, or nothing was recorded ({self._first})."
+        )
+
+
+def _sample_groups(frame: Frame) -> Iterator[tuple[tuple[str, str], Bools]]:
+    """(kind of component, metric) and their rows."""
+    kinds, metrics = frame.text("component_kind"), frame.text("metric")
+    count = max(1, len(metrics.categories))
+    groups = kinds.codes.astype(np.int64) * count + metrics.codes
+    for group in np.unique(groups).tolist():
+        yield (kinds.categories[group // count], metrics.categories[group % count]), groups == group
+
+
 def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]) -> Iterator[tuple[str, Frame]]:
     """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known. A note
     that the source returns, on content that no table takes, is added to `notes`."""
@@ -328,11 +394,10 @@ def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[
 
 def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
     """The possible rows. If other rows are derived from them, all are refused together: a sum without one is wrong."""
-    checked = TABLES[table].check(frame, reading.now_ns)
-    complaints.add(checked)
+    possible, _ = complaints.check(TABLES[table], frame, reading.now_ns)
     if source in DERIVED and complaints.refused_rows:
         raise SourceError("No row was taken.", kind="ImpossibleRows")
-    return checked.frame
+    return possible
 
 
 def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcome:
@@ -366,7 +431,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
                 if digest in reading.known:
                     outcomes.append(FileOutcome(file, digest, size, source.name, "ok"))
                     continue
-                parsed = source.parse(path, reading.context, Content(head, digest) if is_whole else None)
+                parsed = source.parse(path, reading.context, (head, digest) if is_whole else None)
                 if version is not None:
                     version.check()
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
@@ -403,10 +468,8 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
             for position, count in Counter(owner.tolist()).items():
                 counts[position][table] = count
                 _check_rows(*members[position][0:3:2], counts[position].total(), reading.limits)
-            checked = TABLES[table].check(frame, reading.now_ns)
-            doubtful.update(owner[checked.doubtful].tolist())
-            complaints.add(checked)
-            made[table] = checked.frame
+            made[table], wrong = complaints.check(TABLES[table], frame, reading.now_ns)
+            doubtful.update(owner[wrong].tolist())
         if complaints.refused_rows and len(members) == 1:
             raise SourceError("No row was taken.", kind="ImpossibleRows")
         if not doubtful or len(members) == 1:

@@ -227,10 +227,9 @@ def _take_of_sender(lake: Lake, sender: str, files: Sequence[Queued], report: In
             amounts.add(key, mapped, time_ns, value)
     ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False
     for table, frame in amounts.rows():
-        checked = TABLES[table].check(frame, now_ns())
-        complaints.add(checked)
-        has_rows = has_rows or checked.frame.rows > 0
-        add_rows(lake, table, checked.frame, _SOURCE, ingest_id, report)
+        possible, _ = complaints.check(TABLES[table], frame, now_ns())
+        has_rows = has_rows or possible.rows > 0
+        add_rows(lake, table, possible, _SOURCE, ingest_id, report)
     amounts.forget(newest_ns - _ENDED_NS)
     state = {
         "version": _VERSION,

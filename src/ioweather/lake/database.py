@@ -22,7 +22,7 @@ import numpy as np
 from ioweather.core.frames import Column, Frame, Text
 
 if TYPE_CHECKING:
-    from ioweather.core.tables.schema import ColumnSpec
+    from ioweather.core.tables import ColumnSpec
 
 SQL_TYPES: Final = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _FETCHED = "__fetched"

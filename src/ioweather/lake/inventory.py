@@ -23,8 +23,7 @@ import duckdb
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility, without_domain
 from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import OLDEST_NS
+from ioweather.core.tables import OLDEST_NS, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
 from ioweather.lake.database import literal

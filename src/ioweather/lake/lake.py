@@ -21,7 +21,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
-from ioweather.core.tables import LAKE_COLUMNS, TABLES, Checked, ColumnSpec, Complaints
+from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec, Complaints
 from ioweather.core.units import DAY_NS, now_ns, utc_day
 from ioweather.lake import appends, grid, inventory, layout
 from ioweather.lake.caches import LakeCache, Mark, mark_of
@@ -65,7 +65,7 @@ _HIDDEN: Final = {"scans": ("errors", "largest"), "verdicts": ("culprits",)}
 
 @dataclass(repr=False)
 class Snapshot:
-    """Satisfies core.contracts.Inventory. With an owner it shows what that person may see."""
+    """The lake at one moment. With an owner it shows what that person may see."""
 
     root: Path
     pinned: Mapping[str, TableFiles]
@@ -401,26 +401,26 @@ class Lake:
     def append(
         self,
         table: str,
-        rows: Frame | Checked,
+        rows: Frame,
         *,
         source: str,
         ingest_id: str | None = None,
         complaints: Complaints | None = None,
+        checked: bool = False,
     ) -> int:
         """Add rows that are valid and not stored yet; returns how many there were.
 
-        A Frame is checked here: rows that are left out are added to `complaints`, or logged. Readers check rows
-        themselves (Checked), to name the file and to use the time at which it was read.
+        Rows are checked here, unless `checked` (readers check rows themselves, to name the file and to use the time at
+        which it was read). Rows that are left out are added to `complaints`, or logged.
         """
         layout.lake_directory(self.root).close()
-        if isinstance(rows, Frame):
-            rows = TABLES[table].check(rows, now_ns())
+        if not checked:
             found = complaints if complaints is not None else Complaints()
-            found.add(rows)
+            rows, _ = found.check(TABLES[table], rows, now_ns())
             if complaints is None and found.refused_rows:
                 _LOG.warning("%s", found)
         where = layout.tables_dir(self.root)
-        return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
+        return appends.append(where, TABLES[table], rows, source=source, ingest_id=ingest_id or new_ingest_id())
 
     def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
         """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""

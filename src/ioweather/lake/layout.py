@@ -32,8 +32,10 @@ from ioweather._version import __version__
 from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
-from ioweather.core.tables.schema import SCHEMA_VERSION
 from ioweather.core.units import now_ns
+
+# Version of the schemas of all tables together; lake.json has the one that the lake was written with.
+SCHEMA_VERSION: Final = 1
 
 
 def lake_marker(root: Path) -> Path:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.contracts import Inventory, Param, Params, Question
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Ints
@@ -33,13 +33,10 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     Reference,
-    ResultColumn,
     ResultTable,
-    columns_of,
     largest,
 )
-from ioweather.core.tables import Quality
-from ioweather.core.tables.schema import specs_of
+from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -217,17 +214,26 @@ WORTH_IT: Final = 0.05
 LEAST_DAYS: Final = 14
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """The forecast quantity: loads in bytes per second, slowdowns as ratios.
+@dataclass(frozen=True, eq=False)
+class History:
+    """Load in bytes per second, or slowdown as a ratio, in equal windows from `start_ns` on; NaN is missing.
 
     Errors are of logarithms, so that a factor counts the same at every level; for loads of log(1 + MiB/s), since idle
-    is 0.
+    is 0. `notes` are caveats on the data: their age, other file systems.
     """
 
     filesystem: str
     of: Literal["load", "slowdown"]
     op: str
+    start_ns: int
+    window_ns: int
+    values: Floats
+    jobs: KnownJobs | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + len(self.values) * self.window_ns
 
     @property
     def unit(self) -> str:
@@ -250,44 +256,16 @@ class Quantity:
         return format_value(None if value is None else float(value), self.unit)
 
 
-@dataclass(frozen=True, eq=False)
-class History:
-    """Values of equal windows from `start_ns` on; NaN is missing."""
-
-    start_ns: int
-    window_ns: int
-    values: Floats
-
-    @property
-    def end_ns(self) -> int:
-        return self.start_ns + len(self.values) * self.window_ns
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """Input of a forecast, and notes on it: its age, other file systems."""
-
-    quantity: Quantity
-    history: History
-    notes: tuple[str, ...] = ()
-    jobs: KnownJobs | None = None
-
-
 @dataclass(frozen=True)
-class Outlook:
-    """The forecast of one horizon, in the quantity's unit, and the skill of past forecasts.
+class _Judged:
+    """The forecast of one horizon and the skill of past ones: `shown` is of the combination if its skill is above zero
+    (`skilled`), else of the better of persistence and climatology.
 
-    `skill` = 1 - MAE / MAE of the better of persistence and climatology; `skill_amount` the same in the quantity's own
-    unit. `by` is the candidate shown: the combination if its skill is above zero (`skilled`), else the better of the
-    other two.
+    `skill` = 1 - MAE / MAE of the better of persistence and climatology, `against` the same for each of them, and
+    `skill_amount` in the unit of the values.
     """
 
-    horizon_ns: int
-    time_ns: int
-    by: str
-    value: float | None
-    low: float | None
-    high: float | None
+    shown: Horizon
     skill: Estimate
     against: tuple[Estimate, ...]
     skill_amount: Estimate
@@ -296,11 +274,11 @@ class Outlook:
 
     @property
     def minutes(self) -> int:
-        return self.horizon_ns // MINUTE_NS
+        return self.shown.horizon_ns // MINUTE_NS
 
 
 @dataclass(frozen=True, eq=False)
-class BestStart:
+class _BestStart:
     """The next 24 full hours as starts (`clock` is local time in `zone`), the typical value of the `hours` from each,
     on the scale of the data and with intervals, and the gain of choosing the hour in the past. `pays`: choosing has
     paid before on `enough` days, and the hours ahead differ."""
@@ -329,62 +307,51 @@ class BestStart:
 
 
 def forecast_answer(
-    given: Seen, facility: Facility, *, horizon_ns: int | None = None, duration_ns: int = HOUR_NS
+    history: History, facility: Facility, *, horizon_ns: int | None = None, duration_ns: int = HOUR_NS
 ) -> Answer:
     """Return the answer as of the last window of the history."""
-    quantity, window_ns = given.quantity, given.history.window_ns
-    seen = without_maintenance(given.history, facility)
+    window_ns, seen = history.window_ns, without_maintenance(history, facility)
     present = int(np.isfinite(seen.values).sum())
     width = format_seconds(window_ns / 1e9)
     now = float(seen.values[-1]) if len(seen.values) else None
+    outcome = ForecastOutcome(seen.filesystem, seen.of, seen.op, seen.unit, window_ns, now, seen.end_ns)
     answer = Answer(
-        question=f"{quantity.title}: what do the next two hours bring?",
-        headline=f"{quantity.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} "
+        question=f"{seen.title}: what do the next two hours bring?",
+        headline=f"{seen.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} "
         f"days ({math.ceil(NEEDED_DAYS * DAY_NS / window_ns):,} windows) are needed.",
-        caveats=given.notes,
-        coverage=(Coverage(len(given.history.values), present, f"windows of {width}"),),
+        caveats=seen.notes,
+        coverage=(Coverage(len(history.values), present, f"windows of {width}"),),
         name="forecast",
+        result=outcome,
     )
-    name = quantity.filesystem, quantity.of, quantity.op, quantity.unit, window_ns, now, seen.end_ns
     if present * window_ns < NEEDED_DAYS * DAY_NS:
-        last = Fact("last_seen", "last seen", now, quantity.unit, note=format_time_ns(seen.end_ns))
-        facts = (FactGroup("expected", quantity.title, (last,)),) if now is not None else ()
-        return replace(answer, facts=facts, result=ForecastOutcome(*name, (), None))
+        last = Fact("last_seen", "last seen", now, seen.unit, note=format_time_ns(seen.end_ns))
+        return replace(answer, facts=(FactGroup("expected", seen.title, (last,)),) if now is not None else ())
     # Horizons are whole numbers of windows.
     horizons = {horizon for horizon in HORIZONS_NS if horizon % window_ns == 0}
     if horizon_ns is not None:
         horizons.add(-(-horizon_ns // window_ns) * window_ns)
     windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
-    series = timed(seen, quantity, zone, windows[-1] * window_ns)
-    known = by_jobs(given.jobs, seen, quantity, windows)
-    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known)]
+    series = timed(seen, zone, windows[-1] * window_ns)
+    forecasts = [judged(each, seen) for each in rolling_forecasts(series, windows, by_jobs(seen, windows))]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
-    main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
-    start_facts, start_finding = describe_start(start, quantity)
-    pays = start is not None and start.pays
+    main = next((o for o in forecasts if o.shown.horizon_ns == (horizon_ns or HEADLINE_NS)), forecasts[-1])
+    start_facts, start_finding = describe_start(start, seen)
+    worth_it = start if start is not None and start.pays else None
+    starts = () if worth_it is None else (start_exhibit(worth_it, seen),)
     return replace(
         answer,
-        headline=_headline(quantity, seen.values[-1], main),
-        facts=(*_facts(quantity, seen, outlooks, zone), *start_facts),
-        exhibits=(
-            forecast_exhibit(seen, quantity, outlooks),
-            *([start_exhibit(start, quantity)] if start is not None and pays else []),
-        ),
-        findings=(*_findings(outlooks), _knows(given.jobs, seen), start_finding),
-        caveats=(*given.notes, *_caveats(quantity, seen, zone_name, given.jobs)),
-        result=ForecastOutcome(
-            *name,
-            tuple(
-                Horizon(
-                    *(o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high),
-                    Amount(o.skill.value, o.skill.low, o.skill.high),
-                    o.coverage.value,
-                )
-                for o in outlooks
-            ),
-            int(start.start_ns[start.best]) if start is not None and pays else None,
+        headline=_headline(seen, main),
+        facts=(*_facts(seen, forecasts, zone), *start_facts),
+        exhibits=(forecast_exhibit(seen, forecasts), *starts),
+        findings=(*_findings(forecasts), _knows(seen), start_finding),
+        caveats=(*seen.notes, *_caveats(seen, zone_name)),
+        result=replace(
+            outcome,
+            horizons=tuple(o.shown for o in forecasts),
+            best_start_ns=None if worth_it is None else int(worth_it.start_ns[worth_it.best]),
         ),
     )
 
@@ -399,32 +366,32 @@ def without_maintenance(history: History, facility: Facility) -> History:
     return replace(history, values=values[: int(seen[-1]) + 1 if len(seen) else 0])
 
 
-def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int) -> Timed:
-    """Return the series on its scale, with the local clock of its windows and of those ahead."""
+def timed(history: History, zone: dt.tzinfo, longest_ns: int) -> Timed:
+    """Return the logarithms of a history, with the local clock of its windows and of those ahead."""
     ahead = longest_ns // history.window_ns
     times = history.start_ns + np.arange(len(history.values) + ahead, dtype=np.int64) * history.window_ns
     clock = local_clock(times, zone)
-    values = np.asarray(quantity.forward(history.values), np.float64)
+    values = np.asarray(history.forward(history.values), np.float64)
     values[~np.isfinite(values)] = np.nan
     return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
 
 
-def by_jobs(jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...]) -> Floats | None:
-    """Return the load of known jobs plus the other load unchanged, as (horizons, T) on the scale of the quantity."""
-    if jobs is None:
+def by_jobs(history: History, horizons: tuple[int, ...]) -> Floats | None:
+    """Return logarithms (horizons, T) of the load of known jobs plus the other load unchanged."""
+    if (jobs := history.jobs) is None:
         return None
     own = np.bincount(jobs.window, jobs.rate, minlength=len(history.values))[: len(history.values)]
     rest = np.maximum(history.values - own, 0.0)
-    return np.asarray(quantity.forward(expected_load(jobs, len(history.values), horizons) + rest))
+    return np.asarray(history.forward(expected_load(jobs, len(history.values), horizons) + rest))
 
 
-def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
+def judged(rolling: Rolling, history: History) -> _Judged:
     """Return the skill of one horizon, and the last forecast of the candidate chosen by it."""
     scored = rolling.scored()
     n = int(scored.sum())
     intervals = Intervals(scored, history.window_ns)
     error = np.abs(rolling.point - rolling.truth)
-    amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
+    amount = np.abs(history.back(rolling.point) - history.back(rolling.truth))
     sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
     horizon_ns = rolling.horizon * history.window_ns
     label = f"in {horizon_ns // MINUTE_NS} min"
@@ -440,22 +407,20 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     skilled = surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
     by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
     bands = rolling_intervals(rolling, by)
-    judged = np.isfinite(bands.inside)
-    covered = Intervals(judged, history.window_ns)
+    known = np.isfinite(bands.inside)
+    covered = Intervals(known, history.window_ns)
+    inside = covered.sums(known, bands.inside)
     coverage = covered.estimate(
-        f"coverage {label}",
-        "ratio",
-        covered.sums(judged, bands.inside),
-        lambda s: s[..., 1] / s[..., 0],
-        n=int(judged.sum()),
+        f"coverage {label}", "ratio", inside, lambda s: s[..., 1] / s[..., 0], n=int(known.sum())
     )
     value, low, high = (
-        float(last) if np.isfinite(last := quantity.back(values)[-1]) else None
+        float(last) if np.isfinite(last := history.back(values)[-1]) else None
         for values in (rolling.point[by], bands.low, bands.high)
     )
-    time_ns, skill_amount = history.end_ns + horizon_ns, skill_of(f" in {quantity.unit}", sums_amount)
-    shown = (CANDIDATES[by], value, low, high)
-    return Outlook(horizon_ns, time_ns, *shown, skill, against, skill_amount, coverage, skilled)
+    amount_of_skill = Amount(skill.value, skill.low, skill.high)
+    time_ns, by_name = history.end_ns + horizon_ns, CANDIDATES[by]
+    shown = Horizon(horizon_ns, time_ns, by_name, value, low, high, amount_of_skill, coverage.value)
+    return _Judged(shown, skill, against, skill_of(f" in {history.unit}", sums_amount), coverage, skilled)
 
 
 def _skill_of_sums(sums: Floats) -> Any:
@@ -464,7 +429,7 @@ def _skill_of_sums(sums: Floats) -> Any:
     return np.where(best > 0, 1 - own / best, np.where((own > 0) | (n == 0), np.nan, 0.0))
 
 
-def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], duration_ns: int) -> BestStart | None:
+def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], duration_ns: int) -> _BestStart | None:
     """Compare starts in the 24 hours after `after_ns`; `hourly` are means of logarithms. None unless the climate is
     known for all starts."""
     times = -(-after_ns // HOUR_NS) * HOUR_NS + np.arange(24, dtype=np.int64) * HOUR_NS
@@ -491,7 +456,7 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
         gain = intervals.estimate(
             gain.name, "ratio", sums, lambda s: 1 - np.exp(-s[..., 1] / s[..., 0]), n=int(judged.sum())
         )
-    return BestStart(times, clock, zone[1], hours, typical, low, high, gain)
+    return _BestStart(times, clock, zone[1], hours, typical, low, high, gain)
 
 
 def run_means(climate: Floats, slot: Ints, hours: int) -> Floats:
@@ -525,18 +490,19 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
     return gains
 
 
-def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
-    text = f"{quantity.title}: {quantity.show(now)} now"
+def _headline(history: History, main: _Judged) -> str:
+    """Return a sentence: the last value, what is expected, and whether such forecasts had skill."""
+    text, shown = f"{history.title}: {history.show(history.values[-1])} now", main.shown
     ahead = f"{main.minutes} minutes"
-    if main.low is not None and main.high is not None:
-        text += f", {quantity.show(main.low)} to {quantity.show(main.high)} expected in {ahead} ({LEVEL:.0%})"
-    elif main.value is not None:
-        text += f", about {quantity.show(main.value)} expected in {ahead}"
+    if shown.low is not None and shown.high is not None:
+        text += f", {history.show(shown.low)} to {history.show(shown.high)} expected in {ahead} ({LEVEL:.0%})"
+    elif shown.value is not None:
+        text += f", about {history.show(shown.value)} expected in {ahead}"
     if main.skilled:
         return f"{text}; skill {_with_interval(main.skill)}."
     if main.skill.value is None:
-        return f"{text}: {BY[main.by]}. Too little history yet to measure forecast skill."
-    return f"{text}: {BY[main.by]}. No forecast beats this here: skill {_with_interval(main.skill)}."
+        return f"{text}: {BY[shown.by]}. Too little history yet to measure forecast skill."
+    return f"{text}: {BY[shown.by]}. No forecast beats this here: skill {_with_interval(main.skill)}."
 
 
 def _with_interval(skill: Estimate) -> str:
@@ -551,18 +517,19 @@ def _with_interval(skill: Estimate) -> str:
     return f"{signed(skill.value)} ({signed(skill.low)} to {signed(skill.high)})"
 
 
-def _facts(quantity: Quantity, history: History, outlooks: Sequence[Outlook], zone: dt.tzinfo) -> Iterator[FactGroup]:
+def _facts(history: History, forecasts: Sequence[_Judged], zone: dt.tzinfo) -> Iterator[FactGroup]:
+    """Yield the expected values, the skill of each horizon, and how often intervals contained the actual value."""
     width = format_seconds(history.window_ns / 1e9)
     until = format_time_ns(history.end_ns, zone)
     note = f"{width} until {until[:16]}{until[19:]}"
-    values, skills = [Fact("now", "now", float(history.values[-1]), quantity.unit, note=note)], []
-    for o in outlooks:
-        name, label = f"in_{o.minutes}_min", f"in {o.minutes} min"
-        expected = f"{BY[o.by]}; no interval yet"
-        if o.low is not None and o.high is not None:
-            expected = f"{quantity.show(o.low)} to {quantity.show(o.high)}, {BY[o.by]}"
-        values.append(Fact(name, label, o.value, quantity.unit, note=expected))
-        worth = f"no better than '{BY[o.by]}'"
+    values, skills = [Fact("now", "now", float(history.values[-1]), history.unit, note=note)], []
+    for o in forecasts:
+        name, label, by = f"in_{o.minutes}_min", f"in {o.minutes} min", BY[o.shown.by]
+        expected = f"{by}; no interval yet"
+        if o.shown.low is not None and o.shown.high is not None:
+            expected = f"{history.show(o.shown.low)} to {history.show(o.shown.high)}, {by}"
+        values.append(Fact(name, label, o.shown.value, history.unit, note=expected))
+        worth = f"no better than '{by}'"
         if o.skill.value is None:
             worth = "not judged yet"
         elif o.skilled and (o.skill_amount.value or 0.0) < 0:
@@ -571,22 +538,24 @@ def _facts(quantity: Quantity, history: History, outlooks: Sequence[Outlook], zo
             worth = "better" if o.skill.value >= NOTICED else "better, but hardly"
         skills.append(Fact(name, label, _with_interval(o.skill), note=worth))
     # A forecast without skill is not shown as a forecast.
-    kind = "expected" if any(o.skilled for o in outlooks) else "usual"
-    yield FactGroup(kind, f"{quantity.title}, in windows of {width}", tuple(values))
+    kind = "expected" if any(o.skilled for o in forecasts) else "usual"
+    yield FactGroup(kind, f"{history.title}, in windows of {width}", tuple(values))
     yield FactGroup("skill", "Skill against the better of 'as now' and 'as usual'", tuple(skills))
-    covered = [o.coverage.value for o in outlooks if o.coverage.value is not None]
+    covered = [o.coverage.value for o in forecasts if o.coverage.value is not None]
     if covered:
         note = f"of the time ({LEVEL:.0%} intended); range over horizons"
         text = f"{min(covered):.0%} to {max(covered):.0%}"
         yield FactGroup("intervals", "Intervals", (Fact("coverage", "contained the actual value", text, note=note),))
 
 
-def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
-    def listed(some: Sequence[Outlook]) -> str:
+def _findings(forecasts: Sequence[_Judged]) -> Iterator[Finding]:
+    """Yield at which horizons the forecast has skill, at which it has none, and where intervals are too narrow."""
+
+    def listed(some: Sequence[_Judged]) -> str:
         *first, last = (str(o.minutes) for o in some)
         return f"{', '.join(first)} and {last} minutes ahead" if first else f"{last} minutes ahead"
 
-    better, worse = ([o for o in outlooks if o.skilled == skilled] for skilled in (True, False))
+    better, worse = ([o for o in forecasts if o.skilled == skilled] for skilled in (True, False))
     if better:
         most = max(better, key=lambda o: o.skill.value or 0.0)
         text = f"most in {most.minutes} min, with skill {_with_interval(most.skill)}"
@@ -595,27 +564,28 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
         text = f"No forecast skill {listed(worse)}; showing the better of 'as now' and 'as usual' there."
         decided = not better or all(surely(o.skill, below=0.0) for o in worse)
         yield Finding(text, "note" if decided else "undecided", "not_skilled")
-    if off := [o for o in outlooks if surely(o.coverage, below=LEVEL - 0.05)]:
+    if off := [o for o in forecasts if surely(o.coverage, below=LEVEL - 0.05)]:
         text = f"Intervals are too narrow {listed(off)}: they contained the actual value less often than intended."
         yield Finding(text, name="narrow_intervals")
 
 
-def _knows(jobs: KnownJobs | None, history: History) -> Finding:
+def _knows(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
     known = "no jobs"
-    if jobs is not None:
+    if (jobs := history.jobs) is not None:
         now = jobs.present & (jobs.window == len(history.values) - 1)
         running, waiting = (int((now & (jobs.waits == waits)).sum()) for waits in (False, True))
         known = f"{running} running and {waiting} waiting jobs, with their programs' past I/O"
     return Finding(f"The forecast uses the last {days:.0f} days and {known}.", name="knows")
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> list[str]:
+def _caveats(history: History, zone_name: str) -> list[str]:
+    """Return the limits of the forecast: length of history, scale of errors, jobs that are not known."""
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
-    scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
-    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
+    scale = "log(1 + MiB/s)" if history.of == "load" else "the logarithm"
+    unknown = "Jobs are" if history.jobs is None else "Jobs that are not submitted yet are"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
@@ -625,21 +595,21 @@ def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJo
     ]
 
 
-def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) -> Exhibit:
+def forecast_exhibit(history: History, forecasts: Sequence[_Judged]) -> Exhibit:
     """Return the forecasts as a table, and as a curve that continues the last hours."""
-    unit = quantity.unit
+    unit, title, horizons = history.unit, history.title, [o.shown for o in forecasts]
     rows: list[tuple[Cell, ...]] = []
-    for o in outlooks:
+    for o, at in zip(forecasts, horizons, strict=True):
         skills = o.skill.value, o.skill.low, o.skill.high, *(each.value for each in o.against), o.skill_amount.value
-        rows.append((o.horizon_ns, o.time_ns, o.value, o.low, o.high, o.by, *skills, o.coverage.value, o.skill.n))
-    forecasts = ResultTable.of(
+        rows.append((at.horizon_ns, at.time_ns, at.value, at.low, at.high, at.by, *skills, at.coverage, o.skill.n))
+    table_of_horizons = ResultTable.of(
         "forecast",
         f"horizon: ahead [ns]; time: window ends [time_ns]; expected [{unit}]; low: 90% from [{unit}]; "
         f"high: 90% to [{unit}]; by [text]; skill; skill_low: skill from; skill_high: skill to; "
         "skill_against_persistence: against as now; skill_against_climatology: against as usual; "
         "skill_amount: skill in own unit; coverage: intervals held [ratio]; n: forecasts judged [count]",
         rows,
-        quantity.title,
+        title,
     )
     # Values are drawn at the end of their window, so that the last known one is now.
     first = max(0, len(history.values) - SHOWN_NS // history.window_ns)
@@ -649,41 +619,33 @@ def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Ou
         points.append((history.start_ns + place * history.window_ns, "seen", seen, None, None))
     # The band starts at the last value.
     points[-1] = (*points[-1][:3], points[-1][2], points[-1][2])
-    points += [(o.time_ns, "expected", o.value, o.low, o.high) for o in outlooks]
-    columns = (
-        *columns_of("time [time_ns]; series [text]"),
-        ResultColumn("value", quantity.of, unit),
-        *columns_of(f"low: 90% from [{unit}]; high: 90% to [{unit}]"),
-    )
-    chart = Chart.of(
-        "band",
-        ResultTable("course", columns, tuple(points), quantity.title),
-        "x=time y=value low high",
-        f"{quantity.title}, seen and expected",
-        references=(Reference("x", float(history.end_ns), "now"),),
-    )
-    estimates = [e for o in outlooks for e in (o.skill, *o.against, o.skill_amount, o.coverage)]
-    return Exhibit("forecast", quantity.title, (forecasts,), (chart,), tuple(estimates))
+    points += [(at.time_ns, "expected", at.value, at.low, at.high) for at in horizons]
+    columns = f"time [time_ns]; series [text]; value: {history.of} [{unit}]; low: 90% from [{unit}]; "
+    course = ResultTable.of("course", f"{columns}high: 90% to [{unit}]", points, title)
+    now = (Reference("x", float(history.end_ns), "now"),)
+    chart = Chart.of("band", course, "x=time y=value low high", f"{title}, seen and expected", references=now)
+    estimates = [e for o in forecasts for e in (o.skill, *o.against, o.skill_amount, o.coverage)]
+    return Exhibit("forecast", title, (table_of_horizons,), (chart,), tuple(estimates))
 
 
-def describe_start(found: BestStart | None, quantity: Quantity) -> tuple[tuple[FactGroup, ...], Finding]:
+def describe_start(found: _BestStart | None, history: History) -> tuple[tuple[FactGroup, ...], Finding]:
     """Return facts and a finding on the best start; `found` is None if there is no typical value for every hour."""
     if found is None:
-        text = f"No best start: not every hour of the week ahead has a typical {quantity.of} yet."
+        text = f"No best start: not every hour of the week ahead has a typical {history.of} yet."
         return (), Finding(text, name="best_start")
-    gain, best, unit = found.gain, found.best, quantity.unit
+    gain, best, unit = found.gain, found.best, history.unit
     least, value, most = ("no" if v is None else f"{round(100 * v)}%" for v in (gain.low, gain.value, gain.high))
     interval = f"{LEVEL:.0%} interval {least} to {most}"
     saved = Fact("gain", "choosing the hour saved", value, note=f"on {gain.n} past days; {interval}")
-    less = f"{value.removeprefix('-')} {'more' if value.startswith('-') else 'less'} {quantity.of}"
+    less = f"{value.removeprefix('-')} {'more' if value.startswith('-') else 'less'} {history.of}"
     chosen = f"n {gain.n} past days the hour chosen in advance had {less} than that day's average"
     if found.pays:
-        typical, mean = (float(quantity.back(value)) for value in (found.typical[best], found.typical.mean()))
-        low, high = (quantity.show(quantity.back(bound[best])) for bound in (found.low, found.high))
+        typical, mean = (float(history.back(value)) for value in (found.typical[best], found.typical.mean()))
+        low, high = (history.show(history.back(bound[best])) for bound in (found.low, found.high))
         ranged = f"{low} to {high} ({LEVEL:.0%})" if np.isfinite(found.low[best]) else ""
         facts = [
             Fact("start", "start at", found.clock[best], note=found.zone),
-            Fact("typical_then", f"typical {quantity.of} then", typical, unit, note=ranged),
+            Fact("typical_then", f"typical {history.of} then", typical, unit, note=ranged),
             Fact("typical", "typical of all 24 hours", mean, unit),
             saved,
         ]
@@ -701,9 +663,9 @@ def describe_start(found: BestStart | None, quantity: Quantity) -> tuple[tuple[F
     return (FactGroup("best_start", title, tuple(facts)),), finding
 
 
-def start_exhibit(found: BestStart, quantity: Quantity) -> Exhibit:
+def start_exhibit(found: _BestStart, history: History) -> Exhibit:
     """Return typical values by start in the next 24 hours."""
-    what, unit, back = quantity.of, quantity.unit, quantity.back
+    what, unit, back = history.of, history.unit, history.back
     columns = (
         f"start: start [time_ns]; clock: local ({found.zone}) [text]; typical: typical {what} [{unit}]; "
         f"low: 90% from [{unit}]; high: 90% to [{unit}]; ratio: against all hours [factor]"
@@ -725,7 +687,7 @@ _TABLES: Final = {
 def run(source: DataSource, params: Params) -> Answer:
     """Forecast load or slowdown of one file system."""
     source.tables = _TABLES[params["of"]]
-    seen = history(source.snapshot, params)
+    seen = read_history(source.snapshot, params)
     horizon, duration = params["horizon"], params["duration"]
     if params["window"] < WINDOW_NS:
         raise UsageError("--window must be 5 minutes or more.", hint="Shorter windows are too noisy to forecast.")
@@ -736,8 +698,8 @@ def run(source: DataSource, params: Params) -> Answer:
     return forecast_answer(seen, source.facility, horizon_ns=horizon, duration_ns=duration)
 
 
-def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
-    return "load" if choices.busiest_filesystem(inventory) is not None else "slowdown"
+def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
+    return "load" if choices.busiest_filesystem(snapshot) is not None else "slowdown"
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -790,27 +752,26 @@ _OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_
 _NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
 
 
-def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
+def read_history(snapshot: Snapshot, values: Mapping[str, Any]) -> History:
     """Return load or slowdown (`of`) as of `at`, or of the newest data."""
     at_ns, window_ns = values["at"], values["window"]
     read = _load if values["of"] == "load" else _slowdown
-    quantity, seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
+    seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
     notes, jobs = [], None
     age = (at_ns or now_ns()) - seen.end_ns
     if age > 2 * seen.window_ns:
         notes.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
-    if quantity.of == "load":
-        if others := sorted(set(snapshot.filesystems()) - {quantity.filesystem}):
+    if seen.of == "load":
+        if others := sorted(set(snapshot.filesystems()) - {seen.filesystem}):
             notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
-        operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
+        operations = ("read", "write") if seen.op == "all" else (seen.op,)
         windows = seen.start_ns, seen.window_ns, len(seen.values)
-        jobs = find_known_jobs(snapshot, quantity.filesystem, operations, windows, -(-AHEAD_NS // seen.window_ns))
-    return Seen(quantity, seen, tuple(notes), jobs)
+        jobs = find_known_jobs(snapshot, seen.filesystem, operations, windows, -(-AHEAD_NS // seen.window_ns))
+    return replace(seen, notes=tuple(notes), jobs=jobs)
 
 
-def _load(
-    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
-) -> tuple[Quantity, History]:
+def _load(snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int) -> History:
+    """Return the rates that servers sampled, until the last whole window before `until_ns`."""
     name = filesystem or choices.busiest_filesystem(snapshot)
     groups = [g for g in snapshot.series() if g.metric in choices.TRAFFIC]
     if name is None:
@@ -832,12 +793,11 @@ def _load(
     selection = snapshot.selection(name, kind, metrics, step, period_ns=period, excluded_quality=_LEFT_OUT)
     steps = steps_of(grid.rollup(selection, metrics), metrics, step, (0, 2**62))
     total = np.sum([steps.values[metric] for metric in metrics], axis=0) / (step / 1e9)
-    return Quantity(name, "load", op or "all"), History(steps.start_ns, step, np.asarray(total, np.float64))
+    return History(name, "load", op or "all", steps.start_ns, step, np.asarray(total, np.float64))
 
 
-def _slowdown(
-    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
-) -> tuple[Quantity, History]:
+def _slowdown(snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int) -> History:
+    """Return the ratio of probe times to their usual ones, until the last whole window before `until_ns`."""
     # Timed operations by file system and kind.
     counts: dict[str, Counter[str]] = {}
     newest = 0
@@ -868,4 +828,4 @@ def _slowdown(
     first = int(series.start_ns[0])
     slowdown = np.full((int(series.start_ns[-1]) - first) // step + 1, np.nan)
     slowdown[(series.start_ns - first) // step] = series.slowdown()
-    return Quantity(name, "slowdown", chosen), History(first, step, slowdown)
+    return History(name, "slowdown", chosen, first, step, slowdown)

@@ -12,30 +12,29 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
-from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
-from ioweather.core.results import Answer, Chart, Coverage, Estimate, Exhibit, Fact, FactGroup, Finding
+from ioweather.core.results import Answer, Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
 from ioweather.facts.response_samples import (
-    INCIDENTS,
-    NEED,
     PROBABILITIES,
     WIDEST,
     WORTH_IT,
-    BestWidth,
     FittedSample,
     ResponseSample,
     Samples,
     WidthPrediction,
     best_width,
     choices,
+    fetch_incidents,
+    fetch_responses,
     fit_samples,
     independence_finding,
     known_targets,
@@ -122,35 +121,28 @@ _FIRM: Final = 0.8
 
 
 class _NoAnswerError(Exception):
-    """There is no answer, for a reason and with a remedy, in a sentence."""
-
-    def __init__(self, reason: str, coverage: tuple[Coverage, ...]) -> None:
-        super().__init__(reason)
-        self.coverage = coverage
+    """There is no answer: a sentence with the reason and a remedy, and the coverage of the samples."""
 
     def answer(self, question: str, name: str, result: PredictOutcome | StripeOutcome) -> Answer:
-        return Answer(question, f"No answer: {self}", coverage=self.coverage, name=name, result=result)
+        reason, coverage = self.args
+        return Answer(question, f"No answer: {reason}", coverage=coverage, name=name, result=result)
 
 
-@dataclass(frozen=True)
-class RequestTimes:
+class _RequestTimes(NamedTuple):
     """Fits by request size, smallest first, all of one place and operation."""
 
     samples: Samples
-    fitted: tuple[FittedSample, ...]
+    fitted: Sequence[FittedSample]
     caveats: tuple[str, ...]
 
     @property
-    def place(self) -> str:
-        return self.fitted[0].sample.place
+    def example(self) -> ResponseSample:
+        """The sample of the smallest size: its file system, mode and operation are those of all."""
+        return self.fitted[0].sample
 
     @property
-    def op(self) -> str:
-        return self.fitted[0].sample.op
-
-    @property
-    def sizes(self) -> list[int]:
-        return [item.sample.request_bytes for item in self.fitted]
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(item.sample.request_bytes for item in self.fitted)
 
     @property
     def range_text(self) -> str:
@@ -159,16 +151,16 @@ class RequestTimes:
 
 def request_times(
     responses: Frame, facility: Facility, *, op: str, filesystem: str | None, mode: str | None, replicates: int
-) -> RequestTimes:
+) -> _RequestTimes:
     """Fit the samples of a file system, operation and mode; of None, the one with the most samples."""
     params: dict[str, Any] = {"minimum": MINIMUM, "replicates": replicates, "combination": "weighted"}
-    samples = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": filesystem})
+    samples = samples_of(responses, facility, params | {"filesystem": filesystem})
     ops = ("write", "write_sync") if op == "write" else (op,)
     wanted = [sample for sample in samples.samples if sample.op in ops and mode in (None, sample.mode)]
     if not wanted:
         asked = " ".join(part for part in (mode, op) if part)
         where = f" on {filesystem}" if filesystem else ""
-        others = samples_of(StudyData({"responses": responses}), facility, params).places
+        others = samples_of(responses, facility, params).places
         known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather probe PATH --sizes paper`."
         reason = f"needs {MINIMUM} response times of one size for {asked}{where}. {known}"
         raise _NoAnswerError(reason, samples.coverage)
@@ -178,7 +170,7 @@ def request_times(
     fitted, refused = fit_samples(mine, params, select="aic")
     if not fitted:
         raise _NoAnswerError(f"no sample can be fitted: {refused[0]}", samples.coverage)
-    return RequestTimes(samples, tuple(fitted), (choices(fitted[0].fit), *refused))
+    return _RequestTimes(samples, fitted, (choices(fitted[0].fit), *refused))
 
 
 def targets_of(sample: ResponseSample) -> set[str]:
@@ -187,13 +179,15 @@ def targets_of(sample: ResponseSample) -> set[str]:
     return {text.categories[code] for code in np.unique(text.codes[sample.rows]) if code >= 0}
 
 
-def _draw_transfers(times: RequestTimes, size: float, width: int, rounds: int, replicates: int) -> tuple[Floats, float]:
+def _draw_transfers(
+    times: _RequestTimes, size: float, width: int, rounds: int, replicates: int
+) -> tuple[Floats, float]:
     """Simulated times of transfers, and their mean: infinite if the tail of a replicate has no mean.
 
     The fit, or each of its bootstrap replicates, draws the same number of transfers, to include its uncertainty.
     """
     fits = [[item.laws[b] for item in times.fitted] for b in range(replicates)]
-    laws = [BySize(tuple(times.sizes), tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
+    laws = [BySize(times.sizes, tuple(fit)) for fit in fits or [[i.fit.distribution for i in times.fitted]]]
     rng, each = np.random.default_rng(0), max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(laws))
     slowest = [MaximumOf(law.at(size), width) for law in laws]
     drawn = [law.sample(each * rounds, rng).reshape(each, rounds).sum(axis=1) for law in slowest]
@@ -219,11 +213,11 @@ def predict_transfer(
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
         raise ValueError("a transfer needs positive bytes, request size and width")
-    size = request_bytes if request_bytes is not None else total_bytes / width
-    times, lacking = None, None
+    size, times = request_bytes or total_bytes / width, None
+    lacking = _NoAnswerError("")
     try:
         times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
-        size = size if request_bytes is not None else min(size, times.sizes[-1])
+        size = request_bytes or min(size, times.sizes[-1])
     except _NoAnswerError as error:
         lacking = error
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
@@ -234,15 +228,15 @@ def predict_transfer(
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"{rounds:,} rounds of requests: describe the transfer in larger requests")
     outcome = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
-    if times is not None and not times.sizes[0] <= size <= times.sizes[-1]:
+    if times is None:
+        return lacking.answer(question, "predict", outcome)
+    place = times.example.place
+    if not times.sizes[0] <= size <= times.sizes[-1]:
         reason = (
-            f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {times.place}). "
+            f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {place}). "
             "Sample that size; nothing is extrapolated."
         )
-        lacking = _NoAnswerError(reason, times.samples.coverage)
-    if times is None or lacking is not None:
-        assert lacking is not None
-        return lacking.answer(question, "predict", outcome)
+        return _NoAnswerError(reason, times.samples.coverage).answer(question, "predict", outcome)
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     known = mean if math.isfinite(mean) else None
@@ -250,20 +244,21 @@ def predict_transfer(
     facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
     basis = (
-        Fact("place", "samples", f"{times.place}, {times.op}, {times.range_text}"),
+        Fact("place", "samples", f"{place}, {times.example.op}, {times.range_text}"),
         Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
         Fact("request_bytes", "size of a request", size, "bytes"),
         Fact("rounds", "rounds of requests", rounds, "count"),
         Fact("width", "requests at a time", width, "count"),
     )
-    caveats = {
-        f"Assumes the same load as when sampled ({times.place}); the load during the transfer is unknown.": True,
-        "Rounds are assumed to be independent; slow periods make long transfers vary more than this.": rounds > 1,
-        "Requests of a round go to different targets, assumed independent; a round ends with its slowest request.": (
-            width > 1
-        ),
-        f"Request sizes between the sampled ones ({times.range_text}) are interpolated.": True,
-    }
+    caveats = [f"Assumes the same load as when sampled ({place}); the load during the transfer is unknown."]
+    if rounds > 1:
+        caveats += ["Rounds are assumed to be independent; slow periods make long transfers vary more than this."]
+    if width > 1:
+        text = (
+            "Requests of a round go to different targets, assumed independent; a round ends with its slowest request."
+        )
+        caveats += [text]
+    caveats += [f"Request sizes between the sampled ones ({times.range_text}) are interpolated."]
     table = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
     chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
     return Answer(
@@ -276,13 +271,13 @@ def predict_transfer(
         ),
         exhibits=(Exhibit("predict", question, charts=(chart,)),),
         findings=(independence_finding(targets_together(times.fitted)[0]),) if width > 1 else (),
-        caveats=tuple(text for text, applies in caveats.items() if applies),
+        caveats=tuple(caveats),
         coverage=times.samples.coverage,
         name="predict",
         result=replace(
             outcome,
-            op=times.op,
-            filesystem=times.fitted[0].sample.filesystem,
+            op=times.example.op,
+            filesystem=times.example.filesystem,
             quantiles=tuple(Quantile(p, value) for p, value in seconds.items()),
             mean_seconds=known,
         ),
@@ -315,15 +310,15 @@ def recommend_stripe(
         predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
     except _NoAnswerError as lacking:
         return lacking.answer(question, "stripe", StripeOutcome(op, file_bytes, filesystem))
-    best = best_width(predictions)
-    first, chosen = predictions[0], next(each for each in predictions if each.width == best.width)
+    chosen, fastest, agreement = best_width(predictions)
+    first, sample = predictions[0], times.example
     q90, q99 = chosen.seconds(0.9), chosen.seconds(0.99)
-    command = setstripe(best.width, chosen.request_bytes, directory)
-    headline = f"{command}: 90% of such {times.op}s finish within {format_seconds(q90)}"
+    command = setstripe(chosen.width, chosen.request_bytes, directory)
+    headline = f"{command}: 90% of such {sample.op}s finish within {format_seconds(q90)}"
     if first.width != chosen.width:
         stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
         headline += f", {first.seconds(0.9) / q90:.2g}x sooner than with {stripes}"
-    firm = best.agreement is not None and best.agreement >= _FIRM
+    firm = agreement is not None and agreement >= _FIRM
     headline += "." if firm else "; other stripe counts fit the data about as well."
     if piece_bytes < file_bytes:
         headline += (
@@ -331,74 +326,73 @@ def recommend_stripe(
             f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
         )
     findings = [independence_finding(targets_together(times.fitted)[0])]
-    wider = [each.width for each in predictions if each.width > best.width and each.seconds(0.99) > 1.1 * q99]
+    wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > 1.1 * q99]
     if wider:
         text = f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target."
         findings.insert(0, Finding(text, name="wider_is_slower"))
-    if best.fastest != best.width:
-        text = (
-            f"{best.fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
-        )
+    if fastest != chosen.width:
+        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
         findings.insert(0, Finding(text, name="wider_not_worth_it"))
     caveats = [
         f"The file moves at once, each of n targets serving one request of 1/n of it, as the sampler's requests on "
-        f"{times.place} did; the client's own network limit is not in the model.",
+        f"{sample.place} did; the client's own network limit is not in the model.",
         "Targets are assumed to be independent; the findings show whether the samples agree.",
         f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated.",
     ]
     if targets is None:
         caveats.append(f"The number of targets is unknown (set --targets); counts up to {WIDEST} were considered.")
 
-    def quantiles_of(prediction: WidthPrediction) -> tuple[Quantile, ...]:
-        pairs = zip(PROBABILITIES, prediction.quantiles, strict=True)
-        return tuple(Quantile(p, q.value, q.low, q.high) for p, q in pairs)
-
+    by_width = {
+        each: tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, each.quantiles, strict=True))
+        for each in predictions
+    }
     return Answer(
         question=question,
         headline=headline,
-        facts=tuple(_stripe_facts(times, predictions, best, chosen, command)),
+        facts=tuple(_stripe_facts(times, predictions, chosen, agreement, command)),
         exhibits=(striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats),),
         findings=tuple(findings),
         caveats=tuple(caveats),
         coverage=times.samples.coverage,
         name="stripe",
         result=StripeOutcome(
-            op=times.op,
+            op=sample.op,
             file_bytes=file_bytes,
             piece_bytes=piece_bytes if piece_bytes < file_bytes else None,
-            filesystem=times.fitted[0].sample.filesystem,
-            width=best.width,
+            filesystem=sample.filesystem,
+            width=chosen.width,
             request_bytes=chosen.request_bytes,
             command=command,
-            agreement=best.agreement,
-            quantiles=quantiles_of(chosen),
-            widths=tuple(WidthOutcome(p.width, p.request_bytes, quantiles_of(p)) for p in predictions),
+            agreement=agreement,
+            quantiles=by_width[chosen],
+            widths=tuple(WidthOutcome(p.width, p.request_bytes, quantiles) for p, quantiles in by_width.items()),
         ),
     )
 
 
-def _sized_on_same_targets(times: RequestTimes) -> RequestTimes:
+def _sized_on_same_targets(times: _RequestTimes) -> _RequestTimes:
     """Return the samples that name their targets; effects of size and target can be separated only if any two sizes
     share most of them."""
-    fitted = tuple(item for item in times.fitted if targets_of(item.sample))
+    fitted = [item for item in times.fitted if targets_of(item.sample)]
+    reason, place = "", times.example.place
     if len(fitted) < 2:
         reason = (
-            f"per-target response times at two request sizes or more are needed; on {times.place} "
+            f"per-target response times at two request sizes or more are needed; on {place} "
             f"{len(fitted)} of {len(times.fitted)} sizes name their target. Take them with `ioweather probe --sizes`."
         )
-        raise _NoAnswerError(reason, times.samples.coverage)
     pairs = itertools.combinations([targets_of(item.sample) for item in fitted], 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
         reason = (
-            f"the sampled sizes of {times.place} are on different targets, so a slow target cannot be separated "
+            f"the sampled sizes of {place} are on different targets, so a slow target cannot be separated "
             "from a slow size. Sample every size on the same targets: "
             "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
         )
+    if reason:
         raise _NoAnswerError(reason, times.samples.coverage)
-    return replace(times, fitted=fitted)
+    return times._replace(fitted=fitted)
 
 
-def _predict_pieces(times: RequestTimes, file_bytes: int, widest: int) -> tuple[list[WidthPrediction], int]:
+def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple[list[WidthPrediction], int]:
     """Return predictions by width, and the bytes they are of: the file, or pieces of the largest sampled size if its
     requests are larger than sampled ones even with all targets."""
     for piece_bytes in (file_bytes, min(file_bytes, times.sizes[-1])):
@@ -406,19 +400,21 @@ def _predict_pieces(times: RequestTimes, file_bytes: int, widest: int) -> tuple[
             return predictions, piece_bytes
     reason = (
         f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
-        f"sizes ({times.range_text} on {times.place}). Only files of {format_bytes(times.sizes[0])} or more are "
-        "supported; sample smaller requests for others. Nothing is extrapolated."
+        f"sizes ({times.range_text} on {times.example.place}). Only files of {format_bytes(times.sizes[0])} or more "
+        "are supported; sample smaller requests for others. Nothing is extrapolated."
     )
     raise _NoAnswerError(reason, times.samples.coverage)
 
 
 def _stripe_facts(
-    times: RequestTimes,
+    times: _RequestTimes,
     predictions: Sequence[WidthPrediction],
-    best: BestWidth,
     chosen: WidthPrediction,
+    agreement: float | None,
     command: str,
 ) -> Iterator[FactGroup]:
+    """Yield the recommended stripe count with its times, the other counts, and how sure the advice is."""
+
     def fact(name: str, label: str, estimate: Estimate) -> Fact:
         note = ""
         if estimate.low is not None and estimate.high is not None:
@@ -436,10 +432,10 @@ def _stripe_facts(
     q90 = PROBABILITIES.index(0.9)
     others = (fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p is not chosen)
     yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
-    note = "no bootstrap asked for" if best.agreement is None else "of bootstrap replicates choose this count"
+    note = "no bootstrap asked for" if agreement is None else "of bootstrap replicates choose this count"
     sampled = set().union(*(targets_of(item.sample) for item in times.fitted))
     sureness = (
-        Fact("agreement", "agreement", best.agreement, "ratio", share=best.agreement, note=note),
+        Fact("agreement", "agreement", agreement, "ratio", share=agreement, note=note),
         Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
         Fact("sampled_sizes", "sampled sizes", times.range_text),
         Fact("sampled_targets", "targets sampled", len(sampled), "count"),
@@ -460,35 +456,28 @@ def run(source: DataSource, params: Params) -> Answer:
         log = find_job(source, params, params["size"])
         note_log(source, "size", log)
     missing = "No response times in the lake. Measure some: ioweather probe --sizes"
-    frames, facility = source.fetch((NEED, INCIDENTS), missing=missing).frames, source.facility
+    facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
         moved = None if log is None else largest_file_bytes(log.files, op)
         total_bytes = parse_size(str(params["size"])) if moved is None else moved
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
-    responses, left_out = without_incidents(frames["responses"], frames["events"], facility)
+    responses, left_out = without_incidents(measured, fetch_incidents(source), facility)
     common: dict[str, Any] = {"responses": responses, "facility": facility, "op": op}
     common |= {name: params[name] for name in ("filesystem", "mode")}
     try:
-        if params["stripe"]:
-            found = recommend_stripe(
-                file_bytes=total_bytes, targets=params["targets"], directory=params["directory"], **common
-            )
-            found = replace(found, name="predict", result=_with_stripe(found, total_bytes))
-        else:
-            found = predict_transfer(
-                total_bytes=total_bytes, request_bytes=params["request"], width=params["width"], **common
-            )
+        if not params["stripe"]:
+            sizes = {"request_bytes": params["request"], "width": params["width"]}
+            found = predict_transfer(total_bytes=total_bytes, **sizes, **common)
+            return replace(found, caveats=(*found.caveats, *left_out))
+        layout = {"targets": params["targets"], "directory": params["directory"]}
+        found = recommend_stripe(file_bytes=total_bytes, **layout, **common)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
-    return replace(found, caveats=(*found.caveats, *left_out))
-
-
-def _with_stripe(found: Answer, total_bytes: int) -> PredictOutcome:
     stripe = found.result
     assert isinstance(stripe, StripeOutcome)
-    return PredictOutcome(
+    outcome = PredictOutcome(
         stripe.op,
         total_bytes,
         request_bytes=stripe.request_bytes or 0,
@@ -498,6 +487,7 @@ def _with_stripe(found: Answer, total_bytes: int) -> PredictOutcome:
         quantiles=stripe.quantiles,
         stripe=stripe,
     )
+    return replace(found, name="predict", result=outcome, caveats=(*found.caveats, *left_out))
 
 
 def largest_file_bytes(files: Frame, op: str) -> int:

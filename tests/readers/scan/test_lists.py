@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.tables import TABLES
+from ioweather.core.tables import TABLES, Complaints
 from ioweather.core.units import NS
 from ioweather.readers.scan.lists import FIND, FSSTATS, GPFS
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
@@ -280,7 +280,7 @@ def read_of_fsstats(tmp_path, text: str | bytes, **context):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     frames = dict(FSSTATS.read(path, ReadContext(**({"start_ns": NOW, "system": "gpfs"} | context))))
     for name, frame in frames.items():
-        TABLES[name].check(frame, NOW)
+        Complaints().check(TABLES[name], frame, NOW)
     return frames["scans"].records()[0], frames["scan_bins"].records()
 
 

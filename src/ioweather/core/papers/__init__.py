@@ -65,7 +65,7 @@ _PRINTED: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Printed:
+class _Printed:
     """`bound` is one of the keys of BOUNDS, or empty; `scaled` tells that `value` differs from the printed digits."""
 
     value: int | float
@@ -74,7 +74,7 @@ class Printed:
     scaled: bool
 
 
-def parse_printed(text: str, default_unit: str = "n") -> Printed:
+def parse_printed(text: str, default_unit: str = "n") -> _Printed:
     """The value of a printed number in the units of the house. A bare number has the printed unit `default_unit`."""
     match = _PRINTED.match(text.strip())
     if match is None or (match["unit"] or default_unit) not in _UNITS:
@@ -82,7 +82,7 @@ def parse_printed(text: str, default_unit: str = "n") -> Printed:
     unit, factor = _UNITS[match["unit"] or default_unit]
     exact = Fraction(match["number"].replace(",", "")) * factor
     whole = exact.denominator == 1 and unit in ("count", "bytes")
-    return Printed(int(exact) if whole else float(exact), unit, match["bound"] or "", factor != 1)
+    return _Printed(int(exact) if whole else float(exact), unit, match["bound"] or "", factor != 1)
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,7 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import JOB_OPERATIONS, METRICS, Quality
-from ioweather.core.tables.schema import COMPONENT_KINDS
+from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.readers.server_counters import series_frame
 

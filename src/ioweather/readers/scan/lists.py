@@ -46,8 +46,7 @@ from zoneinfo import ZoneInfo
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.tables import TABLES
-from ioweather.core.tables.schema import ANY, Range
+from ioweather.core.tables import ANY, TABLES, Range
 from ioweather.core.units import KIB, NS, datetime_to_ns, ns_to_datetime, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.scan.scanner import ScanState, signed

@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, SlowSender, UsageError
+from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
 from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive, receive_samples
@@ -218,7 +218,7 @@ class Bodies:
         async def send_after(message: Message) -> None:
             if message["type"] == "http.response.start":
                 most = body.bytes + HEARD_OUT_BYTES
-                with suppress(SlowSender, Busy):
+                with suppress(Busy):
                     while body.more and body.bytes < most:
                         await receive_watched()
             await send(message)
@@ -243,7 +243,7 @@ class Bodies:
                 return message
         body.more = False
         self._coming.discard(body)
-        raise SlowSender(f"Only {body.bytes:,} bytes of the request came in {body.age:.0f} s.")
+        raise Busy(f"Only {body.bytes:,} bytes of the request came in {body.age:.0f} s.", kind="SlowSender")
 
     def _make_room(self) -> None:
         while len(self._coming) >= MOST_AT_ONCE or sum(body.bytes for body in self._coming) > MOST_BYTES:
