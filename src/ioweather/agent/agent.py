@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +265,7 @@ def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) ->
 
 
 def _serve(source: LiveSource, reporter: Reporter, ticks: int) -> None:
+    """Prepare the source, run a cycle for each tick until the pipe is closed, and let the source clean up."""
     try:
         reporter.ticks = ticks
         try:
@@ -276,16 +277,17 @@ def _serve(source: LiveSource, reporter: Reporter, ticks: int) -> None:
             raise
         reporter.ticks = None
         reporter.send("ready", *ready)
-        cycles = 0
-        while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
+        for cycle in count(1):
+            data = os.read(ticks, _TICK.size)
+            if len(data) < _TICK.size:
+                break
             started, message = time.monotonic_ns(), ""
             try:
                 source.cycle(_TICK.unpack(data)[0], reporter)
             except (OSError, IoweatherError) as error:
                 message = str(error) or type(error).__name__
             reporter.send("end", time.monotonic_ns() - started, not message, message)
-            cycles += 1
-            if cycles % _CYCLES_PER_COLLECTION == 0:
+            if cycle % _CYCLES_PER_COLLECTION == 0:
                 gc.collect()
         source.finish(reporter)
     except Dismissed:
@@ -805,7 +807,8 @@ class Agent:
                 written_rows=spool.written_rows,
                 dropped_rows=spool.dropped_rows,
                 dropped_why=spool.dropped_why,
-                **{"message": spool.message, **(shipper.totals(spool.message) if shipper else {})},
+                message=spool.message or (shipper.message if shipper else ""),
+                **(shipper.totals if shipper else {}),
             ),
             targets=tuple(child.target_status() for child in self.children if child.source.name in _PROBES),
             sources=tuple(child.source_status() for child in self.children),

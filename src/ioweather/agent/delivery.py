@@ -79,13 +79,12 @@ class Shipper:
     _output: IO[bytes] = field(init=False)
     _next_ns: int = field(default=0, init=False)
     _wait_ns: int = field(default=0, init=False)
-    _shipped: int = field(default=0, init=False)
-    _refused: int = field(default=0, init=False)
-    _refused_why: str = field(default="", init=False)
-    _last: tuple[int, Shipment] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._next_ns = time.monotonic_ns() + self.first_ns if self.first_ns else 0
+        self.message = ""  # of the last attempt
+        # Fields of SpoolStatus.
+        self.totals: dict[str, Any] = {"shipped_files": 0, "refused_files": 0, "refused_why": ""}
 
     @property
     def is_busy(self) -> bool:
@@ -94,18 +93,6 @@ class Shipper:
     def is_due(self, now_ns: int) -> bool:
         """Return whether it is time to start a child."""
         return self._child is None and now_ns >= self._next_ns
-
-    def totals(self, message: str) -> dict[str, Any]:
-        """Return the fields of `SpoolStatus` on shipping; `message` of the spool comes before that of the lake."""
-        wall_ns, last = self._last or (None, None)
-        return {
-            "shipped_files": self._shipped,
-            "refused_files": self._refused,
-            "refused_why": self._refused_why,
-            "last_ship_ns": wall_ns,
-            "last_ship_ok": last.ok if last else None,
-            "message": message or (last.message if last else ""),
-        }
 
     def start(self, files: Sequence[Path], now_ns: int, status: bytes = b"") -> None:
         """Ship the files by a child in a session of its own, at low priority. A server also gets the status, even
@@ -154,10 +141,11 @@ class Shipper:
             self._wait_ns = min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
             # Not all at once: many agents were refused together.
             self._next_ns = now_ns + round(self._wait_ns * random.uniform(1.0, 1.5))
-        self._shipped += outcome.shipped
-        self._refused += outcome.refused
-        self._refused_why = outcome.refused_why or self._refused_why
-        self._last = (wall_ns, outcome)
+        self.totals["shipped_files"] += outcome.shipped
+        self.totals["refused_files"] += outcome.refused
+        self.totals["refused_why"] = outcome.refused_why or self.totals["refused_why"]
+        self.totals |= {"last_ship_ns": wall_ns, "last_ship_ok": outcome.ok}
+        self.message = outcome.message
         return outcome
 
     def _settle(self, text: str) -> Shipment:
