@@ -118,7 +118,9 @@ def _read_limited(source: Source, path: Path, context: ReadContext) -> _Outcome:
     try:
         return run_limited(_read, pickle.dumps(source), path, size, context, wall_seconds=10 * _SECONDS)
     except WorkerDied as death:
-        reason = f"took more than {_SECONDS:g} s of processor time" if death.overran else "its process died"
+        reason = (
+            f"took more than {_SECONDS:g} s of processor time" if death.kind == "TooMuchTime" else "its process died"
+        )
         return _Outcome(faults=[reason], was_ended=True)
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import read_bounded
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Serial, TaskLost, in_order, opened, workers_of
+from ioweather.lake.workers import Processes, in_order, opened, workers_of
 from lake_contents import contents
 from planted_logs import write_climate, write_empty
 
@@ -42,7 +42,7 @@ def logs(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def alone(logs, tmp_path_factory) -> dict[str, tuple[int, str]]:
     lake = open_lake(tmp_path_factory.mktemp("alone") / "lake", create=True)
-    report = ingest(lake, [logs], executor=Serial())
+    report = ingest(lake, [logs], executor=Processes(1))
     assert len(report.bad) == 2
     return contents(lake)
 
@@ -136,7 +136,7 @@ def test_a_scheduler_that_goes_away_is_named(tmp_path):
             time.sleep(0.05)
         worker = _start("dask_worker", f"--scheduler-file={file}", "--nthreads=1", "--no-nanny", "--host=127.0.0.1")
         with opened(dask=str(file)) as executor:
-            results = in_order(executor, pow, [(n, 2) for n in range(10**6)], in_flight=2)
+            results = in_order(executor, pow, [(n, 2) for n in range(10**6)])
             next(results)
             scheduler.kill()
             with pytest.raises(IoweatherError, match="scheduler went away"):
@@ -182,7 +182,7 @@ class Deadly(Executor):
     def submit(self, fn, /, *args, **kwargs):
         future: Future[object] = Future()
         if fn is read_bounded and any(Path(file).name == "0007.darshan" for file, *_ in args[0]):
-            future.set_exception(TaskLost())
+            future.set_exception(BrokenExecutor())
         else:
             future.set_result(fn(*args))
         return future

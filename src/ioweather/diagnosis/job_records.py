@@ -31,7 +31,7 @@ from ioweather.diagnosis.similar_runs import health_events
 from ioweather.facts.job_metrics import on_mounts
 from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
-from ioweather.lake.caches import LakeRecords
+from ioweather.lake.caches import read_record, write_record
 from ioweather.lake.database import fetch_frame, literal
 from ioweather.lake.lake import Snapshot
 
@@ -398,8 +398,7 @@ def _find_peaks(
     files = sorted(uri.rsplit("/", 1)[1] for day in chosen for uri in stored.get(day, []))
     place = f"peaks-{nearest}-{_digest([filesystem, kind, sorted(amounts)])[:12]}"
     key = _digest([metrics, files])
-    records = LakeRecords(snapshot.root)
-    found = records.get(place, key, lambda record: {name: record[name] for name in ("components", "peaks")})
+    found = read_record(snapshot.root, place, key)
     if found is None:
         sums = ", ".join(
             f"sum(value * 1e9 / interval_ns) FILTER (metric IN ({', '.join(map(literal, several))})) AS a{number}"
@@ -411,7 +410,7 @@ def _find_peaks(
             SELECT component, {peaks} FROM rates GROUP BY component ORDER BY component""").fetchall()
         table = np.array([row[1:] for row in rows], np.float64).reshape(len(rows), len(amounts)).T
         found = {"components": np.array([row[0] for row in rows], np.str_), "peaks": np.nan_to_num(table)}
-        records.put(place, key, found)
+        write_record(snapshot.root, place, key, found)
     return tuple(str(name) for name in found["components"].tolist()), np.asarray(found["peaks"], np.float64)
 
 

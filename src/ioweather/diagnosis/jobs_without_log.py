@@ -96,7 +96,7 @@ class JobVerdict:
 
 def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, ServerIo | None] | None:
     """(row of `jobs`, what the servers counted) of the job that the parameter `job` names; None if it is not there."""
-    if JOB_ID.fullmatch(params["job"]) is None or source.place.snapshot_if_there() is None:
+    if JOB_ID.fullmatch(params["job"]) is None or source.snapshot_if_there() is None:
         return None
     snapshot = source.snapshot
     where: dict[str, Any]

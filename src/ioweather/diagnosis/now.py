@@ -97,7 +97,7 @@ class History:
 def recent_history(source: DataSource, params: Params) -> History:
     """Baseline and last half hour of the lake; empty without one."""
     try:
-        snapshot = source.place.snapshot_if_there()
+        snapshot = source.snapshot_if_there()
         return History() if snapshot is None else lake_history(snapshot, params["at"])
     except DataUnavailable:
         return History()
@@ -136,7 +136,7 @@ def run(source: DataSource, params: Params) -> Answer:
         with suppress(DataUnavailable):
             statuses.append(read_status(spool))
     statuses = [status for status in statuses if status is not None]
-    remote = remote_agents(source.place.directory, moment, statuses)
+    remote = remote_agents(source.directory, moment, statuses)
     if not statuses and not remote:
         raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
     # Numbers of a remote agent that is gone are days old.

@@ -165,7 +165,7 @@ def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
 
 def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
     """Recorded verdicts on the main run of the parameter `job`; none without a lake."""
-    snapshot = source.place.snapshot_if_there()
+    snapshot = source.snapshot_if_there()
     if snapshot is None:
         return ()
     view = source.shared(find_named_log, params)

@@ -556,7 +556,7 @@ def conditions_of_job(source: DataSource, params: Params) -> Explained:
 
 def _find_similar(source: DataSource, params: Params) -> tuple[SimilarRuns, bool]:
     """The similar runs, and whether they are of the asking user alone."""
-    snapshot = source.place.snapshot_if_there()
+    snapshot = source.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
     view = source.shared(find_named_log, params)

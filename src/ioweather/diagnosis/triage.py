@@ -37,7 +37,7 @@ from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
 from ioweather.job_io.advisor.expected_savings import Advice, Promise
 from ioweather.job_io.view import JobView, printable
-from ioweather.lake.caches import LakeRecords
+from ioweather.lake.caches import read_record, write_record
 from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
@@ -184,9 +184,9 @@ class KeptAdvice:
     as long as to ingest it. Runs whose advice is not cached are in `missing`."""
 
     def __init__(self, snapshot: Snapshot, digests: Sequence[str]) -> None:
-        self._records, self._key = LakeRecords(snapshot.root), snapshot.facility.digest
-        cached = self._records.get(_KEPT, self._key, lambda stored: json.loads(bytes(stored["advice"])))
-        self._cached: dict[str, Any] = cached or {}
+        self._root, self._key = snapshot.root, snapshot.facility.digest
+        stored = read_record(self._root, _KEPT, self._key)
+        self._cached: dict[str, Any] = json.loads(bytes(stored["advice"])) if stored else {}
         self._digests = dict.fromkeys(digests)
         self.missing = tuple(digest for digest in digests if digest not in self._cached)
 
@@ -210,7 +210,7 @@ class KeptAdvice:
             room = max(0, _MOST_KEPT - len(self._digests))
             mine = {digest: self._cached[digest] for digest in self._digests if digest in self._cached}
             text = json.dumps({**dict([*others.items()][-room:] if room else ()), **mine}).encode()
-            self._records.put(_KEPT, self._key, {"advice": np.frombuffer(text, np.uint8)})
+            write_record(self._root, _KEPT, self._key, {"advice": np.frombuffer(text, np.uint8)})
 
 
 def triage_answer(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
 from ioweather.core.tables import FILE_MODULES, INTERFACES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.units import names_of
+from ioweather.core.units import names_of, pairs_of
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min
@@ -338,6 +338,20 @@ _NOT_TRACED: Final = names_of("""
     meta_seconds seek_count stat_count collective_count independent_count sequential_count consecutive_count
     alignment_tested_count not_aligned_count
 """)
+# Columns of `job_io` that are sums of columns of `files`, by the records that are added. Only POSIX counts sequence and
+# alignment: operations as the file system saw them, below MPI-IO too.
+_SUMS: Final = {
+    "counted": {
+        each: each for each in ("read_bytes", "write_bytes", "read_count", "write_count", *READ_BINS, *WRITE_BINS)
+    },
+    "posix": pairs_of("""
+        fs_read_count=read_count fs_write_count=write_count fs_read_bytes=read_bytes fs_write_bytes=write_bytes
+        sequential_count=sequential_read_count+sequential_write_count not_aligned_count=file_not_aligned_count
+        consecutive_count=consecutive_read_count+consecutive_write_count
+    """),
+    "mpiio": {"collective_count": "collective_read_count+collective_write_count"},
+    "all": {"seek_count": "seek_count", "stat_count": "stat_count"},
+}
 _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
 
 
@@ -389,8 +403,7 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         "run_seconds": (end_ns - start_ns) * _NS,
         "partial": np.array([*flags, False], np.bool_)[partial.codes] | totals | trace,
         **_time_columns(records, totals),
-        **_amount_columns(records),
-        **_operation_columns(records),
+        **_sum_columns(records),
         **file_columns(records),
         **interface_columns(records, applications.text("modules")),
         **rank_columns(records),
@@ -430,61 +443,32 @@ def _without(column: Column, unknown: Bools) -> Column:
 def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:
     # Of sums over all files only the slowest process's seconds are I/O time: first to last is not.
     timed = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
-    result = times(records, records.counted & timed)
     with_mpiio = np.bincount(records.log[records.mpiio], minlength=records.logs) > 0
-    below = times(records, records.posix & with_mpiio[records.log])
-    there = np.isfinite(result.d_s)
-    definition = np.where(there, np.where(result.by_slowest, 0, 1), -1)
     return {
-        "d_u_m_seconds": result.d_u_m,
-        "d_u_rw_seconds": result.d_u_rw,
-        "d_s_seconds": result.d_s,
-        "d_s_definition": Text(definition.astype(np.int32), ("slowest", "per_file")),
-        "d_s_span_seconds": result.d_s_span,
-        "d_s_per_file_seconds": result.d_s_per_file,
-        "d_s_slowest_seconds": result.d_s_slowest,
-        "io_seconds": result.total,
-        "posix_io_seconds": below.total,
-        "d_read_seconds": result.d_read,
-        "d_write_seconds": result.d_write,
+        **times(records, records.counted & timed),
+        "posix_io_seconds": times(records, records.posix & with_mpiio[records.log])["io_seconds"],
         "d_f_r_seconds": file_spans(records, "read"),
         "d_f_w_seconds": file_spans(records, "write"),
     }
 
 
-def _amount_columns(records: FileRecords) -> dict[str, Column]:
+def _sum_columns(records: FileRecords) -> dict[str, Column]:
+    """Return bytes, operations and seconds per log; of time NaN for a log without counted records."""
     there = np.bincount(records.log[records.counted], minlength=records.logs) > 0
+    layers = {"counted": records.counted, "posix": records.posix, "mpiio": records.mpiio, "all": None}
     columns: dict[str, Column] = {
-        name: records.per_log(records.ints(name), records.counted)
-        for name in ("read_bytes", "write_bytes", "read_count", "write_count", *READ_BINS, *WRITE_BINS)
+        name: records.per_log(np.sum([records.ints(part) for part in parts.split("+")], axis=0), layers[layer])
+        for layer, sums_of in _SUMS.items()
+        for name, parts in sums_of.items()
     }
+    operations = records.ints("read_count") + records.ints("write_count")
+    columns["independent_count"] = records.per_log(operations, records.mpiio) - columns["collective_count"]
+    tested = records.posix & records.known("file_not_aligned_count")
+    columns["alignment_tested_count"] = records.per_log(operations, tested)
     for part in ("meta", "read", "write"):
         total = records.per_log(records.seconds(f"{part}_seconds"), records.counted)
         columns[f"{part}_seconds"] = np.where(there, total, np.nan)
     return columns
-
-
-def _operation_columns(records: FileRecords) -> dict[str, Column]:
-    """Operations as the file system saw them: only POSIX counts sequence and alignment, below MPI-IO too."""
-    posix, mpiio = records.posix, records.mpiio
-    operations = records.ints("read_count") + records.ints("write_count")
-    collective = records.ints("collective_read_count") + records.ints("collective_write_count")
-    sequential = records.ints("sequential_read_count") + records.ints("sequential_write_count")
-    consecutive = records.ints("consecutive_read_count") + records.ints("consecutive_write_count")
-    return {
-        "fs_read_count": records.per_log(records.ints("read_count"), posix),
-        "fs_write_count": records.per_log(records.ints("write_count"), posix),
-        "fs_read_bytes": records.per_log(records.ints("read_bytes"), posix),
-        "fs_write_bytes": records.per_log(records.ints("write_bytes"), posix),
-        "seek_count": records.per_log(records.ints("seek_count")),
-        "stat_count": records.per_log(records.ints("stat_count")),
-        "collective_count": records.per_log(collective, mpiio),
-        "independent_count": records.per_log(operations - collective, mpiio),
-        "sequential_count": records.per_log(sequential, posix),
-        "consecutive_count": records.per_log(consecutive, posix),
-        "alignment_tested_count": records.per_log(operations, posix & records.known("file_not_aligned_count")),
-        "not_aligned_count": records.per_log(records.ints("file_not_aligned_count"), posix),
-    }
 
 
 def _span_columns(records: FileRecords) -> dict[str, Column]:
@@ -499,36 +483,9 @@ def _span_columns(records: FileRecords) -> dict[str, Column]:
     return columns
 
 
-@dataclass(frozen=True, eq=False)
-class Times:
-    """Seconds per log; NaN where a part does not exist."""
-
-    d_u_m: Floats
-    d_u_rw: Floats
-    d_s_span: Floats
-    d_s_per_file: Floats
-    d_s_slowest: Floats
-    d_read: Floats
-    d_write: Floats
-
-    @property
-    def by_slowest(self) -> Bools:
-        """Logs whose D_S is the time of slowest ranks: it is recorded for all of their shared files."""
-        return np.isfinite(self.d_s_slowest)
-
-    @property
-    def d_s(self) -> Floats:
-        return np.where(self.by_slowest, self.d_s_slowest, self.d_s_per_file)
-
-    @property
-    def total(self) -> Floats:
-        """D = D_U_M + D_U_RW + D_S (mad17 Eq. 1); a part that does not exist adds nothing."""
-        parts = np.stack([self.d_u_m, self.d_u_rw, self.d_s])
-        return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
-
-
-def times(records: FileRecords, rows: Bools) -> Times:
-    """Return D's parts from the given rows (normally `records.counted`)."""
+def times(records: FileRecords, rows: Bools) -> dict[str, Column]:
+    """Return D = D_U_M + D_U_RW + D_S (mad17 Eq. 1) and its parts, seconds per log, from the given rows (normally
+    `records.counted`). A part that does not exist is NaN, and adds nothing to D, which is `io_seconds`."""
     meta, read, write = (records.seconds(f"{part}_seconds") for part in ("meta", "read", "write"))
     reads, writes = records.ints("read_count"), records.ints("write_count")
     # Metadata time has no direction of its own. Seeks and opens come with operations, so it is divided as these are:
@@ -547,7 +504,22 @@ def times(records: FileRecords, rows: Bools) -> Times:
         records, shared, ratio(reading, spent)[shared], ratio(writing, spent)[shared]
     )
     d_read, d_write = (np.where(part > 0, part, np.nan) for part in (u_read + s_read, u_write + s_write))
-    return Times(d_u_m, d_u_rw, span, per_file, slowest, d_read, d_write)
+    # D_S is the time of slowest ranks if that is recorded for all shared files of a log.
+    d_s = np.where(np.isfinite(slowest), slowest, per_file)
+    definition = np.where(np.isfinite(d_s), np.where(np.isfinite(slowest), 0, 1), -1)
+    parts = np.stack([d_u_m, d_u_rw, d_s])
+    return {
+        "d_u_m_seconds": d_u_m,
+        "d_u_rw_seconds": d_u_rw,
+        "d_s_seconds": d_s,
+        "d_s_definition": Text(definition.astype(np.int32), ("slowest", "per_file")),
+        "d_s_span_seconds": span,
+        "d_s_per_file_seconds": per_file,
+        "d_s_slowest_seconds": slowest,
+        "io_seconds": np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0)),
+        "d_read_seconds": d_read,
+        "d_write_seconds": d_write,
+    }
 
 
 def file_spans(records: FileRecords, verb: str) -> Floats:

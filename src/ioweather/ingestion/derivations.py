@@ -15,7 +15,7 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS, names_of
 from ioweather.lake.lake import Lake, new_ingest_id
-from ioweather.lake.maintenance import Sealed, compact, seal_new_days
+from ioweather.lake.maintenance import SealedDay, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally
 from ioweather.readers.scan.tally import ScanFacts, original_name, scan_frames
 from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
@@ -113,7 +113,7 @@ def _note(what: str, error: Exception, repeat: str, missing: list[str] | None) -
 
 def seal_and_search(
     lake: Lake, *, everything: bool = False, progress: Progress = silent
-) -> tuple[Sequence[Sealed], int]:
+) -> tuple[Sequence[SealedDay], int]:
     """Seal closed days, the daily task of a lake; returns the sealed days and the number of changed events. New rows
     were searched when they came; with `everything`, all rows are searched again."""
     sealed = compact(lake, everything=everything, progress=progress)

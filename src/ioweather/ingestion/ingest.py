@@ -15,7 +15,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +35,6 @@ from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
     DERIVED,
     Batch,
-    FileOutcome,
     Frames,
     Reading,
     files_of_tree,
@@ -45,11 +44,13 @@ from ioweather.ingestion.reading import (
     reads_as_one,
 )
 from ioweather.lake import layout
-from ioweather.lake.database import connection, literal
+from ioweather.lake.database import connection, literal, literals
 from ioweather.lake.delta_tables import newest_files
-from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.lake import Lake, new_ingest_id
+from ioweather.lake.ledger import FileOutcome
+from ioweather.lake.limited import stop_workers
 from ioweather.lake.maintenance import forget_runs
-from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_executor, workers_of
+from ioweather.lake.workers import Processes, in_order, workers_of
 from ioweather.readers.lmt_database import MysqlServer, open_mysql, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
@@ -181,17 +182,9 @@ def _write_piece(
         rows = concat(pieces)
         add_rows(lake, table, rows, server.source, ingest_id, report)
         counts[table] = rows.rows
-    entry = LedgerEntry(
-        digest=hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32],
-        path=server.where,
-        bytes=0,
-        source=server.source,
-        status="ok",
-        rows=counts,
-        message=f"up to {period_ns[1]}",
-        rows_ingest_ids=ingest_id if any(counts.values()) else None,
-    )
-    lake.record([entry])
+    digest = hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32]
+    entry = FileOutcome(server.where, digest, 0, server.source, "ok", counts, message=f"up to {period_ns[1]}")
+    lake.record([entry], ingest_id if any(counts.values()) else None)
     return counts
 
 
@@ -332,16 +325,13 @@ def ingest(
     source: str | None = None,
     select: tuple[str, str] | None = None,
     executor: Executor | None = None,
-    known_since_ns: int = 0,
     again: bool = False,
-    search: bool = True,
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
-    Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
-    added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
-    left to the caller (`search_new_rows`).
+    Files that came in before are known and not read (with `again` they are, and only rows that are not in are added).
+    Rows from after tomorrow, by the clock, are refused.
 
     Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
     order of the files, so that the lake does not depend on the workers.
@@ -356,7 +346,7 @@ def ingest(
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = [*find_files(paths)]
-    known = {} if again else _known_digests(lake, known_since_ns, {file.bytes for file in files})
+    known = {} if again else _known_digests(lake, {file.bytes for file in files})
     reading = Reading(context or ReadContext(), source, select, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
@@ -373,16 +363,16 @@ def ingest(
             progress(len(report.outcomes) + report.known, len(files), "files")
         writer.flush()
     except BaseException:
-        if isinstance(pool, Threads):
-            pool.stop()
+        if isinstance(pool, ThreadPoolExecutor):
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_workers(pool._threads)
         raise
     finally:
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
     if select is not None:
         report.rows_added.update(derive_from_mapped(lake, select[0]))
-    if search:
-        report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
+    report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     for outcome in report.bad:
@@ -393,23 +383,22 @@ def ingest(
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """The executor of the readers: a given cluster, or one thread per worker; one worker for a handful of files."""
-    if executor is not None and not isinstance(executor, (Serial, Processes)):
+    """The executor of the readers: a given cluster, or threads that wait for limited processes, one for each worker of
+    this machine; one for a handful of files."""
+    if executor is not None and not isinstance(executor, Processes):
         return executor
     is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    workers = 1 if is_small else min(len(files), workers_of(executor or local_executor()))
-    return Serial() if workers == 1 else Threads(workers)
+    return ThreadPoolExecutor(1 if is_small else min(len(files), workers_of(executor or Processes())))
 
 
-def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
+def _known_digests(lake: Lake, sizes: Set[int]) -> dict[str, int]:
     """Digest and bytes of known files of these sizes; after years the ledger has millions of others. A file that was
     refused or read in part is tried again: the user may now give the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris or not sizes:
             return {}
-        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
-        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
+        entries = ledger.scan(None, ("digest", "bytes", "status", "ingest_id"))
         newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
         query = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
         return dict(snapshot.bare.execute(query, [sorted(sizes)]).fetchall())
@@ -465,7 +454,7 @@ class _Writer:
         self._lake = lake
         self._report = report
         self._frames: Frames = {}
-        self._entries: list[LedgerEntry] = []
+        self._entries: list[FileOutcome] = []
         self._cells = 0
         self._since = time.monotonic()
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
@@ -476,8 +465,7 @@ class _Writer:
             # A folder that could not be listed is not in the ledger: no file in it has its name.
             # Path.is_dir fails where a directory above may not be entered.
             if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file)):  # noqa: PTH112
-                path, source = str(here / outcome.file), outcome.source or "unknown"
-                self._entries.append(LedgerEntry(outcome.digest, path, outcome.bytes, source, *outcome[4:]))
+                self._entries.append(outcome._replace(file=str(here / outcome.file)))
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
             self._frames.setdefault(key, []).extend(pieces)
@@ -552,7 +540,7 @@ def _runs_in_lake(lake: Lake, new: list[tuple[Any, ...]]) -> list[tuple[Any, ...
     files = newest_files(layout.tables_dir(lake.root), TABLES["applications"])
     if not files.uris:
         return []
-    wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
+    wanted = "form IS NOT NULL" + (f" OR job_id IN ({literals(texts)})" if texts else "")
     days = {utc_day(start_ns) for _, _, _, start_ns, *_ in new}
     with connection() as con:
         return con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
@@ -34,6 +34,7 @@ from ioweather.core.units import (
     zone_named,
 )
 from ioweather.facts.job_metrics import job_io
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
@@ -114,26 +115,6 @@ class Reading:
     now_ns: int = field(default_factory=now_ns)
     # Digests of files that are in the lake: such a file is not read.
     known: frozenset[str] = frozenset()
-
-
-class FileOutcome(NamedTuple):
-    """The outcome of one file."""
-
-    file: str
-    digest: str
-    bytes: int
-    source: str | None
-    status: Literal["ok", "partial", "quarantined"]
-    rows: Mapping[str, int] = {}
-    reason: str | None = None
-    message: str | None = None
-    # Rows left out because they are impossible, and rows stored with a complaint; the message says why.
-    refused_rows: int = 0
-    flagged_rows: int = 0
-
-    @property
-    def path(self) -> Path:
-        return Path(self.file)
 
 
 Batch: TypeAlias = list[tuple[str, int]]  # path and bytes
@@ -549,7 +530,7 @@ def _refused(
             hint="If it is good, set [ingest] most_memory in facility.toml higher.",
             kind="TooMuchMemory",
         )
-    elif isinstance(error, WorkerDied) and error.overran:
+    elif isinstance(error, WorkerDied) and error.kind == "TooMuchTime":
         error = SourceError(
             f"{path}: reading it took more than {format_seconds(limits.seconds_for(size))} of processor time, and was "
             "ended.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -94,7 +93,9 @@ def scan(
         lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
     files = _Files(root / "scans" / key)
-    with _alone(files.lock):
+    with layout.locked(files.lock) as lock:
+        if lock is None:
+            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.")
         state, about = _open_state(files, request, plan)
         try:
             return _run(root, request, state, about, files, executor, progress)
@@ -115,19 +116,6 @@ class _Files:
         # The state last: while it is there, `resume` finds the rows that were written, and begins no second scan.
         for file in (self.listing, self.state.with_name(f"{self.state.name}-journal"), self.state):
             file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One scan of a root at a time."""
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
 
 
 def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:

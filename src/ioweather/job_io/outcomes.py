@@ -178,7 +178,7 @@ class AllRuns:
     write_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobOutcome:
     """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
     a log (`logs` 0) the amounts are what the servers counted, None if they did not. Of a job with several logs they
@@ -191,17 +191,17 @@ class JobOutcome:
     project: str | None
     program: str
     logs: int
-    processes: int | None
-    nodes: int | None
+    processes: int | None = None
+    nodes: int | None = None
     start_ns: int
     end_ns: int
-    run_seconds: float | None
-    io_seconds: float | None
-    read_bytes: int | None
-    write_bytes: int | None
-    bytes_per_s: float | None
-    metadata_ratio: float | None
-    files: int
+    run_seconds: float | None = None
+    io_seconds: float | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    bytes_per_s: float | None = None
+    metadata_ratio: float | None = None
+    files: int = 0
     seen: tuple[AdviceItem, ...] = ()
     worth: tuple[AdviceItem, ...] = ()
     run: int = 1

@@ -17,8 +17,7 @@ from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, nu
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
-from ioweather.facts.job_metrics import file_records
-from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
+from ioweather.facts.runs import program_of, signatures
 from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
 from ioweather.job_io.heat_map import busiest, heat_chart
 from ioweather.job_io.outcomes import JobOutcome
@@ -44,14 +43,9 @@ def partial_modules(view: JobView) -> tuple[str, ...]:
     return tuple(name for name in FILE_MODULES if name in found)
 
 
-def unrecorded_files(view: JobView) -> int:
-    """Count files of the name map without a record."""
-    return view.log.unrecorded_file_count if view.log is not None else 0
-
-
 def ran_out_of_memory(view: JobView) -> bool:
     """Whether Darshan ran out of memory for some files."""
-    return bool(partial_modules(view)) or unrecorded_files(view) > 0
+    return bool(partial_modules(view)) or view.unrecorded_file_count > 0
 
 
 def is_incomplete(view: JobView) -> bool:
@@ -95,33 +89,33 @@ def recording_advice(view: JobView) -> str | None:
     if not ran_out_of_memory(view):
         return None
     log, modules = view.log, partial_modules(view) or ("POSIX",)
+    names = [] if log is None else [*log.names.values()]
     processes = int(view.applications.ints("nprocs").max(initial=1))
     fullest = 0
     for module in modules:
         # Records of the fullest process; a shared file has one in every process.
         rank = view.files.ints("rank")[view.files.text("module").equals(module)]
         fullest = max(fullest, int((rank < 0).sum() + np.bincount(rank[rank >= 0]).max(initial=0)))
-    if known := unrecorded_files(view) > 0:
-        wanted = max(math.ceil(log.name_count / processes) if log is not None else 0, fullest + 1)
+    if known := view.unrecorded_file_count > 0:
+        wanted = max(math.ceil(len(names) / processes), fullest + 1)
     else:
         wanted = 2 * max(fullest, DEFAULT_RECORDS)
-    sizes = [m.records.dtype.itemsize for m in log.modules if m.name in FILE_MODULES] if log is not None else []
+    sizes = [log.modules[name].records.dtype.itemsize for name in FILE_MODULES if log and name in log.modules]
     module_mib = math.ceil(wanted * (sum(sizes) or _RECORD_BYTES) / MIB) + _OTHER_MIB
-    name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
+    name_bytes = sum(map(len, names)) / max(len(names), 1) + 1 + _ID_BYTES
     name_mib, records = math.ceil(wanted * name_bytes / MIB), max(wanted, DEFAULT_RECORDS + 1)
-    names = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
+    name_memory = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
     guess = "" if known else f" (a guess: twice the {max(fullest, DEFAULT_RECORDS):,} that fitted or are the default)"
-    version = log.library_version if log is not None else ""
+    version = log.job.metadata.get("lib_ver") if log is not None else None
     needs = " with Darshan 3.4 or later" if version and version < _CONFIGURED_FROM else ""
+    memory = f"DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{name_memory}"
     return (
-        f"To record everything{needs}: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and add "
+        f"To record everything{needs}: export {memory}, and add "
         f"this line to the file in DARSHAN_CONFIG_PATH: MAX_RECORDS {records} {','.join(modules)}{guess}."
     )
 
 
-# Drishti's threshold: relative difference between the slowest and the fastest rank of a shared file. It is noted only
-# if it is also WORTH_SAYING of the job's I/O time. [ours]
-STRAGGLER: Final = 0.15
+# A note on standard streams needs this share of the run. [ours]
 WORTH_SAYING: Final = 0.05
 _OBJECT_STORES: Final = ("DFS", "DAOS")
 _DENSE: Final = 5
@@ -144,7 +138,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         yield "partial_counters", text
     for form in sorted(view.forms & set(_FORMS)):
         yield f"only_{form}", f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds."
-    if unrecorded := unrecorded_files(view):
+    if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
             f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
@@ -191,13 +185,13 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
         yield "no_heat_map", f"Heat map: not stored in the lake; the log may have one{place}"
     elif row["moved_bytes"]:
-        short = view.log.records("HEATMAP") is not None
+        short = "HEATMAP" in view.log.modules
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
         yield "no_heat_map", f"Heat map: {why}."
 
 
 def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Notes on standard streams, if they take a noticeable part of the run, on processes, files and requests."""
+    """Notes on standard streams, negligible I/O, a single process and interfaces. Patterns are the advisor's."""
     _, slowest = console_seconds(view)
     if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
         streams = view.files.bools("standard_stream")
@@ -216,24 +210,7 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
         yield "one_process_io", f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none."
-    elif marks["subset_io"] and not incomplete:
-        yield "subset_io", f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
-    if marks["file_per_process"] and not unrecorded_processes(view):
-        each = format_value(row["unique_file_count"] / row["nprocs"])
-        text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
-        yield "file_per_process", text
-    if marks["metadata_bound"]:
-        recorded = " that was recorded" if incomplete else ""
-        text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time{recorded}."
-        yield "metadata_bound", text
-    # A few tiny accesses pull the mean of 1 MiB requests below 1 MiB: the most common size must be small too.
-    if marks["small_requests"] and (row["common_access_bytes"] or 0) < SMALL_BYTES:
-        operations = row["read_count"] + row["write_count"]
-        yield "small_requests", f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}."
-    if marks["seek_per_operation"]:
-        yield "seek_per_operation", f"A seek with nearly every read or write: {row['seek_count']:,} seeks."
     yield from _layers(row)
-    yield from _straggler(view, row)
 
 
 def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -250,22 +227,6 @@ def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if _mostly_mpiio(row) and asked and done and not 0.8 <= done / asked <= 1.25:
         sizes = [format_bytes(n) for n in (row[f"{verb}_bytes"] / asked, row[f"fs_{verb}_bytes"] / done)]
         yield "requests_reshaped", f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
-
-
-def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Note the shared file with the most time between its fastest and slowest rank."""
-    records = file_records(view.applications, view.files)
-    slowest, fastest = records.seconds("slowest_rank_seconds"), records.seconds("fastest_rank_seconds")
-    both = records.known("fastest_rank_seconds") & (slowest > 0)
-    gap = np.where(records.counted & (records.rank < 0) & both, slowest - fastest, 0.0)
-    if not row["io_seconds"] or not len(gap) or row["io_rank_count"] == 1:
-        return
-    worst = int(np.argmax(gap))
-    if gap[worst] > STRAGGLER * slowest[worst] and gap[worst] > WORTH_SAYING * row["io_seconds"]:
-        path = records.text("path")[worst : worst + 1].tolist()[0] or "a shared file"
-        name = printable(path.rsplit("/", 1)[-1])
-        low, high = format_seconds(float(fastest[worst])), format_seconds(float(slowest[worst]))
-        yield "slow_rank", f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}."
 
 
 def _meaning(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

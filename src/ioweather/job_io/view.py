@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
@@ -31,7 +30,7 @@ from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
-from ioweather.readers.darshan.log import DarshanLog, Module
+from ioweather.readers.darshan.log import DarshanLog
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
@@ -47,27 +46,6 @@ def printable(text: str) -> str:
 def recorded_whole(partial: Sequence[bool], what: str = "logs") -> tuple[Coverage, ...]:
     """Return the coverage of logs or runs for which Darshan had enough memory."""
     return (Coverage(len(partial), len(partial) - sum(partial), what, detail="recorded whole"),)
-
-
-@dataclass(frozen=True, eq=False)
-class LogFacts:
-    """Contents of a log besides its file records.
-
-    `run_seconds` is the run time shown by Darshan's tools. `unrecorded_file_count` counts files of the name map without
-    a record in any module: Darshan ran out of memory, or the log was trimmed.
-    """
-
-    name: str
-    library_version: str
-    run_seconds: float
-    modules: tuple[Module, ...]
-    unknown_modules: tuple[str, ...] = ()
-    unrecorded_file_count: int = 0
-    name_count: int = 0
-    name_bytes: int = 0
-
-    def records(self, name: str) -> NDArray[Any] | None:
-        return next((module.records for module in self.modules if module.name == name), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +66,7 @@ class JobView:
     jobs: Frame | None = None
     facility: Facility = field(default_factory=Facility)
     processes_per_node: int | None = None
-    log: LogFacts | None = None
+    log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
     heat_map_logs: int = 1
     log_paths: tuple[str, ...] = ()
@@ -123,6 +101,16 @@ class JobView:
         if records is not None and "PNETCDF_FILE_F_WAIT_TIME" in (records.dtype.names or ()):
             waited = float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
         return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": waited}
+
+    @cached_property
+    def unrecorded_file_count(self) -> int:
+        """Number of paths in the name map without a record in any module: Darshan ran out of memory, or the log was
+        trimmed. 0 if some modules were not read."""
+        log = self.log
+        if log is None or log.unknown_modules or log.skipped_modules:
+            return 0
+        recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
+        return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
 
     @property
     def main_run(self) -> int:
@@ -311,13 +299,13 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
 
     Accounting of a log comes from the lake, if one was named.
     """
-    place, files = source.place, source.reads_files
+    files = source.reads_files
     paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
         view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
-        if place.was_named:
-            lake, job_id = place.snapshot, int(view.applications.array("job_id")[0])
+        if source.was_named:
+            lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
             view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
@@ -340,27 +328,8 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    facts = LogFacts(
-        name=name,
-        library_version=log.job.metadata.get("lib_ver", ""),
-        run_seconds=log.job.run_seconds,
-        modules=tuple(log.modules.values()),
-        unknown_modules=log.unknown_modules,
-        unrecorded_file_count=_unrecorded(log),
-        name_count=len(log.names),
-        name_bytes=sum(map(len, log.names.values())),
-    )
-    return JobView(
-        name, applications, files, job_io(applications, files), log=facts, heat_maps=job_heat_maps([log], resolution)
-    )
-
-
-def _unrecorded(log: DarshanLog) -> int:
-    """Count paths of the name map without a record in any module; 0 if some modules were not read."""
-    if log.unknown_modules or log.skipped_modules:
-        return 0
-    recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
-    return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
+    heat_maps = job_heat_maps([log], resolution)
+    return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
 
 
 _MOST_LISTED = 8

@@ -10,7 +10,6 @@ no commit names is read by no query, and `vacuum` removes it.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -30,11 +29,12 @@ from ioweather.core.tables import TableSpec
 from ioweather.core.units import DAY_NS, day_start_ns
 from ioweather.lake.database import SQL_TYPES, WRITER_MEMORY, connection, literal, quote, register_frame
 from ioweather.lake.delta_tables import (
-    DataFile,
-    Refused,
+    AddAction,
+    CommitFailedError,
+    DeltaError,
     Table,
-    TableFault,
     TableFiles,
+    data_file,
     make_table,
     newest_first,
     newest_rows,
@@ -105,7 +105,7 @@ def writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
     with connection(WRITER_MEMORY) as con:
         try:
             yield con
-        except (OSError, TableFault, duckdb.Error) as error:
+        except (OSError, DeltaError, duckdb.Error) as error:
             for text in ("No space left on device", "Disk quota exceeded"):
                 if text in str(error):
                     hint = "Free some space, then run the same command again: what is in the lake stays."
@@ -114,13 +114,13 @@ def writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
-    """Repeat a change until it is not refused, each time from a newer version of the table."""
+    """Repeat a change until no other writer commits first, each time from a newer version of the table."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     attempt = 0
     while True:
         try:
             return change()
-        except Refused as error:
+        except CommitFailedError as error:
             attempt += 1
             if time.monotonic() > deadline:
                 raise LakeError(
@@ -208,7 +208,7 @@ def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) 
 
 def write_files(
     con: duckdb.DuckDBPyConnection, table: Table, rows: str, days: Collection[str], prefix: str = "part"
-) -> list[DataFile]:
+) -> list[AddAction]:
     """Write the rows of a query, which are of these days, in its order: one file for each day that has rows.
 
     A file gets its final name once it is on disk. All are removed when writing one of them fails."""
@@ -237,7 +237,7 @@ def write_files(
             draft.rename(target)
             sync_to_disk(target.parent)
             statistics = _delta_statistics(columns, count, by_column)
-            made.append(DataFile(f"day={day}/{target.name}", target.stat().st_size, day, count, statistics))
+            made.append(data_file(f"day={day}/{target.name}", target.stat().st_size, day, statistics))
     except BaseException:
         for target in targets:
             target.unlink(missing_ok=True)
@@ -245,7 +245,7 @@ def write_files(
     return made
 
 
-def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> str:
+def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> dict[str, Any]:
     """From what DuckDB returns: the range of whole numbers and short texts, and the number of nulls."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
@@ -259,7 +259,7 @@ def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, d
                 least[name], most[name] = int(low), int(high)
             elif kind == "VARCHAR" and max(len(low), len(high)) <= _LONGEST_TEXT:
                 least[name], most[name] = low, high
-    return json.dumps({"numRecords": rows, "minValues": least, "maxValues": most, "nullCount": nulls})
+    return {"numRecords": rows, "minValues": least, "maxValues": most, "nullCount": nulls}
 
 
 def merge_small_files(con: duckdb.DuckDBPyConnection, table: Table, days: Collection[str]) -> None:
@@ -279,15 +279,15 @@ def merge_small_files(con: duckdb.DuckDBPyConnection, table: Table, days: Collec
             by_time = f"SELECT * FROM ({files.scan()}) ORDER BY {quote(table.spec.time)}"
             try:
                 rewrite_day(con, table, files, day, by_time)  # None where another writer merged them: as good
-            except (OSError, TableFault, LakeError, duckdb.Error) as error:
+            except (OSError, DeltaError, LakeError, duckdb.Error) as error:
                 _LOG.warning("the files of `%s` of %s were not merged: %s", table.spec.name, day, error)
 
 
 def rewrite_day(
     con: duckdb.DuckDBPyConnection, table: Table, files: TableFiles, day: str, rows: str, prefix: str = "part"
-) -> tuple[Path, int] | None:
-    """Replace these files of a day by the result of a query. Returns the new file and its rows; None where another
-    writer replaced one of the files, or where there are no rows. Files that were added since stay."""
+) -> Path | None:
+    """Replace these files of a day by the result of a query. Returns the new file; None where another writer replaced
+    one of the files, or where there are no rows. Files that were added since stay."""
     uris = files.days().get(day, [])
     require_undamaged(uris)
     made = write_files(con, table, rows, [day], prefix)
@@ -295,20 +295,20 @@ def rewrite_day(
         return None
     try:
         table.replace_files(uris, made)
-    except Refused:
+    except CommitFailedError:
         return None
-    return table.folder / made[0].path, made[0].rows
+    return table.folder / made[0].path
 
 
 def replace_rows(
     con: duckdb.DuckDBPyConnection, table: Table, files: TableFiles, condition: str, added: str = ""
 ) -> None:
     """Remove the rows `s` of these files for which the condition is true, and add the rows of the table `added`, which
-    are of the same days, in one commit. Raises Refused where another writer replaced one of the files."""
+    are of the same days, in one commit. Raises CommitFailedError where another writer replaced one of the files."""
     if not files.uris:
         return
     if table.unknown_columns:
-        raise TableFault("it has columns of a newer ioweather, which would be lost")
+        raise DeltaError("it has columns of a newer ioweather, which would be lost")
     found = files.only({uri.rsplit("/", 1)[1] for (uri,) in con.execute(files.holding(condition)).fetchall()})
     if not found.uris:
         return

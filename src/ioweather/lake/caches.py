@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather._version import __version__
 from ioweather.core.errors import UnsafePlace
@@ -73,41 +74,33 @@ class LakeCache:
             return self.put(key, mark, make()) if known is None else known
 
 
-class LakeRecords:
-    """Arrays by name, in files next to the tables, under a place and a key of everything that they depend on.
+def read_record(root: Path, place: str, key: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays that `write_record` stored under this place and key. None where there are none, or the file is damaged
+    or of another version of this software: the caller computes them again. No pickle is read."""
+    try:
+        with (root / "records" / _file(place, key)).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile):
+        return None
 
-    A missing or damaged file, or one of another version of this software, is computed again. Users who may only read a
-    lake store nothing."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], T]) -> T | None:
-        """Return `take` of the arrays, each read at its first use; None where there are none. No pickle is read."""
-        try:
-            with (
-                (self._root / "records" / _file(place, key)).open("rb") as file,
-                np.load(file, allow_pickle=False) as arrays,
-            ):
-                return take(arrays)
-        except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile):
-            return None
-
-    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None:
-        try:
-            with (
-                layout.lake_directory(self._root) as lake,
-                lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
-            ):
-                body = io.BytesIO()
-                np.savez(body, **record)
-                folder.replace(_file(place, key), body.getvalue(), 0o640)
-                same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
-                age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
-                for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
-                    folder.discard(old)
-        except (OSError, UnsafePlace):
-            return
+def write_record(root: Path, place: str, key: str, record: Mapping[str, Any]) -> None:
+    """Store arrays by name in a file next to the tables. `key` is a digest of all that they depend on. Does nothing in
+    a lake that this user may only read."""
+    try:
+        with (
+            layout.lake_directory(root) as lake,
+            lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
+        ):
+            body = io.BytesIO()
+            np.savez(body, **record)
+            folder.replace(_file(place, key), body.getvalue(), 0o640)
+            same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
+            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
+            for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
+                folder.discard(old)
+    except (OSError, UnsafePlace):
+        return
 
 
 def _file(place: str, key: str) -> str:

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from ioweather._version import __version__
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import PrivateDirectory, default_spool_dir
-from ioweather.lake.workers import ClusterSettings, TaskLost
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -52,7 +51,7 @@ def _require_dask(*modules: str) -> None:
         )
 
 
-def connected(address: str) -> DaskExecutor:
+def connected(address: str) -> _DaskExecutor:
     """The cluster whose scheduler listens at `address` (tcp://host:port, tls://host:port, or a scheduler file)."""
     _require_dask("distributed")
     from distributed import Client
@@ -67,11 +66,12 @@ def connected(address: str) -> DaskExecutor:
             f"No Dask scheduler answers at {address} ({reason}).",
             hint="Start one (`dask scheduler`, `dask worker ADDRESS`) and name its address, as tcp://host:8786.",
         ) from None
-    return DaskExecutor(client)
+    return _DaskExecutor(client)
 
 
-def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) -> DaskExecutor:
-    """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them.
+def on_slurm(jobs: int, settings: Mapping[str, Any], progress: Progress = silent) -> _DaskExecutor:
+    """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them. The settings are those
+    of `cluster_settings`.
 
     Scheduler and workers use TLS with keys made for this run: other clients are refused.
     """
@@ -85,20 +85,16 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
     shared = default_spool_dir().with_name("slurm")
     PrivateDirectory.named(shared).close()
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
-    life = settings.walltime_seconds
+    life = _walltime_seconds(settings["walltime"])
     cluster = SLURMCluster(
-        queue=settings.partition,
-        account=settings.account,
-        walltime=settings.walltime,
-        cores=settings.cores,
-        processes=settings.cores,
-        memory=settings.memory,
-        interface=settings.interface,
+        queue=settings["partition"],
+        processes=settings["cores"],
+        **{key: settings[key] for key in ("account", "walltime", "cores", "memory", "interface")},
         security=_keys(folder),
         log_directory=str(folder),
         scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-        job_script_prologue=list(settings.setup),
-        job_extra_directives=list(settings.directives),
+        job_script_prologue=settings["setup"],
+        job_extra_directives=settings["directives"],
         worker_extra_args=[
             "--no-dashboard",
             "--dashboard-address=127.0.0.1:0",
@@ -124,7 +120,7 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
         # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = Client(cluster, set_as_default=False, name="ioweather")
-        executor = DaskExecutor(client, cluster, jobs * settings.cores, folder)
+        executor = _DaskExecutor(client, cluster, jobs * settings["cores"], folder)
         progress(0, None, "waiting for a Slurm job to start")
         while not executor.threads:
             command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
@@ -142,6 +138,13 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
     return executor
 
 
+def _walltime_seconds(walltime: str) -> int:
+    """`[D-]H:M[:S]`, as sbatch reads it with the hours always there."""
+    days, _, clock = walltime.rpartition("-")
+    hours, minutes, seconds = (*map(int, clock.split(":")), 0)[:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
 def _keys(folder: Path) -> Security:
     """A certificate of this run, in files that only this user can read."""
     from distributed.security import Security
@@ -156,7 +159,7 @@ def _keys(folder: Path) -> Security:
     return Security(tls_ca_file=files["ca_file"], require_encryption=True, **ours)
 
 
-class DaskExecutor(Executor):
+class _DaskExecutor(Executor):
     """An executor whose tasks run on the cluster, one at a time (a task is a batch already)."""
 
     def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
@@ -210,7 +213,7 @@ class DaskExecutor(Executor):
             here.set_result(remote.result())
         except KilledWorker:
             self._trouble = True
-            here.set_exception(TaskLost())
+            here.set_exception(BrokenExecutor("every worker that ran the task died"))
         except (CancelledError, CommClosedError):
             here.set_exception(_gone())
         except ModuleNotFoundError as error:

@@ -11,7 +11,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +72,11 @@ def literal(value: object) -> str:
     if isinstance(value, (float, np.floating)):
         return repr(float(value))
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def literals(values: Iterable[object]) -> str:
+    """SQL literals for `IN (...)`, which matches nothing where there are none."""
+    return ", ".join(map(literal, values)) or "NULL"
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> str:

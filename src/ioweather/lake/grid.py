@@ -20,7 +20,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
-from ioweather.lake.database import fetch_frame, literal
+from ioweather.lake.database import fetch_frame, literal, literals
 from ioweather.lake.delta_tables import TableFiles
 from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, find_totals, seal_of
 
@@ -78,8 +78,9 @@ class Selection:
                 terms.setdefault((source, kind, selection, same_systems, tuple(listed)), []).append(metric)
         rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}
         clauses = [
-            f"(metric IN ({_listed(several)}) AND source = {literal(source)} AND component_kind = {literal(kind)} "
-            f"AND system IN ({_listed(systems)}) AND day IN ({_listed(listed)}){rows[selection]})"
+            f"(metric IN ({literals(sorted(several))}) AND source = {literal(source)} "
+            f"AND component_kind = {literal(kind)} AND system IN ({literals(sorted(systems))}) "
+            f"AND day IN ({literals(sorted(listed))}){rows[selection]})"
             for (source, kind, selection, systems, listed), several in terms.items()
         ]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
@@ -122,10 +123,6 @@ class Selection:
             FROM ({self.split([metric], once)}) GROUP BY cell, system, component"""
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(literal(name) for name in sorted(names))
-
-
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     """Over all components: start_ns, metric, value, coverage; in time order."""
     expected: dict[tuple[str, str], int] = {}
@@ -159,11 +156,11 @@ def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool)
     columns = "metric, system, component, start_ns, interval_ns, value"
     parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
     if known:
-        files = f"read_parquet([{_listed(map(str, known.values()))}], hive_partitioning=false)"
+        files = f"read_parquet([{literals(known.values())}], hive_partitioning=false)"
         where = selection.where(metrics, [group for group in selection.groups if group.day in known])
         kind = f"component IS {'NOT ' if by_component else ''}NULL"
         parts.append(f"SELECT {columns}, n FROM {files} WHERE {kind} AND {where}")
-    extensive = ", ".join(literal(name) for name in metrics if METRICS[name].extensive) or "NULL"
+    extensive = literals(name for name in metrics if METRICS[name].extensive)
     # A row that is not split counts exactly.
     amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"
     keys = "cell, component, metric" if by_component else "cell, metric"
@@ -192,49 +189,37 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
     in SQL takes several times as long as reading."""
     if not all(METRICS[name].extensive for name in metrics):
         raise ValueError(f"not all of {', '.join(metrics)} are amounts")
-    con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
-    names = sorted({name for _, name in _labels(selection, selection.groups)})
-    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({_listed(names)})")
-    kinds = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(present))
-    cells = selection.split(metrics, selection.scan(metrics))
-    rows = con.execute(
-        f"""SELECT cell, enum_code(component::__component)::BIGINT AS place, (CASE metric {kinds} END)::TINYINT AS kind,
-            value * weight / interval_ns AS amount, weight::DOUBLE AS weight FROM ({cells})"""
-    ).fetchnumpy()
-    cell, place, kind, amount, weight = (np.ma.getdata(rows[name]) for name in rows)
-    if not len(cell):
-        return Cells(np.zeros(0, np.int64), selection.step_ns, (), {}, {})
-    there = np.bincount(place, minlength=len(names)) > 0
-    components = tuple(name for name, is_there in zip(names, there, strict=True) if is_there)
-    place = (np.cumsum(there) - 1)[place]
-    origin = cell.min()
-    step = (cell - origin) // selection.step_ns
-    seen = np.zeros(int(step.max()) + 1, np.bool_)
-    seen[step] = True
-    step = (np.cumsum(seen) - 1)[step]
-    start_ns = origin + np.flatnonzero(seen) * selection.step_ns
-    shape = len(start_ns), len(components)
+    columns = (*(TABLES["series"].column(n) for n in ("start_ns", "component", "metric", "value")), _COVERAGE)
+    rows = fetch_frame(
+        selection.con,
+        f"""SELECT cell AS start_ns, component, metric, value * weight / interval_ns AS value, weight AS coverage
+            FROM ({selection.split(metrics, selection.scan(metrics))})""",
+        columns,
+    )
+    start_ns, step = np.unique(rows.ints("start_ns"), return_inverse=True)
+    components, kinds = rows.text("component"), rows.text("metric")
+    codes = {name: code for code, name in enumerate(kinds.categories)}
+    shape = len(start_ns), len(components.categories)
     values, coverage = {}, {}
-    for code, name in enumerate(present):
-        mine = np.flatnonzero(kind == code)
-        at = step[mine] * shape[1] + place[mine]
+    for name in [name for name in metrics if len(start_ns) and selection.of_metric(name)]:
+        mine = np.flatnonzero(kinds.codes == codes.get(name, -2))
+        place = step[mine] * shape[1] + components.codes[mine]
         total = np.full(shape[0] * shape[1], np.nan)
-        total[at] = 0.0
-        np.add.at(total, at, amount[mine])
+        total[place] = 0.0
+        np.add.at(total, place, rows.floats("value")[mine])
         values[name] = total.reshape(shape)
         # Component-time of each step if no sample were missing, from the components of its day.
-        days: Counter[str] = Counter()
+        days: Counter[int] = Counter()
         for group in selection.of_metric(name):
-            days[group.day] += group.components
-        there_on = {day: days[str(np.datetime64(day, "D"))] or np.nan for day in np.unique(start_ns // DAY_NS).tolist()}
-        expected_ns = selection.step_ns * np.array([there_on[day] for day in (start_ns // DAY_NS).tolist()])
-        covered_ns = np.bincount(step[mine], weights=weight[mine], minlength=shape[0])
+            days[day_start_ns(group.day) // DAY_NS] += group.components
+        expected_ns = selection.step_ns * np.array([days[day] or np.nan for day in (start_ns // DAY_NS).tolist()])
+        covered_ns = np.bincount(step[mine], weights=rows.floats("coverage")[mine], minlength=shape[0])
         coverage[name] = np.minimum(1.0, covered_ns / expected_ns)
-    return Cells(start_ns, selection.step_ns, components, values, coverage)
+    return Cells(start_ns, selection.step_ns, components.categories, values, coverage)
 
 
 @dataclass(frozen=True)
-class LazyMatrix:
+class _LazyMatrix:
     """A BlockwiseMatrix that reads each stretch from the lake when it is asked for."""
 
     selection: Selection
@@ -270,7 +255,7 @@ class LazyMatrix:
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
 
 
-def matrix(selection: Selection, metric: str) -> LazyMatrix:
+def matrix(selection: Selection, metric: str) -> _LazyMatrix:
     """The metric on the grid from the first to the last cell of the period that any row touches."""
     groups = selection.of_metric(metric)
     step = selection.step_ns
@@ -282,7 +267,7 @@ def matrix(selection: Selection, metric: str) -> LazyMatrix:
         name if not several else system if system.endswith(f":{name}") else f"{system}:{name}"
         for system, name in labels
     )
-    return LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
+    return _LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
 
 
 def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from ioweather._version import __version__
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
@@ -25,10 +22,11 @@ from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec, Complaints
 from ioweather.core.units import DAY_NS, now_ns, utc_day
 from ioweather.lake import appends, grid, inventory, layout
 from ioweather.lake.caches import LakeCache, Mark, mark_of
-from ioweather.lake.database import connection, fetch_frame, literal, quote
-from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
+from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
+from ioweather.lake.delta_tables import TableFiles, newest_files, pin_tables
 from ioweather.lake.layout import require_undamaged
-from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
+from ioweather.lake.ledger import FileOutcome, ledger_rows
+from ioweather.lake.sandbox import SqlResult, run_user_sql
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
@@ -203,14 +201,14 @@ class Snapshot:
         self, table: str, name: str, value: Cell | Sequence[Cell], days: Collection[str] | None = None
     ) -> str:
         if name == "filesystem":
-            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value, days)) or 'NULL'})"
+            return f"system IN ({literals(self._systems(table, value, days))})"
         _, _, comparison = name.partition(" ")
         if comparison:
             return f"{quote(_column_of(name))} {comparison} {literal(value)}"
         if value is None:
             return f"{quote(name)} IS NULL"
         if isinstance(value, (tuple, list)):
-            return f"{quote(name)} IN ({', '.join(literal(item) for item in value) or 'NULL'})"
+            return f"{quote(name)} IN ({literals(value)})"
         return f"{quote(name)} = {literal(value)}"
 
     def _systems(self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None) -> list[str]:
@@ -348,22 +346,6 @@ def new_ingest_id() -> str:
     return f"{now_ns():020d}-{secrets.token_hex(4)}"
 
 
-class LedgerEntry(NamedTuple):  # a data class takes four times as long to make, and there is one per log
-    """The outcome of one file."""
-
-    digest: str
-    path: str
-    bytes: int
-    source: str
-    status: str
-    rows: Mapping[str, int]
-    reason: str | None = None
-    message: str | None = None
-    refused_rows: int = 0
-    flagged_rows: int = 0
-    rows_ingest_ids: str | None = None
-
-
 class Lake:
     """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
     what that person may see. With a cache, for a process that answers many questions, they share what they read."""
@@ -389,7 +371,7 @@ class Lake:
     def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
         """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
         with self.snapshot() as snapshot:
-            return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
+            return run_user_sql(snapshot, query, rows=rows, seconds=seconds, memory=memory)
 
     def seen_by(self, owner: Owner | None) -> Lake:
         return Lake(self.root, owner, self.cache)
@@ -422,25 +404,10 @@ class Lake:
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows, source=source, ingest_id=ingest_id or new_ingest_id())
 
-    def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
+    def record(self, outcomes: Collection[FileOutcome], rows_ingest_ids: str | None = None) -> None:
         """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""
-        by_source: dict[str, list[LedgerEntry]] = {}
-        for entry in entries:
-            by_source.setdefault(entry.source, []).append(entry)
-        for source, group in by_source.items():
-            values = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
-            frame = TABLES["ingests"].frame(
-                {
-                    **{name: values[name] for name in ("digest", "path", "bytes", "status", "reason", "message")},
-                    "rows_ingest_ids": rows_ingest_ids or values["rows_ingest_ids"],
-                    "rows": [json.dumps(dict(rows), sort_keys=True) for rows in values["rows"]],
-                    "refused_count": values["refused_rows"],
-                    "flagged_count": values["flagged_rows"],
-                    "ingested_ns": now_ns(),
-                    "software_version": __version__,
-                },
-            )
-            self.append("ingests", frame, source=source)
+        for source, rows in ledger_rows(outcomes, rows_ingest_ids):
+            self.append("ingests", rows, source=source)
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
@@ -455,7 +422,7 @@ class Lake:
         return Snapshot(self.root, pinned, self.facility, self.owner, cache=self.cache, marks=marks)
 
     def pinned(self) -> Mapping[str, TableFiles]:
-        return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)
+        return pin_tables(layout.tables_dir(self.root), LEDGER_FIRST)
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
@@ -481,49 +448,3 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
 def lake_at(lake: Lake | str | os.PathLike[str] | None, *, create: bool = False) -> Lake:
     """A lake, or the one in that directory; None is the person's own."""
     return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
-
-
-class Place:
-    """The lake that a question reads, opened on first use. `asked` is a lake, its directory, or None: the person's own,
-    where there is one."""
-
-    def __init__(self, asked: Lake | str | os.PathLike[str] | None, until: ExitStack) -> None:
-        self._asked = asked
-        self._until = until
-        self.opened: Snapshot | None = None
-
-    @property
-    def was_named(self) -> bool:
-        return self._asked is not None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a lake to open; opening a named lake that is missing is an error."""
-        return self.was_named or layout.is_lake(layout.default_lake_dir())
-
-    @property
-    def directory(self) -> Path | None:
-        if self._asked is None:
-            return layout.default_lake_dir() if self.is_there else None
-        return self._asked.root if isinstance(self._asked, Lake) else Path(self._asked)
-
-    @cached_property
-    def lake(self) -> Lake:
-        return lake_at(self._asked)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        if self.opened is None:
-            self.opened = self._until.enter_context(self.lake.snapshot())
-        return self.opened
-
-    def snapshot_if_there(self) -> Snapshot | None:
-        return self.snapshot if self.is_there else None
-
-    @property
-    def facility(self) -> Facility:
-        """Of a log alone nothing is known of where it ran."""
-        if self.opened is not None:
-            return self.opened.facility
-        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
-        return self.lake.facility if is_lake else Facility()

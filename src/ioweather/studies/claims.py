@@ -152,7 +152,7 @@ def run(source: DataSource, params: Params) -> Answer:
     source.note_tables(_TABLES)
     paper = params["paper"] or ""
     source.snapshot  # noqa: B018  opened, so that provenance names the state of the lake
-    made = exhibits_of_claims(source.place.lake, paper, source.period_ns)
+    made = exhibits_of_claims(source.lake, paper, source.period_ns)
     others = tuple(read_claims(Path(file)) for file in params["against"])
     return claims_answer(source.facility, paper, made, others)
 

@@ -23,7 +23,8 @@ from ioweather.core.papers.claim_tests import judged
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.workers import WorkersDied, in_order
+from ioweather.lake.limited import WorkerDied
+from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import (
     DataSource,
@@ -131,9 +132,7 @@ def make_exhibits(
         here = [study for study in unique if executor is None or study.spreads]
         there = [study for study in unique if study not in here]
         orders = {s.name: (s.name, [x for x in ids if studies[x] is s], typed, period_ns, use_cache) for s in unique}
-        spread: Spread = starmap
-        if executor is not None:
-            spread = partial(in_order, executor)
+        spread: Spread = partial(in_order, executor)
         names = [study.name for study in (*here, *there)]
         position = 0
 
@@ -173,7 +172,7 @@ def each_exhibit(
     try:
         made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
         return dict(zip(ids, made, strict=True))
-    except WorkersDied:
+    except WorkerDied:
         raise
     except Exception:
         found: dict[str, Exhibit | Exception] = {}

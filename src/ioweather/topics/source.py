@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from ioweather._version import __version__
@@ -22,14 +24,14 @@ from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
 from ioweather.core.tables import Quality
 from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
-from ioweather.lake import grid
-from ioweather.lake.lake import OF_THE_FACILITY, Place
+from ioweather.lake import grid, layout
+from ioweather.lake.lake import OF_THE_FACILITY, Lake, lake_at
 from ioweather.topics.catalogue import QUESTIONS
 
 if TYPE_CHECKING:
     from ioweather.core.frames import BlockwiseMatrix
     from ioweather.core.results import Cell
-    from ioweather.lake.lake import Lake, Snapshot
+    from ioweather.lake.lake import Snapshot
 
 
 # Samples above what the hardware can do, and of restarted counters, are no amounts.
@@ -100,7 +102,9 @@ class DataSource:
         reads_files: bool = True,
         shared: SharedResults | None = None,
     ) -> None:
-        self.place = Place(lake, until)
+        self._asked, self._until = lake, until
+        self.was_named = lake is not None
+        self.opened: Snapshot | None = None
         self.period_ns = period_ns
         self.reads_files = reads_files
         self.tables: Collection[str] = ()
@@ -119,23 +123,44 @@ class DataSource:
     def of(cls, snapshot: Snapshot, period_ns: Period = ALL_TIME) -> DataSource:
         """The source of a lake that is open."""
         source = cls(None, ExitStack(), period_ns)
-        source.place.opened = snapshot
+        source.opened = snapshot
         return source
 
     @property
     def snapshot(self) -> Snapshot:
         """The lake as it was when it was first read."""
-        return self.place.snapshot
+        if self.opened is None:
+            self.opened = self._until.enter_context(self.lake.snapshot())
+        return self.opened
+
+    def snapshot_if_there(self) -> Snapshot | None:
+        """The snapshot; None where no lake was named, and the person has none."""
+        return self.snapshot if self.directory is not None else None
+
+    @cached_property
+    def lake(self) -> Lake:
+        return lake_at(self._asked)
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory of the lake; None where no lake was named, and the person has none."""
+        if isinstance(self._asked, Lake):
+            return self._asked.root
+        root = layout.default_lake_dir() if self._asked is None else Path(self._asked)
+        return root if self.was_named or layout.is_lake(root) else None
 
     @property
     def facility(self) -> Facility:
         """The facility of the lake; empty for a log without a lake."""
-        return self.place.facility
+        if self.opened is not None:
+            return self.opened.facility
+        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
+        return self.lake.facility if is_lake else Facility()
 
     @property
     def has_lake(self) -> bool:
         """Whether a lake was named or is open; a log alone is answered without looking for one."""
-        return self.place.was_named or self.place.opened is not None
+        return self.was_named or self.opened is not None
 
     def wants(self, *exhibits: str) -> bool:
         """Whether one of these exhibits is to be made."""
@@ -356,9 +381,7 @@ def ask(
             and param.name not in source.log_params
             and values[param.name] != param.default
         }
-        provenance = provenance_of(
-            source.place.opened, source.tables, shown, source.period_ns, own_rows=source.own_rows
-        )
+        provenance = provenance_of(source.opened, source.tables, shown, source.period_ns, own_rows=source.own_rows)
         if source.log_digests:
             digests = ",".join(digest[:16] for digest in source.log_digests)
             provenance = replace(provenance, input_digest=digests)
@@ -390,5 +413,5 @@ def _titled(exhibit: Exhibit) -> Exhibit:
 
 def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:
     """Time zone of the facility, for times that are typed without one."""
-    place = Place(lake, ExitStack())
-    return (place.lake.facility.zone if place.is_there else None) or "UTC"
+    source = DataSource(lake, ExitStack())
+    return (source.lake.facility.zone if source.directory else None) or "UTC"

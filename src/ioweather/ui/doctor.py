@@ -173,14 +173,14 @@ def _lake(root: Path) -> Iterator[Check]:
     checked, fix = last_check(root), "ioweather lake check"
     if checked is None:
         yield Check("table files", "note", "never compared with their digests", fix)
-    elif checked.damaged:
-        text = f"{len(checked.damaged)} were damaged on {utc_day(checked.checked_ns)}"
+    elif checked["damaged"]:
+        text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
         yield Check("table files", "problem", text, fix)
-    elif now_ns() - checked.checked_ns > _CHECK_EVERY_NS:
-        text = f"last compared with their digests on {utc_day(checked.checked_ns)}"
+    elif now_ns() - checked["checked_ns"] > _CHECK_EVERY_NS:
+        text = f"last compared with their digests on {utc_day(checked['checked_ns'])}"
         yield Check("table files", "note", text, fix)
     else:
-        yield Check("table files", "ok", f"all were intact on {utc_day(checked.checked_ns)}")
+        yield Check("table files", "ok", f"all were intact on {utc_day(checked['checked_ns'])}")
 
 
 def _exclusive(root: Path) -> Check:

@@ -62,7 +62,7 @@ def test_the_trace_says_whether_writes_overlap(tmp_path, length, share):
         np.array([(1, 0, 9, 0)], [(name, "u8") for name in ("id", "rank", "writes", "reads")]),
         segments=segments,
     )
-    traced = replace(view, log=replace(view.log, modules=(*view.log.modules, trace)))
+    traced = replace(view, log=replace(view.log, modules={**view.log.modules, trace.name: trace}))
     assert _overlap_of_writes(profile_of(traced, 0), 1) == share
     assert any(advice.name == "one_at_a_time" for advice in advise(traced).patterns) == (share == 0.0)
 

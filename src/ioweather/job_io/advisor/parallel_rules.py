@@ -175,8 +175,7 @@ def one_at_a_time(profile: Profile) -> Seen | None:
 
 def _overlap_of_writes(profile: Profile, file: int) -> float | None:
     """Return the share of the traced writes of a file that begin before the end of an earlier one; None without any."""
-    modules = profile.log.modules if profile.log else ()
-    trace = next((module for module in modules if module.name == "DXT_POSIX"), None)
+    trace = profile.log.modules.get("DXT_POSIX") if profile.log else None
     if trace is None or trace.segments is None:
         return None
     of_file = trace.records["id"].astype(np.int64)[trace.segments["record"]] == file

@@ -92,7 +92,7 @@ class Profile:
         # If Darshan ran out of memory for MPI-IO, nothing follows from the absence of its calls.
         self.without_mpiio_calls = "MPI-IO" in view.listed("partial_modules")
         # Some files have no record: counters are lower bounds, and processes cannot be compared.
-        self.incomplete = bool(self.row["partial"]) or bool(self.log and self.log.unrecorded_file_count)
+        self.incomplete = bool(self.row["partial"]) or view.unrecorded_file_count > 0
         # Darshan's sums were read, not its records: files and processes are not distinguished.
         self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]

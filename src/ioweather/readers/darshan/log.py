@@ -137,6 +137,10 @@ class DarshanLog:
     longer_records: tuple[str, ...] = ()
     form: Form = "log"
 
+    def records(self, module: str) -> NDArray[Any] | None:
+        """Return the records of a module; None where the log has no such module."""
+        return self.modules[module].records if module in self.modules else None
+
     def to_pandas(self, module: str = "POSIX") -> Any:
         """The module's records as a pandas.DataFrame, with the `path` of each."""
         frame = self.modules[module].to_pandas()

@@ -28,7 +28,8 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns, now_ns
 from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
-from ioweather.lake.workers import Serial, WorkersDied, in_order
+from ioweather.lake.limited import WorkerDied
+from ioweather.lake.workers import in_order
 from ioweather.topics.analyse import availability, each_exhibit, parameters_of, study_of
 from ioweather.ui.charts.page import (
     Drawn,
@@ -132,7 +133,7 @@ def gather(
     there = [task for task in tasks if task not in here]
     results = chain(
         (_outcomes(lake, task, period_ns, executor) for task in here),
-        in_order(executor or Serial(), _outcomes, ((lake, task, period_ns) for task in there), lost=_lost),
+        in_order(executor, _outcomes, ((lake, task, period_ns) for task in there), lost=_lost),
     )
     titles = {item.id: item.title for item in found}
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
@@ -159,7 +160,7 @@ def _outcomes(
     params = {"filesystem": task.filesystem} if task.filesystem else {}
     try:
         made = each_exhibit(lake, task.ids, params=params, period_ns=period_ns, executor=executor)
-    except WorkersDied:
+    except WorkerDied:
         return _lost(lake, task, period_ns)
     outcomes: list[tuple[str, Exhibit | LeftOut]] = []
     for exhibit_id, found in made.items():

@@ -25,7 +25,7 @@ from ioweather.facts.accounting import GRACE_NS
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.lake.inventory import held_series, overlaps
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
+from ioweather.lake.sandbox import SqlResult, run_user_sql
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.source import SharedResults, ask
 
@@ -155,7 +155,14 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
         return catalogue_only(), error
 
 
-SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB", answer_bytes=32 << 20, must_confine=True)
+# Limits of a query over HTTP.
+SQL_LIMITS: Final[dict[str, Any]] = {
+    "rows": 2000,
+    "seconds": 10.0,
+    "memory": "512MiB",
+    "answer_bytes": 32 << 20,
+    "must_confine": True,
+}
 _QUERIES_AT_ONCE: Final = threading.BoundedSemaphore(2)
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -169,7 +176,7 @@ def run_sql(view: View, question: SqlQuestion) -> SqlResult:
         raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
     try:
         with view.lake.snapshot() as snapshot:
-            found = run_user_sql(snapshot, question.query, SQL_LIMITS)
+            found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
         return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
     finally:
         _QUERIES_AT_ONCE.release()
