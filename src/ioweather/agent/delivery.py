@@ -73,7 +73,6 @@ class Shipper:
     server: Server | None = None
     # A lake that existed and is gone (not mounted, moved) is not created again in its place.
     lake_was_there: bool = False
-    first_ns: int = 0  # how long rows are collected before the first attempt
     _files: list[Path] = field(default_factory=list, init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _output: IO[bytes] = field(init=False)
@@ -81,7 +80,8 @@ class Shipper:
     _wait_ns: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._next_ns = time.monotonic_ns() + self.first_ns if self.first_ns else 0
+        # A server learns at once that the agent runs; a lake gets rows that are worth an ingest.
+        self._next_ns = 0 if self.server else time.monotonic_ns() + min(FIRST_SHIPMENT_NS, self.every_ns)
         self.message = ""  # of the last attempt
         # Fields of SpoolStatus.
         self.totals: dict[str, Any] = {"shipped_files": 0, "refused_files": 0, "refused_why": ""}
@@ -175,7 +175,7 @@ class Shipper:
 
 
 def _in_memory(data: bytes = b"") -> IO[bytes]:
-    """Return a file with these data; not on a disk if possible, since it may be full."""
+    """Return an open file with these data, in memory if possible: a disk may be full."""
     has_memfd = hasattr(os, "memfd_create")
     file: IO[bytes] = os.fdopen(os.memfd_create("child"), "w+b") if has_memfd else tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
     file.write(data)
@@ -244,7 +244,7 @@ class Sent:
 def push(
     url: str, token: str, files: Sequence[Path], timeout_seconds: float = _TIMEOUT_SECONDS, *, status: bytes = b""
 ) -> Sent:
-    """Send the status, then each file; if the server is away or refuses this host, the remaining files wait."""
+    """Send the status, then each file. If the server does not answer or refuses this host, the remaining files wait."""
     sent = Sent()
     if status:
         host = str(json.loads(status)["host"])
@@ -314,6 +314,7 @@ def _request(
 
 
 def _error_in(body: bytes, *keys: str) -> str:
+    """Return these parts of the error in the JSON answer of a server; empty if there is none."""
     try:
         error = json.loads(body)["error"]
         return " ".join(error[key] for key in keys).strip() if isinstance(error, dict) else str(error)

@@ -52,6 +52,7 @@ def gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) 
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    """Return the line of a series."""
     inside = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
     return f"{name}{{{inside}}} {float(value)!r}" if inside else f"{name} {float(value)!r}"
 
@@ -113,6 +114,7 @@ def _seconds(value_ns: int | None) -> float | None:
 
 
 def _metrics(table: _Table, labels: Sequence[str], found: Sequence[tuple[Sequence[str], Any]]) -> Iterator[str]:
+    """Yield a metric for each entry of the table, with a series for each object and its labels."""
     for name, text, value in table if found else ():
         yield gauges(name, text, labels, [(values, value(each)) for values, each in found])
 

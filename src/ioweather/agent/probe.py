@@ -224,6 +224,7 @@ class Probe(FileProbe):
         return ready
 
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        """Fill the large file, make the pool of small ones, and find out how requests reach storage."""
         with self._own.claimed(reporter.progress) as (folder, progress), folder.inside("pool") as pool:
             self._pool_folder = pool
             block = os.statvfs(folder.fd).f_frsize
@@ -649,6 +650,7 @@ class Sampler(FileProbe):
         self._resume_ns = 0
 
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        """Make the files on their OSTs, and find out how requests reach storage."""
         with self._own.claimed(reporter.progress) as (folder, progress):
             if not self.settings.osts:
                 osts = [number for number, _ in osts_of(folder)]

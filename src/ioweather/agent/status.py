@@ -331,6 +331,7 @@ class Journal:
         self._problems: dict[tuple[str, str], str] | None = None
 
     def __call__(self, status: Status) -> None:
+        """Log the problems that began or ended since the last status."""
         if self._problems is None:
             place = (status.host, status.pid, status.run_id, status.spool.directory)
             self._log.info("started on %s, pid %d, run %s, spool %s", *place)

@@ -203,8 +203,7 @@ def catch_up(
         if settings.accounting and has_sacct():
             added.update(_read_accounting(lake, context, state, done, clock()))
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
-        judged = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
-        done.verdicts, done.left_verdicts = judged.made, judged.left
+        done.verdicts, done.left_verdicts = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
         if settings.tell is not None:
             tell_verdicts(lake, settings.tell, state, done, clock())
         done.seconds = round(time.monotonic() - started, 3)

@@ -23,22 +23,22 @@ from ioweather.simulate.facility_files import (
     SIZES,
     Content,
     JobCounts,
-    as_served,
-    coarser,
     facility_toml,
     make_contents,
     mean_seconds,
     observe,
+    resample,
     window_responses,
+    with_slow_service,
     write_accounts,
-    write_iostat,
+    write_detail,
     write_job_stats,
     write_listing,
     write_result,
     write_segments,
     write_tokio,
 )
-from ioweather.simulate.fluid import Calendar, Incident, divided
+from ioweather.simulate.fluid import Calendar, Incident, divide_loss
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
 
@@ -75,7 +75,7 @@ class TruthWriter:
             flow = phase.flow
             lost = flow_parts(flow)[1]
             used = flow.pattern.demand + (flow.normal.demand if flow.normal is not None else 0.0)
-            for name, seconds in divided(lost, flow.start, flow.end, used, incidents).items():
+            for name, seconds in divide_loss(lost, flow.start, flow.end, used, incidents).items():
                 by_incident[name] = by_incident.get(name, 0.0) + seconds
         program = run.program
         moved = program.step_bytes * program.steps
@@ -247,8 +247,8 @@ def _write_filesystem(
         if preset.monitored:
             before, after = (float(content.files["size"].sum()) for content in stored)
             used_bytes = before + (after - before) * met.day / preset.days
-            write_tokio(data / "servers", coarser(observed, preset.step_seconds), used_bytes, resources, calendar)
-            served = as_served(met, resources, world.incidents) if preset.slow_service else met
+            write_tokio(data / "servers", resample(observed, preset.step_seconds), used_bytes, resources, calendar)
+            served = with_slow_service(met, resources, world.incidents) if preset.slow_service else met
             responses = window_responses(served, preset, resources, seed)
             write_segments(data / "spool", responses, calendar, met.day, f"mount:/{preset.fsname}")
         for run in window.runs:
@@ -260,10 +260,10 @@ def _write_filesystem(
                 logs += 1
                 write_run(data / "darshan", run, resources, calendar, seed)
         if counts is not None:
-            rows = counts.taken(met.start + met.steps * met.step_seconds)
+            rows = counts.take_until(met.start + met.steps * met.step_seconds)
             write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
         if met.day == preset.detail_day:
-            write_iostat(data / "detail", coarser(observed, 60), resources, calendar)
+            write_detail(data / "detail", observed, preset, resources, calendar, seed)
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
     write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])

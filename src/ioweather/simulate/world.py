@@ -91,6 +91,7 @@ class Program:
 
     @property
     def step_bytes(self) -> int:
+        """Bytes that a step moves."""
         return self.rank_bytes * self.io_ranks if self.layout != "none" else 0
 
     @property
@@ -194,6 +195,7 @@ def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
 
 
 def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -> Program:
+    """Draw a program of a class."""
     drawn = _draw_fields(kind, rng, preset)
     nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
     drawn["io_ranks"] = min(drawn["io_ranks"], nprocs)
@@ -304,15 +306,17 @@ class Run:
 
     @property
     def io_seconds(self) -> float:
+        """Seconds in I/O phases."""
         return sum(phase.flow.seconds for phase in self.phases)
 
     @property
     def cached_bytes(self) -> int:
         """Bytes read from the clients' caches."""
-        return round(sum(_cached(self.usual, step) for step in range(self.usual.steps)))
+        return round(sum(_cached_bytes(self.usual, step) for step in range(self.usual.steps)))
 
 
-def _cached(program: Program, step: int) -> float:
+def _cached_bytes(program: Program, step: int) -> float:
+    """Return the bytes of a step that the clients' caches answer."""
     return program.step_bytes * (program.cached_ratio if step and program.reads else 0.0)
 
 
@@ -347,19 +351,9 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     program = usual
     times_smaller = int(hard.choice([4, 16, 64])) if preset.mild_changes else 64
     if has_io and rng.random() < preset.own_change_ratio:
-        # The first change, from the drawn one on, that slows it down.
-        first, least = int(rng.integers(len(CHANGES))), 1.0 if preset.mild_changes else _FELT
-        for change in (*CHANGES[first:], *CHANGES[:first]):
-            changed = usual.changed(change, times_smaller)
-            took = [
-                sum(pattern_of(each, phase, shares, 0, preset, resources).seconds for phase in ("data", "meta"))
-                for each in (changed, usual)
-            ]
-            if not (change == "one_rank" and usual.io_ranks == 1) and least < took[0] / took[1] < _MOST:
-                program = changed
-                break
-    each = job.program.compute_seconds / job.program.steps
-    compute = (each * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
+        program = _with_slowing_change(usual, times_smaller, shares, rng, preset, resources)
+    step_seconds = job.program.compute_seconds / job.program.steps
+    compute = (step_seconds * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
     felt = program
     if program is usual and has_io and hard.random() < preset.harmless_change_ratio:
         program = usual.changed("smaller_requests" if hard.random() < 0.5 else "more_files", 4)
@@ -371,20 +365,39 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     )
 
 
+def _with_slowing_change(
+    usual: Program, times_smaller: int, shares: Floats, rng: np.random.Generator, preset: Preset, resources: Resources
+) -> Program:
+    """Return the program with the first change, from a drawn one on, that slows it down as much as the preset wants;
+    the program itself if none does."""
+
+    def io_seconds(program: Program) -> float:
+        patterns = [pattern_of(program, phase, shares, 0, preset, resources) for phase in ("data", "meta")]
+        return sum(pattern.seconds for pattern in patterns)
+
+    first, least = int(rng.integers(len(CHANGES))), 1.0 if preset.mild_changes else _FELT
+    for change in (*CHANGES[first:], *CHANGES[:first]):
+        changed = usual.changed(change, times_smaller)
+        is_possible = change != "one_rank" or usual.io_ranks > 1
+        if is_possible and least < io_seconds(changed) / io_seconds(usual) < _MOST:
+            return changed
+    return usual
+
+
 def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
     """Return the share of the bytes on each target."""
     if program.layout == "none":
         return np.zeros(resources.osts)
     likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
-        return _striped(program.stripe_count, likely, rng)
+        return _draw_stripes(program.stripe_count, likely, rng)
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
     # Counts of many objects are close to their expectation; drawing each would only cost time.
     counts = rng.multinomial(min(objects, 1 << 20), likely)
     return np.asarray(counts / counts.sum())
 
 
-def _striped(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
+def _draw_stripes(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
     """Equal shares on so many targets, drawn by their chances."""
     shares = np.zeros(len(likely))
     shares[rng.choice(len(likely), size=width, replace=False, p=likely)] = 1.0 / width
@@ -403,7 +416,7 @@ def pattern_of(
         useful_bytes_per_s(program, preset),
         _SHARE_OF_NETWORK * float(resources.capacity[resources.network]),
     )
-    amount = program.step_bytes - _cached(program, step)
+    amount = program.step_bytes - _cached_bytes(program, step)
     return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
 
 
@@ -435,7 +448,7 @@ def make_system_flows(
 
     def read(share_of_peak: float, share_of_network: float, seconds: float, owner: str) -> Flow:
         speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
-        return Flow("read", Pattern(data_demand(resources, _even(resources), speed), seconds), owner=owner)
+        return Flow("read", Pattern(data_demand(resources, _even_shares(resources), speed), seconds), owner=owner)
 
     found: list[tuple[float, list[Flow]]] = []
     for day in range(preset.days):
@@ -458,7 +471,7 @@ def _transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.G
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
-    shares = _striped(width, likely, rng)
+    shares = _draw_stripes(width, likely, rng)
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
@@ -493,11 +506,12 @@ def benchmark_flow(place: int, resources: Resources) -> Flow:
         demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
         return Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
     speed = share * float(resources.capacity[: resources.osts].sum())
-    pattern = Pattern(data_demand(resources, _even(resources), speed), seconds)
+    pattern = Pattern(data_demand(resources, _even_shares(resources), speed), seconds)
     return Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
 
 
-def _even(resources: Resources) -> Floats:
+def _even_shares(resources: Resources) -> Floats:
+    """Return equal shares of all targets."""
     return np.full(resources.osts, 1.0 / resources.osts)
 
 
@@ -526,7 +540,7 @@ class World:
         self.meter = Meter(self.resources)
         self.fluid = Fluid(self.resources, self.meter, closed_loop=preset.closed_loop)
         self._order = itertools.count()
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._waiting: list[Job] = []
         self._running: dict[int, Job] = {}
         self._free_nodes = preset.nodes
@@ -536,18 +550,24 @@ class World:
         self._plan()
 
     def _plan(self) -> None:
+        """Schedule all that is known beforehand: jobs, work outside the scheduler, incidents and the benchmark."""
         for job in make_jobs(self.preset, self.programs, self.calendar, self.seed):
-            self._at(job.submit, lambda job=job: self._submit(job))  # type: ignore[misc]
+            self._schedule(job.submit, self._submit, job)
         for start, flows in make_system_flows(self.preset, self.resources, self.calendar, self.seed):
             for flow in flows:
-                self._at(start, lambda flow=flow: self.fluid.add(flow))  # type: ignore[misc]
+                self._schedule(start, self.fluid.add, flow)
         for moment in sorted({t for each in self.incidents for t in (each.start, each.taken_over, each.end)}):
-            self._at(moment, lambda: self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources)))
+            self._schedule(moment, self._disturb)
         if self.preset.probe_hosts:  # without probes nothing measures the effect of the benchmark
-            self._at((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
+            self._schedule((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
 
-    def _at(self, moment: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (moment, next(self._order), action))
+    def _schedule(self, moment: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Call an action at a time of the model."""
+        heapq.heappush(self._events, (moment, next(self._order), action, arguments))
+
+    def _disturb(self) -> None:
+        """Apply the incidents of this moment."""
+        self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources))
 
     def windows(self) -> Iterator[Window]:
         """Run the model; yield its days."""
@@ -560,26 +580,30 @@ class World:
             yield window
 
     def _run_until(self, end: float) -> None:
+        """Let flows end and scheduled events happen, in the order of their times."""
         while True:
             planned = self._events[0][0] if self._events else float("inf")
             done_at = self.fluid.next_end()
             moment = min(planned, done_at)
             if moment >= end:
                 for flow in self.fluid.advance(end):
-                    self._ended(flow)
+                    self._continue_after(flow)
                 return
             for flow in self.fluid.advance(moment):
-                self._ended(flow)
+                self._continue_after(flow)
             while self._events and self._events[0][0] <= self.fluid.now:
-                heapq.heappop(self._events)[2]()
+                _, _, action, arguments = heapq.heappop(self._events)
+                action(*arguments)
 
     # Jobs: first come, first served; a job that fits may overtake.
 
     def _submit(self, job: Job) -> None:
+        """Queue a job."""
         self._waiting.append(job)
         self._start_what_fits()
 
     def _start_what_fits(self) -> None:
+        """Start the queued jobs for which there are free nodes."""
         still: list[Job] = []
         for job in self._waiting:
             if job.program.nodes > self._free_nodes:
@@ -594,10 +618,12 @@ class World:
         self._waiting = still
 
     def _start_run(self, job: Job, instance: int) -> None:
+        """Start a run of a job: first it computes."""
         run = make_run(job, instance, self.fluid.now, self.preset, self.resources, self.seed)
-        self._at(self.fluid.now + run.compute_seconds[0], lambda: self._open_files(run, 0))
+        self._schedule(self.fluid.now + run.compute_seconds[0], self._open_files, run, 0)
 
     def _open_files(self, run: Run, step: int) -> None:
+        """Start the metadata phase of a step of a run."""
         if run.usual.layout == "none":
             self._end_run(run)
             return
@@ -605,7 +631,8 @@ class World:
         run.phases.append(Phase(step, "meta", flow))
         self.fluid.add(flow)
 
-    def _ended(self, flow: Flow) -> None:
+    def _continue_after(self, flow: Flow) -> None:
+        """Start what follows a flow: the data of the step, the next step, or the end of the run."""
         run = flow.owner
         if isinstance(run, Run):
             phase = run.phases[-1]
@@ -615,22 +642,24 @@ class World:
                 self.fluid.add(following)
             elif phase.step + 1 < run.usual.steps:
                 step = phase.step + 1
-                self._at(self.fluid.now + run.compute_seconds[step], lambda: self._open_files(run, step))
+                self._schedule(self.fluid.now + run.compute_seconds[step], self._open_files, run, step)
             else:
                 self._end_run(run)
         elif flow.owner == IO500_NAME:
             self._next_benchmark_phase()
 
     def _end_run(self, run: Run) -> None:
+        """End a run; start the next one of its job, or end the job."""
         run.end = self.fluid.now + 0.5
         self._ended_runs.append(run)
         job = run.job
         if run.instance + 1 < job.instances:
-            self._at(run.end + 1.0, lambda: self._start_run(job, run.instance + 1))
+            self._schedule(run.end + 1.0, self._start_run, job, run.instance + 1)
         else:
-            self._at(run.end + 1.0, lambda: self._end_job(job))
+            self._schedule(run.end + 1.0, self._end_job, job)
 
     def _end_job(self, job: Job) -> None:
+        """End a job and free its nodes."""
         job.end = self.fluid.now
         del self._running[job.number]
         self._ended_jobs.append(job)
@@ -638,6 +667,7 @@ class World:
         self._start_what_fits()
 
     def _next_benchmark_phase(self) -> None:
+        """Start the next phase of the benchmark."""
         if len(self.benchmark) < len(BENCHMARK_PHASES):
             self.benchmark.append(benchmark_flow(len(self.benchmark), self.resources))
             self.fluid.add(self.benchmark[-1])

@@ -60,6 +60,7 @@ def parse_mountstats(lines: Iterable[str], where: str) -> list[Mount]:
 
 
 def _add(mount: Mount, line: str, where: str) -> None:
+    """Take a line of a mount's statistics."""
     if match := _OPERATION.fullmatch(line):
         name, (requests, *rest) = match[1], [int(number) for number in match[2].split()]
         if name in _UPKEEP:
@@ -85,6 +86,7 @@ def _add(mount: Mount, line: str, where: str) -> None:
 
 
 def _number(word: str, line: str, where: str) -> int:
+    """Return a counter. Raises CorruptInput if the word is none."""
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
         raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of mountstats.")
     return int(word)
@@ -135,6 +137,7 @@ def parse_mmpmon(lines: Iterable[str]) -> Iterator[Sample | str]:
 
 
 def _io_sample(request: str, fields: dict[str, str]) -> Sample | str:
+    """Return the counters of an answer, or why it is left out."""
     time_ns = _time_ns(fields)
     counters = {
         metric: int(fields[key]) for key, metric in _RESPONSE_METRICS.items() if _WHOLE.fullmatch(fields.get(key, ""))
@@ -148,6 +151,7 @@ def _io_sample(request: str, fields: dict[str, str]) -> Sample | str:
 
 
 def _time_ns(fields: dict[str, str]) -> int | None:
+    """Return the time of an answer in UTC ns, if it has one."""
     seconds, micros = fields.get("t", ""), fields.get("tu", "0")
     if not re.fullmatch(r"[0-9]{1,10}", seconds) or not re.fullmatch(r"[0-9]{1,6}", micros):
         return None

@@ -19,8 +19,8 @@ from ioweather.core.counters.lustre_text import (
     metadata_metric,
     parse_number,
     parse_stats,
+    parse_time,
     target_metric,
-    time_of,
 )
 from ioweather.core.errors import CorruptInput, SourceError
 
@@ -49,7 +49,7 @@ def _request_counts(text: str, where: str) -> tuple[dict[str, int], dict[str, in
             section.append((int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
         elif "% cum %" in line:
             section = sections.setdefault(line.strip().partition("  ")[0], [])
-        elif (found := time_of(line.strip(), where)) is not None:
+        elif (found := parse_time(line.strip(), where)) is not None:
             times.setdefault(*found)
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where} has no snapshot_time.")
@@ -177,6 +177,7 @@ def _add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str) ->
 
 
 def _add_of_target(snapshot: Snapshot, target: Target, leaf: str, device: str, text: str, where: str) -> bool:
+    """Take a parameter of a storage or metadata target; False if it is of no interest."""
     if (device, leaf) in _TARGET_STATS:
         times, lines = parse_stats(text, where)
         snapshot.add_sample(target, "stats", times, _counters_by_metric(target.kind, lines))
