@@ -26,7 +26,7 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     columns_of,
-    largest,
+    largest_facts,
 )
 from ioweather.core.units import DAY_NS, format_seconds, utc_day
 from ioweather.diagnosis.blame import Activity, Party, accused, blame
@@ -307,7 +307,7 @@ def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
     )
     if rows:
         yield ResultTable.of("triage", columns, rows)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "others")
+    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "others")
     yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
     if rows:
         yield Next(f"ioweather job {rows[0][-1]}")

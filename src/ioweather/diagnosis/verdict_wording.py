@@ -23,7 +23,7 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     ResultTable,
-    numbered,
+    number_names,
 )
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
 from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
@@ -140,7 +140,7 @@ def explain(view: JobView, found: Explained | None, reason: Reason = Reason.NO_S
         answer,
         question=f"Was it {view.label}, or the system?",
         facts=(FactGroup("run", "What the run did", did), *(group for group in answer.facts if group.facts)),
-        findings=(*answer.findings, *numbered(shown)),
+        findings=(*answer.findings, *number_names(shown)),
         name="why",
         result=replace(answer.result, io_seconds=io_seconds, **moved, run=number, logs=view.logs_of_job),
     )

@@ -21,8 +21,8 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     columns_of,
-    largest,
-    numbered,
+    largest_facts,
+    number_names,
 )
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.blame import (
@@ -83,8 +83,8 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield ResultTable.of("culprits", columns, rows)
     else:
         for name in ("talkers", "beside"):
-            yield from (largest(group, 5) for group in answer.facts if group.name == name)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
+            yield from (largest_facts(group, 5) for group in answer.facts if group.name == name)
+    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
     yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
@@ -139,7 +139,7 @@ def _answer_without(found: Supposed) -> Answer:
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
-    facts = numbered(
+    facts = number_names(
         Fact("run", party_words(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
         for party, took, gain in shown
     )
@@ -207,7 +207,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
         text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
     most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = numbered(
+    facts = number_names(
         Fact(
             "active",
             party_words(each.party),
@@ -281,10 +281,10 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         for party, each in storms
     )
     groups = [
-        FactGroup("culprits", "I/O time that jobs cost others", numbered(culprit_facts)),
-        FactGroup("users", "The same by user", numbered(user_facts)),
-        FactGroup("talkers", f"Most I/O, by {params['by']}", numbered(talker_facts)),
-        FactGroup("storms", "Metadata storms", numbered(storm_facts)),
+        FactGroup("culprits", "I/O time that jobs cost others", number_names(culprit_facts)),
+        FactGroup("users", "The same by user", number_names(user_facts)),
+        FactGroup("talkers", f"Most I/O, by {params['by']}", number_names(talker_facts)),
+        FactGroup("storms", "Metadata storms", number_names(storm_facts)),
     ]
     last_hour = (
         f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."

@@ -26,7 +26,7 @@ from ioweather.core.results import (
     Finding,
     ResultColumn,
     ResultTable,
-    numbered,
+    number_names,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, fetch_runs, instances_of, program_of
@@ -234,7 +234,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
         headline=headline(rows, labels),
         facts=(FactGroup("runs", "Runs", tuple(facts)),),
         exhibits=(Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)), compared),
-        findings=numbered(_findings_of_runs(rows, labels)),
+        findings=number_names(_findings_of_runs(rows, labels)),
         caveats=CAVEATS[:1],
         coverage=recorded_whole([bool(row["partial"]) for row in rows], "runs"),
         name="compare",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
+from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, number_names
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
@@ -313,7 +313,7 @@ def job_answer(view: JobView) -> Answer:
         headline=headline(view, row),
         facts=tuple(group for group in groups if group.facts),
         exhibits=tuple(_activity(view)),
-        findings=numbered(notes(view, row)),
+        findings=number_names(notes(view, row)),
         coverage=recorded_whole(partial),
         name="job",
         result=JobOutcome(

@@ -34,7 +34,7 @@ from ioweather.core.results import (
     Finding,
     Reference,
     ResultTable,
-    largest,
+    largest_facts,
 )
 from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import (
@@ -709,7 +709,7 @@ def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
     """What is expected, and when to start."""
-    yield from (largest(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
+    yield from (largest_facts(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
     yield from (finding for finding in answer.findings if finding.name == "knows")
 
 
