@@ -35,6 +35,8 @@ TROUBLE_BYTES: Final = 512
 
 
 class Queued(NamedTuple):
+    """A file of the queue; `digest` and `name` are those of what was pushed, `came_ns` is when."""
+
     path: Path
     digest: str
     name: str
@@ -134,7 +136,7 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
+def first_within(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
     """The first files within these limits, at least one."""
     taken: list[T] = []
     size = 0
@@ -147,6 +149,7 @@ def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
 
 
 def caught_up_file(root: Path) -> Path:
+    """Where the next pass of `ingest --watch` begins, and what the last one did."""
     return root / "catch_up.json"
 
 
