@@ -338,7 +338,7 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
 
 MMPMON = FileReader(
     "mmpmon",
-    "GPFS counters of nodes (mmpmon -p: fs_io_s, io_s, rhist s)",
+    "GPFS counters of nodes (mmpmon -p: fs_io_s, io_s)",
     ("series",),
     lambda head, path: 0.95 if is_mmpmon(plain_head(head)) else 0.0,
     _read_mmpmon,
