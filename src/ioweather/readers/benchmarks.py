@@ -290,6 +290,7 @@ def _is_ior_json(head: str) -> bool:
 
 
 def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of all runs; then TruncatedInput if one has no result or lost its end."""
     lines, last = _read_lines(path)
     times = _LocalTimes(path, context.zone)
     if _is_ior_json("\n".join(lines[:50])):
@@ -463,6 +464,7 @@ def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
 
 
 def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a test: version, API, tasks and nodes, sizes in bytes."""
     # '2048 (1 per node)' in older versions.
     clients = re.match(r"(\d+)(?: \((\d+) per node\))?", options.get("clients", ""))
     tasks = _whole(options.get("tasks")) or (clients and _whole(clients[1])) or None
@@ -485,7 +487,7 @@ def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _size(text: str | None) -> int | None:
-    """'1 MiB' or '47008 bytes', in IOR's own rounding to two digits."""
+    """Bytes of '1 MiB' or '47008 bytes', which IOR rounds to two digits; None for other texts."""
     try:
         return parse_size((text or "").replace("bytes", "B"))
     except (ValueError, OverflowError):
@@ -521,6 +523,7 @@ _MDTEST_OPERATIONS: Final = {"creation": "create", "removal": "delete"}
 
 
 def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of all runs; then TruncatedInput if one has no table of rates."""
     runs = _parse_mdtest(_read_lines(path)[0], _LocalTimes(path, context.zone))
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _mdtest_phases(_run_prefix(number), run)]
     if any(run.rates for run in runs):
@@ -640,6 +643,7 @@ def _detect_io500(head: bytes, path: Path) -> float:
 
 
 def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of result.txt or of a summary; then TruncatedInput if the last run has no score."""
     lines, _ = _read_lines(path)
     if any(_SECTION.match(line) for line in lines):
         phases, is_complete = _parse_io500_sections(path, lines, _LocalTimes(path, context.zone))

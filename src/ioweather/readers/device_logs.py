@@ -103,6 +103,7 @@ def is_day_first(dates: Iterable[str]) -> bool:
 
 
 def _date(a: str, separator: str, b: str, c: str, *, day_first: bool) -> dt.date:
+    """The date of three printed numbers: year first if it has four digits, else last."""
     if len(a) == 4:
         return dt.date(int(a), int(b), int(c))
     if separator == "/" and not day_first:
@@ -145,6 +146,7 @@ class StampReader:
         return self._known[1]
 
     def _parse(self, text: str, where: str) -> int:
+        """A stamp in epoch seconds, with an offset, or in local time. Raises ValueError for other texts."""
         if text.replace(".", "", 1).isdigit():
             return parse_time_ns("@" + text)
         if _ABSOLUTE.fullmatch(text):
@@ -416,7 +418,7 @@ _Sample: TypeAlias = tuple[str, int, _Counters]  # device, time and counters
 def _difference_frame(
     samples: Sequence[_Sample], last: dict[str, tuple[int, tuple[int, ...]]], host: str
 ) -> Frame | None:
-    """Rows of what each device did since its sample before; `last` is the latest sample of each, and is kept up."""
+    """Rows of what each device did since its previous sample; updates `last`, the latest sample of each device."""
     names, starts, ends, found = list[str](), list[int](), list[int](), list[tuple[dict[str, float], bool]]()
     width = 0
     for device, time_ns, after in samples:
@@ -465,6 +467,7 @@ def _detect_diskstats(head: bytes, path: Path) -> float:
 
 
 def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """What each device did between its samples."""
     samples = _diskstats_samples(path, context)
     last: dict[str, tuple[int, _Counters]] = {}
     rows = 0
@@ -490,7 +493,8 @@ def _is_time(text: str) -> bool:
 
 
 def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
-    """Each line of a snapshot, with its own time, that of the line before its snapshot, or that of its place."""
+    """Each line of a snapshot, with its own time, that of the time line before the snapshot, or one counted from
+    --start."""
     stated_ns: int | None = None
     snapshot, in_snapshot = 0, set[str]()
     for number, line in whole_lines(path):
@@ -587,6 +591,7 @@ COLLECTL = FileReader("collectl", "collectl -P: disks and CPUs", ("series",), _d
 
 
 def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
+    """Samples of collectl -P, each from the time stamp of the line before to its own."""
     host, separator, titles = context.host, " ", list[str]()
     parts: dict[tuple[str, str], dict[str, int]] = {}
     stamps = StampReader(str(path), context.zone)

@@ -118,7 +118,7 @@ def spans_over_gaps(missing: Bools) -> Ints | None:
 
 
 def learned_limit(amounts: Floats) -> float:
-    """The amount in a step that nothing in the file makes believable; infinite where the file is too quiet to tell."""
+    """The largest believable amount in a step, from what components sustained; infinite in a file that is too quiet."""
     sustained = np.minimum(amounts[1:], amounts[:-1])
     top = np.fmax.reduce(sustained, axis=None, initial=0.0)
     if top <= 0 or np.count_nonzero(sustained >= top / 2) < LIMIT_SUPPORT:
@@ -127,8 +127,8 @@ def learned_limit(amounts: Floats) -> float:
 
 
 def late_spikes(amounts: Floats, others: Collection[Floats], limit: float, window: int) -> Ints:
-    """Where, counted by rows, spikes (amounts above the limit) make up for silence: within `window` steps none of the
-    counters of the component had a sample or moved, and the mean amount of the window is within the limit."""
+    """Flat indexes of spikes (amounts above the limit) that are sums of a silence: in the `window` steps before, no
+    counter of the component had a sample or grew, and the mean amount of the window is within the limit."""
     spikes = np.flatnonzero(amounts > limit)
     rows, columns = np.divmod(spikes, amounts.shape[1])
     back = rows[:, None] - np.arange(window)[None, :]
@@ -261,9 +261,11 @@ class Database:
     refuse: Callable[[Exception], SourceError]
 
     def tables(self) -> frozenset[str]:
+        """Names of its tables and views, in capitals."""
         return frozenset(str(row[0]).upper() for row in self.query(self.list_tables))
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
+        """Rows of a SELECT, as they are fetched. Raises SourceError."""
         try:
             with closing(self.connection.cursor()) as cursor:
                 cursor.execute(sql.replace("?", self.placeholder), tuple(parameters))
@@ -280,8 +282,8 @@ class Database:
 def open_sqlite(path: Path) -> Database:
     """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
     # A file that no other program has open needs no lock, and may be where none can be made.
-    still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{still}", uri=True)
+    immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{immutable}", uri=True)
 
     def refuse(error: Exception) -> SourceError:
         return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Make the dump again.")
@@ -361,7 +363,7 @@ def open_mysql(server: MysqlServer) -> Database:
 
 
 def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
-    """The first and the last stamp."""
+    """The first and the last time stamp, as UTC nanoseconds."""
     zone = _check_database(database, database.tables(), context)
     (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
     if row[0] is None:
@@ -537,6 +539,7 @@ class _WindowReader:
     window: _Window
 
     def target_bytes(self, parts: list[_Component]) -> Rows:
+        """Bytes read and written, and fullness, of OSTs."""
         grid = self.grid("OST_DATA", "OST_ID", ("READ_BYTES", "WRITE_BYTES", *_FULLNESS), parts, np.int64)
         if grid is None:
             return
@@ -557,6 +560,7 @@ class _WindowReader:
         names: Mapping[int, str],
         metric_of: Callable[[str], str | None],
     ) -> Rows:
+        """Operations of one kind of target, summed over the LMT operations of each metric."""
         counted = {number: metric for number, name in names.items() if (metric := metric_of(name)) is not None}
         layers = {number: layer for layer, number in enumerate(counted)}
         grid = self.grid(table, key, ("SAMPLES",), parts, np.int64, layers)

@@ -58,7 +58,8 @@ _KEYS: Final = frozenset(
 
 
 class Mapped(NamedTuple):
-    """What a series of samples is. `group` identifies its reporter; the counters of one group come together."""
+    """What a series of samples is: the target and metric it measures, the factor to our units, and what its numbers are
+    (`value`: counter, amount, rate or state). `group` identifies the reporter, which sends its counters together."""
 
     target: Target
     metric: str
@@ -172,6 +173,7 @@ def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
 
 
 def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
+    """The rule of one [[metric]]; a mistake in it is a UsageError."""
     _refuse_unknown(entry, _KEYS, where)
     names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
     is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
@@ -258,7 +260,7 @@ _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, 
 
 @dataclass(slots=True)
 class _Counter:
-    """As it was seen last; `grown` since the row began. `step_ns`: how long before that it was seen."""
+    """The last sample of a counter, `step_ns` after the one before, and its growth since its row began at since_ns."""
 
     at_ns: int
     value: float
@@ -270,21 +272,22 @@ class _Counter:
 
 @dataclass(slots=True)
 class _Group:
-    """When a group was seen last, and before that; and where the rows of then began."""
+    """The times of a reporter's last two sets of samples, and where its rows began then."""
 
     at_ns: int
     since_ns: int
     before_ns: int | None = None
     before_since_ns: int | None = None
 
-    def see(self, time_ns: int, *, begins: bool) -> None:
+    def add_time(self, time_ns: int, *, begins: bool) -> None:
+        """Note samples at a time; `begins`: a row of the group begins there."""
         if time_ns > self.at_ns:
             self.before_ns, self.before_since_ns = self.at_ns, self.since_ns
             self.at_ns = time_ns
             self.since_ns = time_ns if begins else self.since_ns
 
-    def seen_before(self, time_ns: int) -> tuple[int, int] | None:
-        """(moment, beginning of its row) of the last time before."""
+    def last_before(self, time_ns: int) -> tuple[int, int] | None:
+        """The last time before, and where its row began."""
         if self.at_ns < time_ns:
             return self.at_ns, self.since_ns
         if self.before_ns is None or self.before_since_ns is None or self.before_ns >= time_ns:
@@ -294,8 +297,8 @@ class _Group:
 
 @dataclass
 class Amounts:
-    """Samples come in the order of time. `by_minute`: rows begin at the first sample of a minute, wherever a
-    reading begins; otherwise every sample ends a row."""
+    """Makes rows of samples, which come in the order of time. With `by_minute` rows begin at the first sample of a
+    minute, wherever reading begins; otherwise every sample ends a row."""
 
     by_minute: bool = False
     cluster: str | None = None
@@ -313,21 +316,22 @@ class Amounts:
         if not abs(value) < 1e300:
             return
         if mapped.value == "state":
-            self._keep(key, mapped, time_ns, value * mapped.factor)
+            self._add_state(key, mapped, time_ns, value * mapped.factor)
         else:
-            self._count(key, mapped, time_ns, value * mapped.factor)
+            self._add_counter(key, mapped, time_ns, value * mapped.factor)
 
-    def _count(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+    def _add_counter(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+        """Add the growth since the last sample of a counter, an amount or a rate."""
         group = self._groups.get(mapped.group)
         if group is None:
             group = self._groups[mapped.group] = _Group(time_ns, time_ns)
         elif time_ns > group.at_ns:
-            group.see(time_ns, begins=self._begins(group.at_ns, time_ns))
+            group.add_time(time_ns, begins=self._begins_row(group.at_ns, time_ns))
         counter = self._counters.get(key)
         if counter is not None and time_ns <= counter.at_ns:
             self.late += time_ns < counter.at_ns
             return
-        seen = group.seen_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
+        seen = group.last_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
         gone = counter is not None and seen is not None and counter.at_ns < seen[0]
         step_ns = 0 if counter is None else time_ns - counter.at_ns
         gap = counter is not None and step_ns > _LONGEST_GAP * max(counter.step_ns, MINUTE_NS)
@@ -347,15 +351,16 @@ class Amounts:
         else:
             counter.grown += value * ((time_ns - counter.at_ns) / NS if mapped.value == "rate" else 1)
         counter.fell |= fell
-        ends = self._begins(counter.at_ns, time_ns)
+        ends = self._begins_row(counter.at_ns, time_ns)
         counter.at_ns, counter.value = time_ns, value
         if ends:
-            self._row(mapped, counter)
+            self._end_row(mapped, counter)
 
-    def _begins(self, before_ns: int, time_ns: int) -> bool:
+    def _begins_row(self, before_ns: int, time_ns: int) -> bool:
         return not self.by_minute or before_ns // MINUTE_NS != time_ns // MINUTE_NS
 
-    def _row(self, mapped: Mapped, counter: _Counter) -> None:
+    def _end_row(self, mapped: Mapped, counter: _Counter) -> None:
+        """Make the row that ends with the last sample of the counter."""
         start, end, flag = counter.since_ns, counter.at_ns, int(Quality.RESET) if counter.fell else 0
         if mapped.job is not None:
             if counter.grown > 0:
@@ -369,7 +374,8 @@ class Amounts:
             self._series[start, end, mapped.target, mapped.metric] = known + amount, flags | flag
         counter.since_ns, counter.grown, counter.fell = end, 0.0, False
 
-    def _keep(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+    def _add_state(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+        """Add the first sample of a state in each minute, or each hour if it changes slowly."""
         span = HOUR_NS if mapped.metric in _SLOW else MINUTE_NS
         if self._stored_spans.get(key, -1) >= time_ns // span:
             return
@@ -380,10 +386,11 @@ class Amounts:
 
     @property
     def waiting(self) -> int:
+        """Number of rows that `rows` would give."""
         return len(self._series) + len(self._jobs)
 
     def rows(self) -> Iterator[tuple[str, Frame]]:
-        """What came together since the last time."""
+        """Frames of the rows that ended since the last call."""
         if self._series:
             yield (
                 "series",
@@ -397,7 +404,7 @@ class Amounts:
         self._series, self._jobs = {}, {}
 
     def state(self) -> dict[str, Any]:
-        """To go on from, as JSON has it. Rows that wait are not in it."""
+        """The last samples as JSON, for `restore` in another process. Rows that wait are not in it."""
         return {
             "counters": {key: list(asdict(counter).values()) for key, counter in self._counters.items()},
             "groups": [[list(name), *asdict(group).values()] for name, group in self._groups.items()],
@@ -405,18 +412,20 @@ class Amounts:
         }
 
     def forget(self, before_ns: int) -> None:
-        """Counters and groups that were not seen since."""
+        """Drop counters and groups without a sample since then."""
         self._counters = {key: counter for key, counter in self._counters.items() if counter.at_ns >= before_ns}
         self._groups = {name: group for name, group in self._groups.items() if group.at_ns >= before_ns}
         self.shown_once &= self._counters.keys()
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the `state` of another process."""
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
         self._stored_spans = dict(state["kept"])
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
+    """Rows of `job_operations`."""
     found: list[dict[str, Any]] = []
     for (start, end, target, job, operation), amounts in rows:
         identity = identity_of(job)
@@ -444,7 +453,7 @@ Pieces = Generator[tuple[str, Frame], None, str | None]
 
 
 class SampleRows:
-    """Collects the samples of a file and makes rows of them. `hint` says how to record more than one look."""
+    """Collects the samples of a file and makes rows of them. `hint` says how to record more than one scrape."""
 
     def __init__(self, path: Path, context: ReadContext, hint: str) -> None:
         self.path, self.context, self._hint = path, context, hint
@@ -457,7 +466,8 @@ class SampleRows:
         if (mapped := self.mappings.find(key, name, labels)) is not None:
             self.amounts.add(key, mapped, time_ns, value)
 
-    def full(self) -> Iterator[tuple[str, Frame]]:
+    def full_frames(self) -> Iterator[tuple[str, Frame]]:
+        """Frames of the rows so far, if they are enough."""
         if self.amounts.waiting >= _FRAME_ROWS:
             yield from self._rows()
 
@@ -471,7 +481,7 @@ class SampleRows:
         yield from self._rows()
         once = len(self.amounts.shown_once)
         left = {
-            "counter(s) shown once, where two looks give amounts": once,
+            "counter(s) shown once, where two samples give amounts": once,
             "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
             "series that no mapping names": self.mappings.unnamed,
             "series of an unknown host (give --host)": self.mappings.without_host,
@@ -479,8 +489,7 @@ class SampleRows:
         said = shown_counts(left)
         if self.amounts.late:
             raise CorruptInput(
-                f"{self.path}: {self.amounts.late:,} sample(s) stand behind later ones of their series, and were left "
-                "out.",
+                f"{self.path}: {self.amounts.late:,} sample(s) follow later ones of their series and were left out.",
                 hint="Put the samples into the order of time.",
             )
         if not self.made:

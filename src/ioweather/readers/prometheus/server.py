@@ -41,12 +41,12 @@ _SETTLED_NS: Final = 30 * NS
 
 
 class _TooMuch(Exception):
-    """The server would have to load more samples than it allows, or the answer is larger than we take."""
+    """The server refuses to load so many samples, or its answer is too large."""
 
 
 @dataclass(frozen=True)
 class PrometheusServer:
-    """`match` are further conditions on labels, as PromQL has them: cluster="a",job=~"lustre.*"."""
+    """Address and headers of a server. `match` is a further condition on labels in PromQL: cluster="a"."""
 
     url: str
     match: str = ""
@@ -76,21 +76,22 @@ class PrometheusServer:
         return self.url + (f"?{urlencode({'match': self.match})}" if self.match else "")
 
     def now_ns(self) -> int:
-        """By the server's clock."""
-        _, (seconds, _) = "", self.ask("time()", None)["result"]
+        """The current time by the server's clock."""
+        seconds, _ = self.query("time()", None)["result"]
         return int(float(seconds) * 1000) * _MILLISECOND_NS
 
     def samples(self, names: list[str], start_ns: int, end_ns: int) -> list[dict[str, Any]]:
         """Every series of these names with its samples after start, up to end: both whole seconds."""
         condition = f",{self.match}" if self.match else ""
         selector = f'{{__name__=~"{"|".join(names)}"{condition}}}[{(end_ns - start_ns) // NS}s]'
-        found = self.ask(selector, end_ns)
+        found = self.query(selector, end_ns)
         if found.get("resultType") != "matrix":
             raise SourceError(f"{self.url} answered with a {found.get('resultType')}, where samples were asked for.")
         return list(found["result"])
 
-    def ask(self, query: str, at_ns: int | None) -> dict[str, Any]:
-        fields = {"query": query} | ({} if at_ns is None else {"time": str(at_ns // NS)})
+    def query(self, promql: str, at_ns: int | None) -> dict[str, Any]:
+        """The data of an instant query. Raises _TooMuch or SourceError."""
+        fields = {"query": promql} | ({} if at_ns is None else {"time": str(at_ns // NS)})
         request = urllib.request.Request(
             f"{self.url}/api/v1/query", urlencode(fields).encode(), {**self.headers, "Accept": "application/json"}
         )
@@ -120,6 +121,7 @@ class PrometheusServer:
 
 
 def _reason(body: bytes) -> str:
+    """The error in the body of a refusal."""
     try:
         return str(json.loads(body)["error"])[:300]
     except (ValueError, KeyError, TypeError):
@@ -128,7 +130,7 @@ def _reason(body: bytes) -> str:
 
 @dataclass
 class Poll:
-    """All of a period, piece by piece, and what could not be taken."""
+    """Reads a period of a server piece by piece. `mappings` counts the series that were left out."""
 
     server: PrometheusServer
     context: ReadContext
@@ -139,12 +141,12 @@ class Poll:
         self._amounts = Amounts(by_minute=not self.context.keep_raw, cluster=self.context.cluster)
 
     def settled_ns(self) -> int:
-        """The whole minute up to which all samples are there."""
+        """The end of the last minute whose samples have all arrived."""
         return (self.server.now_ns() - _SETTLED_NS) // MINUTE_NS * MINUTE_NS
 
     def pieces(self, since_ns: int, until_ns: int) -> Iterator[tuple[int, list[tuple[str, Frame]]]]:
-        """(up to when, the rows that end until then). Rows begin at the first sample of a minute, so that adjoining
-        polls give the rows of one."""
+        """Pairs of a time and the frames of rows that end before it. Rows begin at the first sample of a minute, so
+        that adjoining polls give the rows of one."""
         at, length = since_ns - _LOOKBACK_NS, _FIRST_NS
         while at < until_ns:
             border = since_ns if at < since_ns else until_ns
@@ -160,14 +162,15 @@ class Poll:
                 length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
                 continue
             # In the order of time over all series: what appears is compared with when its neighbours were seen.
-            for time_ns, key, mapped, value in heapq.merge(*map(self._of, found), key=itemgetter(0)):
+            for time_ns, key, mapped, value in heapq.merge(*map(self._mapped_samples, found), key=itemgetter(0)):
                 self._amounts.add(key, mapped, time_ns, value)
             frames = list(self._amounts.rows())
             if end > since_ns:  # rows of the time before are in already
                 yield end, frames
             at, length = end, min(2 * length, _MOST_NS)
 
-    def _of(self, series: dict[str, Any]) -> list[tuple[int, str, Any, float]]:
+    def _mapped_samples(self, series: dict[str, Any]) -> list[tuple[int, str, Any, float]]:
+        """Time, key, mapping and value of each sample of a series; none if no rule names it."""
         try:
             labels = dict(series["metric"])
             name = labels.pop("__name__")
@@ -205,7 +208,7 @@ _MESSAGES: Final = """
 
 
 class _Series(NamedTuple):
-    """`samples` are (ms since 1970, value); markers of a series that ended are left out."""
+    """One series of a remote write. `samples` are (ms since 1970, value), without markers of ended series."""
 
     name: str
     labels: dict[str, str]
@@ -216,8 +219,8 @@ class _Series(NamedTuple):
         return json.dumps([self.name, sorted(self.labels.items())])
 
 
-def decoded(body: bytes) -> Iterator[_Series]:
-    """Series of a message of remote write. Raises CorruptInput."""
+def decode_request(body: bytes) -> Iterator[_Series]:
+    """The series in the body of a remote write. Raises CorruptInput."""
     try:
         import cramjam
         from google.protobuf.message import DecodeError
@@ -239,7 +242,7 @@ def decoded(body: bytes) -> Iterator[_Series]:
         labels = {label.name: label.value for label in series.labels[: _MOST_LABELS + 1]}
         name = labels.pop("__name__", "")
         if not name or len(labels) > _MOST_LABELS:
-            raise CorruptInput("A series has no name, or more labels than any has.")
+            raise CorruptInput(f"A series has no name, or more than {_MOST_LABELS} labels.")
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
         if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
             raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")

@@ -34,7 +34,7 @@ from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import cluster_settings, usable_cores
@@ -480,7 +480,7 @@ def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
 
 def _summary(snapshot: Snapshot, form: str) -> None:
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
-    series = held_series(snapshot.series())
+    series = summarise_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)
     sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
     refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
