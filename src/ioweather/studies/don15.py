@@ -64,7 +64,7 @@ from ioweather.facts.response_samples import (
 )
 from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
-from ioweather.stats.families import Normal
+from ioweather.stats.families import Law
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
 from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
@@ -232,14 +232,15 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
             skipped.append(f"{sample.label}: {error}.")
             continue
         used.append(sample)
-        winners.append(fits[0].family)
-        known = effective_sample(midranks(sample.seconds)).count
-        rejected.append(fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT)
-        for rank, fit in enumerate(fits, 1):
-            told = fit.problem or parameters_text(fit.parameters)
-            rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
-            if fit.ks is not None:
-                distances[fit.family].append(fit.ks)
+        best, least, *_ = fits[0]
+        winners.append(best)
+        independent = effective_sample(midranks(sample.seconds)).count
+        rejected.append(least is not None and least * math.sqrt(independent) > _KS_LIMIT)
+        for rank, (family, ks, aic, parameters, problem) in enumerate(fits, 1):
+            found = problem or parameters_text(parameters)
+            rows.append((sample.label, sample.n, FAMILY_LABELS[family], rank, ks, aic, found))
+            if ks is not None:
+                distances[family].append(ks)
     means = ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks)
     bars = ResultTable.of("distances", "family [text]; ks: mean KS distance", means)
     yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
@@ -535,7 +536,7 @@ def _winners(
         around.append(float(np.mean(np.abs(head - head.mean()) <= reach)))
         optimal.append(float(np.mean(head < head.mean() - reach)))
         # Distance from all times of the single Normal that others assume, and of the mixture.
-        laws = (Normal(float(seconds.mean()), float(seconds.std())), fit.distribution)
+        laws = (Law("normal", float(seconds.mean()), float(seconds.std())), fit.distribution)
         one, both = (largest_gap(sample_of(seconds), law)[0] for law in laws)
         gains.append(one / both)
         alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)

@@ -248,7 +248,7 @@ def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
 def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
     facility = source.facility
     zone, zone_name = facility_zone(facility)
-    day = local_clock(steps.times_ns, zone).day
+    day, _, _ = local_clock(steps.times_ns, zone)
     first, n = int(day[0]), int(day[-1] - day[0]) + 1
     names = [day_name(first + number) for number in range(n)]
     reads, writes, recorded = (

@@ -322,7 +322,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
         slowdown = series.slowdown(probed.baseline)
-        known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
+        known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
@@ -347,13 +347,12 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     """Return by how much the mean slowdown differs between days of the week, less what weeks turned at random give."""
     ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
-    first = min(int(local_clock(series.start_ns, zone).day[0]) for series, _ in ratios)
-    last = max(int(local_clock(series.start_ns, zone).day[-1]) for series, _ in ratios)
+    clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
+    first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)
     monday = first - (first + 3) % 7
     sums = np.zeros(((last - monday) // 7 + 1, 7, 2))
-    for series, slowdown in ratios:
-        clock, known = local_clock(series.start_ns, zone), np.isfinite(slowdown)
-        place = (clock.day - monday) // 7, clock.weekday
+    for (day, _, weekday), (_, slowdown) in zip(clocks, ratios, strict=True):
+        known, place = np.isfinite(slowdown), ((day - monday) // 7, weekday)
         np.add.at(sums, tuple(each[known] for each in place), np.stack([known, slowdown], axis=1)[known])
     whole = sums[(sums[..., 0] > 0).all(axis=1)]
     if len(whole) < _LEAST_WEEKS:

@@ -50,7 +50,7 @@ from ioweather.stats.dependence import (
 )
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import SystemGrid
+from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.curves import ERROR, curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
@@ -122,7 +122,7 @@ def _moved_in_time(
     metric: str,
     *,
     monitored: bool = False,
-    grid: SystemGrid | None = None,
+    grid: Steps | None = None,
     shifts: Ints | None = None,
 ) -> Iterator[Floats]:
     """Yield PsiD of the same runs, all shifted in time by the same number of steps, around the end of the period.
@@ -145,7 +145,7 @@ def _moved_in_time(
         yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
 
 
-def _shifts(grid: SystemGrid) -> Ints:
+def _shifts(grid: Steps) -> Ints:
     least = int(max(1, HOUR_NS // grid.step_ns))
     return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -33,7 +33,7 @@ from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import Intervals, number, plain, share_estimate
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
-from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, SystemGrid, steps_of
+from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, steps_of
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
 
@@ -72,8 +72,7 @@ class AssociationData:
     """Every run with its group and the system's activity during it; rows of all frames correspond."""
 
     runs: Runs
-    grid: SystemGrid
-    steps: Steps
+    grid: Steps
     spans: IoSpans
     system: Frame
     groups: Groups
@@ -125,7 +124,7 @@ class AssociationData:
         unit, detail = "runs", "runs with samples of the system from start to end"
         left_out = {k: n for k, n in left_out.items() if n}
         runs = Coverage(self.runs.rows, int(self.complete.sum()), unit, left_out, detail)
-        return (*self.runs.coverage, runs, self.steps.coverage("sampling intervals"))
+        return (*self.runs.coverage, runs, self.grid.coverage("sampling intervals"))
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -169,7 +168,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
             first = max(0, offset)
             last = max(first, min(steps.count, offset + counts.count))
             placed[first:last] = counts.values[name][first - offset : last - offset]
-    grid = SystemGrid(steps.start_ns, steps.step_ns, values)
+    grid = replace(steps, values=values, needed=choices.TRAFFIC)
     files = source.frame("files", SPAN_COLUMNS)
     mounts = monitored_mounts(files, facility, filesystem)
     spans = io_spans(runs.frame, files, mounts)
@@ -180,7 +179,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
     if asked is None:
         few = ", ".join(groups.names[:8])
         raise UsageError(f"There is no one group {params['group']!r}.", hint=f"The largest are: {few}.")
-    return AssociationData(runs, grid, steps, spans, system, groups, asked, params, mounts is not None)
+    return AssociationData(runs, grid, spans, system, groups, asked, params, mounts is not None)
 
 
 SPREAD: Final = (
