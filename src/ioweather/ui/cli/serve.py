@@ -143,7 +143,6 @@ def serve(
     log.info("started: %s at %s", lake, address_of(bound))
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends by it, and then raises it again
     try:
-        app.state.facilities.warm()
         run(app, bound)
     finally:
         log.info("stopped")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -127,10 +127,9 @@ def one_exhibit(
             return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
-        with view.facilities.drawing():
-            return exhibit_figure(exhibit, form, theme)
+        return exhibit_figure(exhibit, form, theme)
 
-    data = view.facilities.exhibit_answered(view.name, exhibit_id, key, make)
+    data = view.facilities.answered(view.name, key, make)
     # A name that is none of ours never comes here: making it has failed before.
     headers = {} if form == "json" else {"content-disposition": f'inline; filename="{exhibit_id}.{form}"'}
     return Response(data, media_type=_TYPES[form], headers=headers)
@@ -168,10 +167,8 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
 @router.get("/now", response_class=Response, responses=_JSON)
 def now(view: PublicView) -> Response:
     """How slow storage is at this moment."""
-    data = view.facilities.now_as(
-        view.name, "json", lambda answer, wrong: json.dumps({**result_json(answer), "wrong": wrong}).encode()
-    )
-    return Response(data, media_type="application/json")
+    found = view.facilities.now(view.name)
+    return JSONResponse({**result_json(found.answer), "wrong": found.wrong})
 
 
 @router.get("/events", response_model=None, responses=_TABLE)

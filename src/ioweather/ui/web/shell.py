@@ -7,7 +7,7 @@ No inline script and no inline style.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -171,7 +171,7 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
         def respond(view: View, **parameters: Any) -> Html:
             shown = (view.key, view.between, view.screen, view.width)
             hour = now_ns() // HOUR_NS if hourly else None
-            key = (*shown, make.__module__, make.__name__, tuple(parameters.items()), hour)
+            key = (*shown, make.__module__, make.__name__, repr(parameters), hour)
             tables = () if hourly else TABLES
             try:
                 return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode(), tables))
@@ -183,15 +183,6 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
         return respond
 
     return decorate
-
-
-def exhibit_part(view: View, exhibit_id: str, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
-    """A part made of one exhibit, cached until a table that its study reads changes."""
-    full = (view.key, view.screen, view.width, exhibit_id, key)
-    try:
-        return Html(view.facilities.exhibit_answered(view.name, exhibit_id, full, lambda: make().encode()))
-    except IoweatherError as error:
-        return failed(error, heading)
 
 
 class Cell(NamedTuple):
@@ -293,8 +284,7 @@ def answer_part(
 def answers_part(answers: Sequence[Answer], view: View) -> Markup:
     """Answers one below the other, below something else."""
     section = Markup('<section class="later">{}</section>')
-    with view.facilities.drawing():
-        return Markup("").join(section.format(answer_part(a, view.drawn(), second=True)) for a in answers)
+    return Markup("").join(section.format(answer_part(a, view.drawn(), second=True)) for a in answers)
 
 
 def behind(answer: Answer) -> Markup:

@@ -117,8 +117,7 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     accounting and servers know of it."""
     place = Place(view)
     if reason is None:
-        with view.facilities.drawing():
-            told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
+        told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
         head = Markup("<h1>{}</h1>").format(facts.headline)
         return _screen(head, [*shell.where_to(place, None, facts)], [("The job", told)])
     result = reason.result
@@ -169,16 +168,13 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
     verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
     files = [shell.files_part(Place(view), e, job_id) for e in facts.exhibits if e.id == "job.files"]
     drawn = view.drawn(less=shell.PANEL_PX)
-    with view.facilities.drawing():
-        return Markup("").join(
-            [
-                shell.fold(
-                    "This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False)
-                ),
-                shell.fold("What the run did", shell.answer_part(rest, drawn, second=True)),
-                *(shell.fold("Largest files", each) for each in files),
-            ]
-        )
+    return Markup("").join(
+        [
+            shell.fold("This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False)),
+            shell.fold("What the run did", shell.answer_part(rest, drawn, second=True)),
+            *(shell.fold("Largest files", each) for each in files),
+        ]
+    )
 
 
 def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, Markup]]:
@@ -209,13 +205,11 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         # Of reads and writes of a component the one that the job did more of.
         wrote_more = (result.write_bytes or 0) > (result.read_bytes or 0)
         chart = charts[1] if sick and wrote_more and len(charts) > 1 else charts[0]
-        with view.facilities.drawing():
-            marked = replace(chart, title="", references=(run, *chart.references))
-            yield title, shell.figure(marked, "cause", drawn)
+        marked = replace(chart, title="", references=(run, *chart.references))
+        yield title, shell.figure(marked, "cause", drawn)
     effect = _effect(reason, verdict)
     if effect is not None:
-        with view.facilities.drawing():
-            yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
+        yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
 
 
 def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
@@ -290,8 +284,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
     facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
     drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
-    with view.facilities.drawing():
-        return _screen(head, facts, [("The file", shell.answer_part(of_file, drawn, headed=False))], tables=listed)
+    return _screen(head, facts, [("The file", shell.answer_part(of_file, drawn, headed=False))], tables=listed)
 
 
 def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:
@@ -333,8 +326,7 @@ def project_page(view: PublicView, name: str) -> Html:
 @shell.cached_part()
 def project(view: OwnView, name: str) -> str:
     answer = view.ask("project", {"name": name}, period_for(view))
-    with view.facilities.drawing():
-        return shell.answer_part(answer, view.drawn(), second=True)
+    return shell.answer_part(answer, view.drawn(), second=True)
 
 
 @router.get("/fragments/projects")

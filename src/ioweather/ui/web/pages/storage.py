@@ -103,8 +103,7 @@ def filesystems(view: PublicView) -> str:
     for number, state in enumerate(states):
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
         lines = shell.time_lines(answer)[:2] if number < _MOST_CARDS else []
-        with view.facilities.drawing():
-            cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
+        cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
 
 
@@ -158,14 +157,13 @@ def now_page(view: PublicView) -> Html:
 
 @router.get("/fragments/now")
 def now(view: PublicView) -> Html:
-    def make(answer: Answer, wrong: bool) -> bytes:
-        return f'<div class="{"wrong" if wrong else "fine"}">{shell.answer_part(answer, view.drawn())}</div>'.encode()
-
     try:
-        return Html(view.facilities.now_as(view.name, f"html {view.screen}", make))
+        found = view.facilities.now(view.name)
     except IoweatherError as error:
         elsewhere = Markup('<p>What servers reported is on the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
+    state = "wrong" if found.wrong else "fine"
+    return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found.answer, view.drawn())))
 
 
 @router.get("/fragments/forecast")
@@ -175,8 +173,7 @@ def forecast(view: PublicView) -> str:
         answer = view.ask("forecast", {})
     except DataUnavailable as error:
         return _NOTHING.format(f"No forecast yet. {error.message}")
-    with view.facilities.drawing():
-        whole = shell.answer_part(answer, view.drawn(), second=True)
+    whole = shell.answer_part(answer, view.drawn(), second=True)
     result = answer.result
     if isinstance(result, ForecastOutcome) and any((h.skill.low or 0.0) > 0 for h in result.horizons):
         return whole
@@ -263,9 +260,8 @@ def _storage(view: View, where: str | None) -> str:
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
     wrong = [block for block in answer.blocks if isinstance(block, Items)]
     drawn = view.drawn(CHART_PX, MAIN_SHARE if wrong else 1.0, PANEL_PX)
-    with view.facilities.drawing():
-        lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-        charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
+    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
@@ -377,9 +373,8 @@ def event(view: PublicView, event_id: str) -> str:
         answer = view.ask("storage", {}, period_for(view))
     span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
     drawn = view.drawn(CHART_PX, 1.0, PANEL_PX)
-    with view.facilities.drawing():
-        lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-        charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
+    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
     facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
     return shell.place_part(facts, charts=charts, closing=shell.behind(answer))
 

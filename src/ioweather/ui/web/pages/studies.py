@@ -22,7 +22,6 @@ from ioweather.ui.web import shell
 from ioweather.ui.web.queries import TOPICS, available, exhibits_of
 from ioweather.ui.web.shell import Html, Listed, Place
 from ioweather.ui.web.visible import (
-    RESERVED,
     Between,
     OwnView,
     PublicView,
@@ -95,28 +94,24 @@ def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
 
 
 @router.get("/fragments/exhibits/{exhibit_id}")
-def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, params: StudyParams) -> Html:
-    level = 1 if request.query_params.get("heading") == "1" else 2
-    left_out = ("format", "theme", "heading")
-    query = [(name, value) for name, value in request.query_params.items() if name not in left_out and value]
+@shell.cached_part("{exhibit_id}")
+def exhibit(
+    view: OwnView, exhibit_id: str, between: Between, params: StudyParams, heading: str = "", table: str = ""
+) -> str:
+    """One exhibit with links to its other forms; with `heading`, on a page of its own."""
+    made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
+    section = exhibit_section(made, 1 if heading == "1" else 2, view.drawn(less=shell.PANEL_PX))
+    place = Place(view)
 
     def address(**more: str) -> str:
-        return f"/api/v1/exhibits/{exhibit_id}?{urlencode([*query, *more.items()])}"
+        return place.link(f"/api/v1/exhibits/{exhibit_id}", **params, table=table, **more)
 
-    def make() -> str:
-        made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
-        with view.facilities.drawing():
-            section = exhibit_section(made, level, view.drawn(less=shell.PANEL_PX))
-        links = [(form.upper(), address(format=form), form) for form in ("json", "csv")]
-        if made.charts:
-            pictures = [(form.upper(), address(format=form), form) for form in ("svg", "png")]
-            links = [*pictures, ("SVG dark", address(format="svg", theme="dark"), "svg"), *links]
-        kept = [(name, value) for name, value in query if name not in RESERVED - {"lake", "from", "to"}]
-        here = f"/exhibits/{made.id}" + (f"?{urlencode(kept)}" if kept else "")
-        return section + shell.part("downloads.html", id=made.id, links=links, here=here)
-
-    key = ("fragment", level, tuple(query))
-    return shell.exhibit_part(view, exhibit_id, key, make, exhibit_id if level == 1 else "")
+    links = [(form.upper(), address(format=form), form) for form in ("json", "csv")]
+    if made.charts:
+        pictures = [(form.upper(), address(format=form), form) for form in ("svg", "png")]
+        links = [*pictures, ("SVG dark", address(format="svg", theme="dark"), "svg"), *links]
+    here = place.link(f"/exhibits/{made.id}", **params)
+    return section + shell.part("downloads.html", id=made.id, links=links, here=here)
 
 
 @router.get("/claims")
@@ -176,25 +171,21 @@ def former_subject(view: OwnView, request: Request) -> RedirectResponse:
 
 
 @router.get("/fragments/cards/{exhibit_id}")
-def card(view: OwnView, request: Request, exhibit_id: str, between: Between) -> Html:
+@shell.cached_part()
+def card(view: OwnView, exhibit_id: str, between: Between) -> str:
     """A thumbnail of an exhibit, and its finding in one sentence."""
-
-    def make() -> str:
-        made = view.exhibit(exhibit_id, {}, period_of(between, view.lake.facility))
-        drawn = view.drawn(_CARD_PX, live=False)
-        with view.facilities.drawing():
-            first = [replace(chart, title="", facet=None) for chart in made.charts[:1]]
-            pictures = [shell.figure(chart, f"card-{made.id}", drawn) for chart in first]
-        marks = [_CLAIM_MARKS[finding.kind] for finding in made.findings if finding.kind in _CLAIM_MARKS]
-        said = next((finding.text for finding in made.findings), made.empty_because)
-        entry = PAPERS[made.id.partition(".")[0]]
-        return shell.part(
-            "card.html",
-            figure=pictures[0] if pictures else "",
-            title=made.title,
-            finding=said.partition(" (")[0].rstrip("."),
-            paper=f"{entry.authors[0].split()[-1]} {entry.year} · {made.id.partition('.')[2]}",
-            mark=marks[0] if marks else "",
-        )
-
-    return shell.exhibit_part(view, exhibit_id, ("card", tuple(request.query_params.items())), make)
+    made = view.exhibit(exhibit_id, {}, period_of(between, view.lake.facility))
+    drawn = view.drawn(_CARD_PX, live=False)
+    first = [replace(chart, title="", facet=None) for chart in made.charts[:1]]
+    pictures = [shell.figure(chart, f"card-{made.id}", drawn) for chart in first]
+    marks = [_CLAIM_MARKS[finding.kind] for finding in made.findings if finding.kind in _CLAIM_MARKS]
+    said = next((finding.text for finding in made.findings), made.empty_because)
+    entry = PAPERS[made.id.partition(".")[0]]
+    return shell.part(
+        "card.html",
+        figure=pictures[0] if pictures else "",
+        title=made.title,
+        finding=said.partition(" (")[0].rstrip("."),
+        paper=f"{entry.authors[0].split()[-1]} {entry.year} · {made.id.partition('.')[2]}",
+        mark=marks[0] if marks else "",
+    )
