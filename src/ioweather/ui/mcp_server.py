@@ -24,7 +24,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Receive, Scope, Send
 
 from ioweather._version import __version__
-from ioweather.core.contracts import ALL_TIME, Param, Question
+from ioweather.core.contracts import Param, Question
 from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, result_json
@@ -120,19 +120,13 @@ def _run(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any]:
         rows = ((each.id, each.title, exhibit_entry(each.id).what, each.ready, list(each.missing)) for each in listed)
         return {"exhibits": [dict(zip(names, row, strict=True)) for row in rows]}
     between = str(typed.pop("from", "")), str(typed.pop("to", ""))
-    period = period_of(between, view.lake.facility)
     made: Answer | Exhibit
     if name == "show":
         parameters = {key: _text(value) for key, value in (typed.get("parameters") or {}).items()}
-        made = view.exhibit(str(typed.get("exhibit", "")), parameters, period)
+        made = view.exhibit(str(typed.get("exhibit", "")), parameters, period_of(between, view.lake.facility))
     elif name in QUESTIONS:
-        question = QUESTIONS[name]
-        if period != ALL_TIME and not question.period:
-            raise UsageError(f"{name} has no period.")
-        local = [param.name for param in question.params if param.local and param.name in typed]
-        if local:
-            raise UsageError(f"{local[0]} is of this machine: it cannot be set from elsewhere.")
-        made = view.ask(name, {key: _texts(value) for key, value in typed.items() if value is not None}, period)
+        given = {key: _texts(value) for key, value in typed.items() if value is not None}
+        made = view.ask_as_sent(name, given, between)
     else:
         raise UsageError(f"There is no tool {name!r}.")
     return result_json(made)

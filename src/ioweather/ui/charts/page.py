@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -64,6 +64,8 @@ _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 
 
 Screen: TypeAlias = Literal["wide", "narrow"]
+RowAddress: TypeAlias = Callable[[Sequence[Any]], str]  # of a row of a table; empty where it has none
+_NO_LINKS: Final[Mapping[str, RowAddress]] = {}
 _WIDTH_PX: Final[Mapping[Screen, int]] = {"wide": 760, "narrow": 330}
 _MOST_ROWS = 400
 _MOST_CHART_ROWS = 60
@@ -255,16 +257,37 @@ def _inline_svg(specification: Spec, name: str, text: str) -> Markup:
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text)}" ', 1))
 
 
-def table_html(table: ResultTable) -> Markup:
-    """A table with its headings; numbers are right-aligned, in readable units."""
-    kinds = [_kind_of(column, table.column(column.name)) for column in table.columns]
-    heads = [(column.heading, kind) for column, kind in zip(table.columns, kinds, strict=True)]
-    units = [column.unit for column in table.columns]
-    rows = [
-        [(format_value(cell, unit), kind) for cell, unit, kind in zip(row, units, kinds, strict=True)]
-        for row in table.rows[:_MOST_ROWS]
-    ]
-    return _markup(_RESULTS.result_table(table.title, heads, rows, len(table.rows) - _MOST_ROWS))
+class _Cell(NamedTuple):
+    """One cell as it is shown; `value` is what a script sorts by."""
+
+    text: str
+    kind: str = ""
+    link: str = ""
+    value: Cell = None
+
+
+def _no_address(_: Sequence[Any]) -> str:
+    return ""
+
+
+def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, tools: str = "") -> Markup:
+    """A table with its headings; numbers are right-aligned, in readable units. `links` maps a heading to the address
+    of a row. With `tools` of the dashboard's script all rows are shown, but no column without a value."""
+    shown = table.rows if tools else table.rows[:_MOST_ROWS]
+    columns: list[list[_Cell]] = []
+    for place, column in enumerate(table.columns):
+        values = [row[place] for row in table.rows]
+        if tools and place and all(value in (None, "") for value in values):
+            continue
+        address, kind = links.get(column.heading, _no_address), _kind_of(column, values)
+        sortable = bool(tools and kind)
+        cells = [
+            _Cell(format_value(value, column.unit), kind, address(row), value if sortable else None)
+            for row, value in zip(shown, values, strict=False)
+        ]
+        columns.append([_Cell(column.heading, kind), *cells])
+    heads, *rows = zip(*columns, strict=True)
+    return _markup(_RESULTS.result_table(table.title, heads, rows, len(table.rows) - len(shown), tools))
 
 
 def _kind_of(column: ResultColumn, cells: Sequence[Cell]) -> str:
@@ -276,18 +299,15 @@ def _kind_of(column: ResultColumn, cells: Sequence[Cell]) -> str:
 
 def _estimates(estimates: Sequence[Estimate], level: int) -> Markup:
     """A table of estimates; those after the first few are folded."""
-    heads = [("Estimate", ""), ("Value", "number"), ("Interval", "number"), ("n", "number"), ("Method", "")]
+    columns = "Estimate [text]; Value [text]; Interval [text]; n [count]; Method [text]"
     rows = [
-        [
-            (quantity_label(estimate.name, estimate.unit), ""),
-            (format_value(estimate.value, estimate.unit), "number"),
-            (_interval(estimate), "number"),
-            (format_value(estimate.n, "count"), "number"),
-            (estimate.method, "method"),
-        ]
-        for estimate in estimates
+        (quantity_label(e.name, e.unit), format_value(e.value, e.unit), _interval(e), e.n, e.method) for e in estimates
     ]
-    return _markup(_RESULTS.estimates(heads, rows, _MOST_ESTIMATES, level))
+    tables = [
+        table_html(ResultTable.of("estimates", columns, part)) if part else ""
+        for part in (rows[:_MOST_ESTIMATES], rows[_MOST_ESTIMATES:])
+    ]
+    return _markup(_RESULTS.estimates(*tables, len(rows) - _MOST_ESTIMATES, level))
 
 
 def _interval(estimate: Estimate) -> str:

@@ -43,7 +43,6 @@ from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.source import period_between, zone_of
 from ioweather.ui.cli.options import (
-    F,
     converted,
     engine_options,
     lake_option,
@@ -421,7 +420,7 @@ def check(lake_dir: str | None, as_json: bool) -> int:
         body |= {"unmapped_servers": list(found.servers), "unmapped_mounts": [*found.mounts, *found.mounted_here]}
         say_json(body)
     else:
-        say(*mapping_lines(known, found, has_lake=has_lake))
+        say(*mapping_lines(known, found, has_lake=has_lake), wrap=80, rest="    ")
     return 0 if found.is_whole else 1
 
 
@@ -456,23 +455,13 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
         say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)
 
 
-def _of_lake(function: F) -> F:
-    """--lake after the subcommand too; else what stands before it."""
-
-    def chosen(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-        return value if value is not None else ctx.obj
-
-    text = "The lake (default: $IOWEATHER_LAKE, else in your data home)."
-    return click.option("--lake", "lake_dir", metavar="DIR", callback=chosen, help=text)(function)
-
-
 @click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")
 @lake_option
 @output_options
 @click.pass_context
 def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
     """Show what the lake holds: tables, series by file system, overlaps between sources."""
-    ctx.obj = lake_dir
+    ctx.default_map = {name: {"lake_dir": lake_dir} for name in lake.commands}  # --lake before the subcommand
     if ctx.invoked_subcommand is None:
         with open_lake(lake_dir).snapshot() as snapshot:
             _summary(snapshot, form)
@@ -524,7 +513,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 
 @lake.command(epilog="Example: ioweather lake compact")
 @click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
-@_of_lake
+@lake_option
 def compact(lake_dir: str | None, everything: bool) -> None:
     """Seal closed days, one sorted file each.
 
@@ -541,7 +530,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed without removing it.")
-@_of_lake
+@lake_option
 def retention(lake_dir: str | None, dry_run: bool) -> None:
     """Drop what is older than facility.toml's [retention] says.
 
@@ -557,7 +546,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake quarantine --csv")
 @output_options
-@_of_lake
+@lake_option
 def quarantine(lake_dir: str | None, form: str) -> None:
     """List files that were refused or read in part, with the reason."""
     with open_lake(lake_dir).snapshot() as snapshot:
@@ -568,7 +557,7 @@ def quarantine(lake_dir: str | None, form: str) -> None:
 @lake.command(epilog="Example: ioweather lake forget iostat.log && ioweather ingest iostat.log --zone Europe/Berlin")
 @click.argument("file")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_of_lake
+@lake_option
 def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     """Take a file back out, with the rows it brought: to read it again, with the right --zone.
 
@@ -592,7 +581,7 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     "--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the other files stay usable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_of_lake
+@lake_option
 def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     """Compare every table file with the digest that was recorded when it was written.
 
@@ -621,7 +610,7 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
 
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
 @click.argument("dest", type=click.Path(path_type=Path))
-@_of_lake
+@lake_option
 @click.option("--verify", is_flag=True, help="Read the backup again and compare every file.")
 def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     """Copy the lake to DEST as it is at this moment; writers may go on.
@@ -640,7 +629,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@_of_lake
+@lake_option
 def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
     target = Path(lake_dir) if lake_dir else default_lake_dir()
@@ -651,7 +640,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")
 @click.argument("table")
-@_of_lake
+@lake_option
 @path_option("--out", "PATH", "File: .parquet .csv .csv.gz", required=True)
 @click.option("--where", default="", metavar="SQL", help="Only rows that match this condition.")
 @period_options

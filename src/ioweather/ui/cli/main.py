@@ -126,6 +126,8 @@ class LazyGroup(click.Group):
             say(f"ioweather: `{args[0]}` is now `{new}`; the old name will be removed in the next release.", err=True)
             if args[0] not in _OLD_QUESTIONS:
                 args = [*words, *args[1:]]
+        if args[:2] == ["simulate", "score"]:
+            raise click.UsageError("`simulate score` is now a script of the source code: benchmarks/score.py", ctx)
         if args[0] == "why" and _asks_server(args[1:]):
             return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:

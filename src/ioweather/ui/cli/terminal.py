@@ -472,6 +472,7 @@ def _heatmap(chart: Chart, width: int) -> list[str]:
     wide, top, lines = (width - margin) // columns, max(known, default=0.0), []
     for up, label in labels.items():
         drawn = sparkline(list(rows[up].values()), columns, top=top)
+        drawn = drawn.replace("▁", "·")  # so small that nothing shows
         lines.append(f"{label:>{margin - 1}} {''.join(character * wide for character in drawn)}")
     ends = [format_value(each, x_unit) for each in (xs[0], xs[-1])]
     room = columns * wide - len(ends[0]) - len(ends[1])

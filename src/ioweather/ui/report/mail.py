@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Block, Fact, FactGroup, Item, Items
+from ioweather.core.results import Block, FactGroup, Item, Items
 from ioweather.core.units import format_time_ns
 from ioweather.ui.cli.terminal import render_text
 from ioweather.ui.report.sheets import Sheet
@@ -73,7 +73,7 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
 
 def _text(sheet: Sheet) -> str:
     """A sheet as the terminal prints it."""
-    tiles = FactGroup("tiles", "", tuple(Fact(t.label, t.label, t.value, note=t.note) for t in sheet.tiles))
+    tiles = FactGroup("tiles", "", sheet.tiles)
     actions = Items("What to do", tuple(Item("", action) for action in sheet.actions), numbered=True)
     blocks: list[Block] = [*([tiles] if sheet.tiles else []), *([actions] if sheet.actions else []), *sheet.tables]
     sentences = [line for sentence in sheet.sentences for line in ("", *textwrap.wrap(sentence, _WIDTH))]

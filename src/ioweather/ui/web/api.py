@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -14,23 +14,22 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from ioweather._version import __version__
-from ioweather.core.contracts import ALL_TIME, Question
-from ioweather.core.errors import UsageError
+from ioweather.core.contracts import Question
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
+from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import availability, parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.web.queries import (
-    JOB_COLUMNS,
     JOB_ID,
     SqlQuestion,
     answers_for_log,
     few_at_once,
-    find_jobs,
     inventory,
     job_answers,
     received,
@@ -189,10 +188,14 @@ def jobs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Answered:
-    """Runs with a Darshan log, and jobs without one from accounting; the newest first."""
-    with view.lake.snapshot() as snapshot:
-        found = find_jobs(snapshot, q, limit)
-    return _rows(form, JOB_COLUMNS, (list(row.values()) for row in found), {"jobs": found})
+    """Jobs with or without a Darshan log, each by its run with the most I/O time; the newest first."""
+    try:
+        found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit}).result).runs
+    except DataUnavailable:
+        found = ()
+    rows = [{**to_jsonable(run), "log": run.known_by is None} for run in found]
+    names = [*(field.name for field in fields(RunOutcome)), "log"]
+    return _rows(form, names, (list(row.values()) for row in rows), {"jobs": rows})
 
 
 @router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)
@@ -244,15 +247,9 @@ def _asked(question: Question) -> Callable[..., Any]:
     """The route of a question: names in the query are its parameters."""
 
     def put(view: View, between: Between, params: StudyParams) -> dict[str, Any]:
-        local = [param.name for param in question.params if param.local and param.name in params]
-        if local:
-            raise UsageError(f"{local[0]} refers to the server's machine and cannot be set in a request.")
-        typed: dict[str, Any] = dict(params)
-        for param in question.params:
-            if param.many and param.name in typed:
-                typed[param.name] = tuple(typed[param.name].split(","))
-        period = period_of(between, view.lake.facility) if question.period else ALL_TIME
-        return result_json(view.ask(question.name, typed, period))
+        lists = {param.name for param in question.params if param.many}
+        typed = {name: tuple(text.split(",")) if name in lists else text for name, text in params.items()}
+        return result_json(view.ask_as_sent(question.name, typed, between))
 
     put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
     put.__name__, put.__doc__ = f"ask_{question.name}", TITLES.get(question.name, question.help)

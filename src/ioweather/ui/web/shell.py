@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
@@ -19,16 +19,25 @@ from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultTable
+from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultColumn, ResultTable
 from ioweather.core.tables import TABLES
-from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, format_value, now_ns, shown_zone
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, shown_zone
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import ComponentState
 from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.ui.charts.chart_data import legible
-from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
+from ioweather.ui.charts.page import (
+    Drawn,
+    RowAddress,
+    answer_section,
+    figure_html,
+    items_html,
+    provenance_html,
+    table_html,
+    templates,
+)
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.visible import View, address_time, presets, status_of
 
@@ -114,7 +123,7 @@ class Place:
         """The page of a job, a user, a project, a program, a file system, a component, an event."""
         return self.link(f"/{kind}/{quote(str(name), safe='')}", **query) if name not in (None, "") else ""
 
-    def to_column(self, kind: str, column: int = 0) -> Callable[[Sequence[Any]], str]:
+    def to_column(self, kind: str, column: int = 0) -> RowAddress:
         """The page that a cell of a table leads to."""
         return lambda row: self.to(kind, row[column])
 
@@ -185,63 +194,35 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
     return decorate
 
 
-class Cell(NamedTuple):
-    """`value` is what a script sorts by."""
-
-    text: str
-    kind: str = ""
-    link: str = ""
-    value: float | str = ""
-
-
 @dataclass(frozen=True)
 class Listed:
-    """A table: `columns` are `name [unit]; ...`, or pairs of these, of texts where there is no unit; `links` maps a
-    column's name to the address that a row of it has. `tools`: "brief" can only be sorted, `first` shows some rows."""
+    """A table of a page. `links` maps a heading to the address that a row of it has; `tools`: "brief" can only be
+    sorted, `first` shows some rows."""
 
-    title: str
-    columns: str | Sequence[tuple[str, str]]
-    rows: Sequence[Sequence[Any]]
-    links: Mapping[str, Callable[[Sequence[Any]], str]] = field(default_factory=dict)
+    table: ResultTable
+    links: Mapping[str, RowAddress] = field(default_factory=dict)
     empty: str = "None."
     tools: str = "all"
 
     @classmethod
-    def of(cls, table: ResultTable, title: str = "", without: str = "", **more: Any) -> Listed:
-        """A table of a result, without one of its columns."""
-        shown = [i for i, column in enumerate(table.columns) if column.name != without]
-        columns = [(table.columns[i].heading, table.columns[i].unit) for i in shown]
-        return cls(title or table.title, columns, [tuple(row[i] for i in shown) for row in table.rows], **more)
+    def of(cls, title: str, columns: str, rows: Iterable[Sequence[Any]], *more: Any, **options: Any) -> Listed:
+        """A table whose columns are written as `heading [unit]; ...`; without a unit they are text."""
+        found = (each.strip().rstrip("]").partition(" [") for each in columns.split(";"))
+        headed = tuple(ResultColumn(name, name, unit or "text") for name, _, unit in found)
+        return cls(ResultTable("listed", headed, tuple(map(tuple, rows)), title), *more, **options)
 
     @property
-    def shown(self) -> tuple[list[Cell], list[list[Cell]]]:
-        """Headings and cells of the first column, and of those in which some row has a value."""
-        columns = self.columns
-        if isinstance(columns, str):
-            found = (each.strip().rstrip("]").partition(" [") for each in columns.split(";"))
-            columns = [(name, unit or "text") for name, _, unit in found]
-        heads: list[Cell] = []
-        by_column: list[list[Cell]] = []
-        for i, (name, unit) in enumerate(columns):
-            values = [row[i] for row in self.rows]
-            if i and all(value in (None, "") for value in values):
-                continue
-            is_text = unit == "text" or any(isinstance(value, (str, bool)) for value in values)
-            kind = "time" if unit in ("time_ns", "date") else "" if is_text else "number"
-            link = self.links.get(name)
-            heads.append(Cell(name, kind))
-            by_column.append(
-                [
-                    Cell(
-                        format_value(value, unit),
-                        kind,
-                        link(row) if link else "",
-                        value if kind and value is not None else "",
-                    )
-                    for value, row in zip(values, self.rows, strict=True)
-                ]
-            )
-        return heads, [list(row) for row in zip(*by_column, strict=True)]
+    def html(self) -> Markup:
+        if not self.table.rows:
+            return Markup('<p class="quiet">{}</p>').format(self.empty)
+        return table_html(self.table, self.links, self.tools)
+
+
+def without_column(table: ResultTable, name: str, title: str) -> ResultTable:
+    """The table under another title, without one of its columns."""
+    kept = [i for i, column in enumerate(table.columns) if column.name != name]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
+    return ResultTable(table.name, tuple(table.columns[i] for i in kept), rows, title)
 
 
 def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
@@ -334,7 +315,7 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
         "program": place.to_column("programs", 3),
     }
     empty = "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES"
-    return Listed(title, columns, rows, links, empty)
+    return Listed.of(title, columns, rows, links, empty)
 
 
 def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
@@ -344,7 +325,7 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
         has_page = job_id and row[0] != NOT_SHOWN
         return place.link(f"/jobs/{job_id}/file", path=str(row[0])) if has_page else ""
 
-    tables = [Listed.of(table, links={"file": address}, tools="brief") for table in exhibit.tables]
+    tables = [Listed(table, {"file": address}, tools="brief") for table in exhibit.tables]
     return tables_part(*tables, notes=exhibit.caveats)
 
 
@@ -360,7 +341,7 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
         "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
     columns = "from [time_ns]; to [time_ns]; kind; where; what; strength [factor]"
-    return Listed(title, columns, rows, links, "No events recorded in this period.")
+    return Listed.of(title, columns, rows, links, "No events recorded in this period.")
 
 
 def event_address(place: Place, event: EventOutcome) -> str:
@@ -390,7 +371,7 @@ def components_table(place: Place, components: Sequence[ComponentState]) -> List
         for c in components
     ]
     links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    return Listed("Targets", columns, rows, links)
+    return Listed.of("Targets", columns, rows, links)
 
 
 def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tuple[str, str, str]]:

@@ -32,6 +32,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, par
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.tokens import Token, find_token
+from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
 from ioweather.ui.web import MAIN
@@ -89,6 +90,15 @@ class View:
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
         return ask(question, self.lake, params, period_ns=period, shared=shared, files=False)
+
+    def ask_as_sent(self, question: str, params: Mapping[str, Any], between: tuple[str, str]) -> Answer:
+        """Answer a question with the parameters and the period of a request. What names a place of the server's own
+        machine is refused; a question without a period ignores it."""
+        found = QUESTIONS[question]
+        for param in found.params:
+            if param.local and param.name in params:
+                raise UsageError(f"{param.name} refers to the server's machine and cannot be set in a request.")
+        return self.ask(question, params, period_of(between, self.lake.facility) if found.period else ALL_TIME)
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:

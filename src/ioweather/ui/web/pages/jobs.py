@@ -135,7 +135,7 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
             "project": place.to_column("projects", 2),
         }
         columns = "job; user; project; probability [ratio]; cost this run [seconds]"
-        tables.append(Listed("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
+        tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
     elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
     said = replace(reason, findings=findings, exhibits=(), blocks=())
@@ -269,7 +269,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
     filesystem = found.name if found else None
     listed = []
     if "job.files" in tables:
-        listed.append(Listed.of(tables["job.files"], "What it was used for", "file", tools="brief"))
+        listed.append(Listed(shell.without_column(tables["job.files"], "file", "What it was used for"), tools="brief"))
     if "job_targets" in tables:
         names = _target_names(view, filesystem, result)
         rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in tables["job_targets"].rows)
@@ -279,8 +279,8 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
             return place.to("components", row[0], **around) if row[0] in known else ""
 
         targets = replace(tables["job_targets"], rows=rows)
-        title = "Storage targets of this file"
-        listed.append(Listed.of(targets, title, "files", links={"target": address}, tools="brief"))
+        of_file_alone = shell.without_column(targets, "files", "Storage targets of this file")
+        listed.append(Listed(of_file_alone, {"target": address}, tools="brief"))
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
     facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
     drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
@@ -334,7 +334,7 @@ def project(view: OwnView, name: str) -> str:
 def projects(view: OwnView) -> str:
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
     links = {table.columns[0].heading: Place(view, "/jobs").to_column("projects")}
-    return shell.tables_part(Listed.of(table, "The largest projects", links=links))
+    return shell.tables_part(Listed(replace(table, title="The largest projects"), links))
 
 
 @router.get("/fragments/runs")

@@ -124,7 +124,7 @@ def slowest(view: OwnView) -> str:
     links = {"job": place.to_column("jobs"), "user": place.to_column("users", 2)}
     title = f"The slowest of {result.count:,} jobs against similar runs"
     empty = "No job took longer than usual in this period."
-    return shell.tables_part(Listed(title, columns, rows, links, empty, "brief"))
+    return shell.tables_part(Listed.of(title, columns, rows, links, empty, "brief"))
 
 
 @router.get("/fragments/problems")
@@ -424,7 +424,7 @@ def who(view: OwnView) -> str:
     ]
     of_user = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
     tables = [
-        Listed(
+        Listed.of(
             "Jobs that slowed others",
             "job; user; project; program; probability [ratio]; cost others [seconds]",
             culprits,
@@ -432,7 +432,7 @@ def who(view: OwnView) -> str:
             "No job was found that slowed others.",
             "brief",
         ),
-        Listed(
+        Listed.of(
             "Who moved most",
             "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
             talkers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -127,12 +128,14 @@ def claims_page(view: PublicView) -> Html:
 def claims(view: PublicView) -> str:
     answer = view.ask("claims", {}, period_for(view))
     made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
-    tables = shell.tables_part(*_claim_tables(view, answer), notes=[*answer.caveats, made])
-    return Markup("<p>{}</p>").format(answer.headline) + tables
+    folds = [shell.fold(listed.table.title, listed.html) for listed in _claim_tables(view, answer)]
+    notes = shell.tables_part(notes=[*answer.caveats, made])
+    return Markup("<p>{}</p>").format(answer.headline) + Markup("").join(folds) + notes
 
 
 def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
-    """A table for each paper. The statement links to the exhibit that its value is from."""
+    """A table for each paper, whose title counts the statements by how they stand here. A statement links to the
+    exhibit that its value is from."""
     (table,) = answer.exhibits[0].tables
     place = Place(view, "/claims")
     names = [column.name for column in table.columns]
@@ -141,8 +144,10 @@ def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
     links = {_CLAIM_COLUMNS["text"]: lambda row: place.link(f"/exhibits/{exhibit_of[row[0]]}")}
     for key, paper in PAPERS.items():
         rows = [tuple(row[n] for n in places) for row in table.rows if claim_of(str(row[0])).paper == key]
+        marks = Counter(str(row[list(_CLAIM_COLUMNS).index("mark")]) for row in rows)
+        counts = ", ".join(f"{count} {mark}" for mark, count in marks.most_common())
         columns = "; ".join(_CLAIM_COLUMNS.values())
-        yield Listed(f"{key}: {paper.site}", columns, rows, links, "No statement.", "brief")
+        yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, links, "No statement.", "brief")
 
 
 @router.get("/climate")
