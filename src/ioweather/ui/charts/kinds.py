@@ -130,7 +130,6 @@ CDF = PanelKind(("x", "y"), _cdf_axes, _draw_curves, optional=("series",))
 
 _MOST_LYING = 40
 _GAP = 0.12  # of a place, on each side
-_THINNEST_PX = 1.3
 _QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 _FEW_BINS = 16
 _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
@@ -221,13 +220,7 @@ def _draw_bars(view: View) -> Drawing:
         notes[f"{len(shown):,} of {total:,} drawn, the lowest and highest among them"] = 0
     tips, transforms = view.tooltip(fields)
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
-    axis, length = (view.axes.y, view.height) if view.axes.flipped else (view.axes.x, view.width)
-    count = (len(axis.names) or 1) * max(len(view.series.names), 1)
     rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
-    if length * (1 - 2 * _GAP) / count < _THINNEST_PX:
-        mark: Spec = {"type": "point", "filled": True, "size": 9, "opacity": 1}
-        dots = {"transform": transforms, "mark": mark, "encoding": _channels(view, "a", "y") | colour}
-        return Drawing([dots], rows, notes)
     bars = _channels(view, "a", "o", "b", "y") | colour
     layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"}, "encoding": bars}]
     if interval:

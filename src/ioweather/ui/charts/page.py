@@ -38,9 +38,9 @@ from ioweather.core.results import (
     ResultTable,
     quantity_label,
 )
-from ioweather.core.units import format_span, format_time_ns, format_value
+from ioweather.core.units import format_span, format_time_ns, format_value, marked
 from ioweather.ui.charts import theme as colours
-from ioweather.ui.charts.chart_data import describe, legible
+from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.render import draw, spec
 from ioweather.ui.charts.theme import Spec
 
@@ -120,7 +120,7 @@ _RESULTS: Final[Any] = templates(Path(__file__).with_name("templates")).get_temp
 def html_page(title: str, body_sections: Iterable[str], *, footer: str = "", style: str = "") -> str:
     """A whole page from sections of safe markup; `style` is added to that of all pages."""
     parts = (Markup(part) for part in body_sections)
-    return legible(_RESULTS.page(title, _POLICY, Markup(style_html()), Markup(style), parts, Markup(footer)))
+    return marked(_RESULTS.page(title, _POLICY, Markup(style_html()), Markup(style), parts, Markup(footer)))
 
 
 def style_html() -> str:
@@ -159,7 +159,7 @@ def answer_html(answer: Answer) -> str:
 def fragment_html(result: Exhibit | Answer) -> str:
     """A result for a place inside another page, such as a notebook: no script, and styles that stay inside."""
     body = exhibit_section(result, 3) if isinstance(result, Exhibit) else answer_section(result, 3)
-    return legible(f'<div class="iow">{style_html()}{body}{provenance_html(result.provenance)}</div>')
+    return marked(f'<div class="iow">{style_html()}{body}{provenance_html(result.provenance)}</div>')
 
 
 def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, headed: bool = True) -> Markup:

@@ -12,7 +12,8 @@ import vl_convert
 
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
-from ioweather.ui.charts.chart_data import describe, legible
+from ioweather.core.units import marked
+from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.panels import HOVER
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
@@ -82,7 +83,7 @@ def exhibit_figure(
         key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole
     }
     inner = {key: value for key, value in whole.items() if key not in outer}
-    words = {"text": legible(origin), "fontSize": 10, "fontWeight": "normal"}
+    words = {"text": marked(origin), "fontSize": 10, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
     return draw(recolour(titled, theme), format, scale, inches=inches)
@@ -144,11 +145,13 @@ def _finished(body: Spec, description: str, theme: Theme) -> Spec:
 
 
 def _legible(value: Any) -> Any:
+    """The specification without characters that XML forbids, which would abort vl-convert and the process, and without
+    marks of direction."""
     if isinstance(value, dict):  # numbers, which rows are made of, are not looked at one by one
         return {k: v if type(v) in _NUMBERS else _legible(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_legible(item) for item in value]
-    return legible(value) if isinstance(value, str) else value
+    return marked(value) if isinstance(value, str) else value
 
 
 def _printed(value: Any) -> Any:

@@ -7,6 +7,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ from ioweather.ui.cli.options import (
 )
 from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_answer, print_rows
-from ioweather.ui.facility_draft import check_mapping, draft_facility, mapping_lines, shared_mounts
+from ioweather.ui.facility_draft import check_mapping, draft_facility, is_whole, mapping_lines, shared_mounts
 
 INGEST_EPILOG = """\b
 Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
@@ -408,20 +409,19 @@ def check(lake_dir: str | None, as_json: bool) -> int:
         raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Write it: ioweather facility init")
     known = load_facility(layout.facility_file(root))
     cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
-    if has_lake:
-        with open_lake(lake_dir).snapshot() as snapshot:
-            found = check_mapping(known, snapshot, shared_mounts())
-    else:
-        found = check_mapping(known, None, shared_mounts())
+    opened = open_lake(lake_dir).snapshot() if has_lake else nullcontext(None)
+    with opened as snapshot:
+        described, unmapped = check_mapping(known, snapshot, shared_mounts())
     if as_json:
         body: dict[str, Any] = {"name": known.name, "zone": known.zone, "projects": len(known.projects)}
-        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": list(found.filesystems)}
-        body |= {"unmapped": list(found.names), "unmapped_targets": list(found.targets)}
-        body |= {"unmapped_servers": list(found.servers), "unmapped_mounts": [*found.mounts, *found.mounted_here]}
+        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": described}
+        body |= {"unmapped": unmapped["names"], "unmapped_targets": unmapped["targets"]}
+        body["unmapped_servers"] = unmapped["servers"]
+        body["unmapped_mounts"] = [*unmapped["mounts"], *unmapped["mounted_here"]]
         say_json(body)
     else:
-        say(*mapping_lines(known, found, has_lake=has_lake), wrap=80, rest="    ")
-    return 0 if found.is_whole else 1
+        say(*mapping_lines(known, described, unmapped, has_lake=has_lake), wrap=80, rest="    ")
+    return 0 if is_whole(unmapped) else 1
 
 
 SQL_EPILOG = """\b

@@ -154,9 +154,7 @@ Example: ioweather report --for director --from 7d --out week.pdf
 @click.option(
     "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
 )
-@path_option(
-    "--bundle", "DIR", "Also write an archive of data and figures here: pip install 'ioweather[bundle]'"
-)
+@path_option("--bundle", "DIR", "Also write an archive of data and figures here: pip install 'ioweather[bundle]'")
 @engine_options("none, in one process")
 def report(
     out: Path,

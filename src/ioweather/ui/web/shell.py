@@ -21,13 +21,12 @@ from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultColumn, ResultTable
 from ioweather.core.tables import TABLES
-from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, shown_zone
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, marked, now_ns, shown_zone
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import ComponentState
 from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import (
     Drawn,
     RowAddress,
@@ -67,7 +66,7 @@ class Html(HTMLResponse):
 
     def render(self, content: str | bytes) -> bytes:
         text = content.decode() if isinstance(content, bytes) else content
-        return legible(text).encode()
+        return marked(text).encode()
 
 
 @dataclass(frozen=True)
