@@ -149,7 +149,9 @@ Example: ioweather report --for director --from 7d --out week.pdf
     "--relay",
     metavar="HOST[:PORT]",
     envvar="IOWEATHER_RELAY",
-    help="SMTP server for --mail (default: this machine's sendmail).",
+    default="localhost",
+    show_default=True,
+    help="SMTP server for --mail.",
 )
 @click.option(
     "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
@@ -164,7 +166,7 @@ def report(
     only: tuple[str, ...],
     anonymous: bool,
     mail: tuple[str, ...],
-    relay: str | None,
+    relay: str,
     sender: str | None,
     bundle: Path | None,
     engine: dict[str, Any],

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ioweather.agent.exporter import Metric, gauges, render_metrics
 from ioweather.core.errors import IoweatherError
@@ -30,13 +29,12 @@ _SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """The state of the main lake at one moment; `users` by file system."""
 
-    filesystems: tuple[str, ...] = ()
-    unhealthy: tuple[Unhealthy, ...] = ()
-    users: Mapping[str, WhoOutcome] = field(default_factory=dict)
+    filesystems: tuple[str, ...]
+    unhealthy: tuple[Unhealthy, ...]
+    users: Mapping[str, WhoOutcome]
 
 
 class LakeMetrics:

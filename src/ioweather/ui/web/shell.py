@@ -228,29 +228,6 @@ def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
     return part("tables.html", tables=tables, notes=notes)
 
 
-def place_part(
-    head: str,
-    *,
-    charts: Sequence[str] = (),
-    side: Sequence[str] = (),
-    tables: Iterable[Listed] = (),
-    up: str = "",
-    tiles: str = "",
-    closing: str = "",
-) -> Markup:
-    """A part about a place or an event: charts, what is beside them, small multiples, folded tables."""
-    return part(
-        "place_parts.html",
-        up=up,
-        facts=head,
-        charts=charts,
-        side=side,
-        tiles=tiles,
-        tables=list(tables),
-        behind=closing,
-    )
-
-
 def answer_part(
     answer: Answer, drawn: Drawn, *, second: bool = False, headed: bool = True, folded: bool = True
 ) -> Markup:

@@ -29,6 +29,7 @@ from ioweather.ui.web.shell import Html, Listed, Place
 from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
+_TEMPLATE: Final = "job_parts.html"
 _PICTURE_PX: Final = 200
 _MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
 _MOST_WANTED: Final = 500
@@ -96,22 +97,6 @@ async def upload(request: Request, view: OwnView) -> Html:
         return shell.failed(error)
 
 
-def _screen(
-    head: Markup,
-    facts: Sequence[tuple[str, str, str]],
-    figures: Sequence[tuple[str, Markup]],
-    *,
-    side: Sequence[Markup] = (),
-    tables: Sequence[Listed] = (),
-    folded: Sequence[tuple[str, Markup]] = (),
-    below: str = "",
-) -> str:
-    """The first screen of a job or of a file: what it belongs to, figures, what is beside them, what is folded."""
-    return shell.part(
-        "job_parts.html", head=head, facts=facts, figures=figures, side=side, tables=tables, folded=folded, below=below
-    )
-
-
 def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
     """The verdict; the cause and the effect as pictures; what to do; the evidence, folded. Of a job without a log what
     accounting and servers know of it."""
@@ -119,7 +104,9 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     if reason is None:
         told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
         head = Markup("<h1>{}</h1>").format(facts.headline)
-        return _screen(head, [*shell.where_to(place, None, facts)], [("The job", told)])
+        return shell.part(
+            _TEMPLATE, head=head, facts=[*shell.where_to(place, None, facts)], figures=[("The job", told)]
+        )
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
     # What to do first, then where the time went, and what the figures depend on.
@@ -140,10 +127,11 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
     said = replace(reason, findings=findings, exhibits=(), blocks=())
     bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.behind(reason)
-    return _screen(
-        Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
-        [*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
-        [*_pictures(view, reason, facts)],
+    return shell.part(
+        _TEMPLATE,
+        head=Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
+        facts=[*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
+        figures=[*_pictures(view, reason, facts)],
         side=[block_html(block, 2, view.drawn(), "side") for block in side],
         tables=tables,
         folded=[("Bars, coverage and caveats of the verdict", bars)],
@@ -284,7 +272,8 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
     facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
     drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
-    return _screen(head, facts, [("The file", shell.answer_part(of_file, drawn, headed=False))], tables=listed)
+    figures = [("The file", shell.answer_part(of_file, drawn, headed=False))]
+    return shell.part(_TEMPLATE, head=head, facts=facts, figures=figures, tables=listed)
 
 
 def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:

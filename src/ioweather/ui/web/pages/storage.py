@@ -265,8 +265,9 @@ def _storage(view: View, where: str | None) -> str:
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
-    return shell.place_part(
-        Markup("<h1>{}</h1>").format(answer.headline),
+    return shell.part(
+        "place_parts.html",
+        head=Markup("<h1>{}</h1>").format(answer.headline),
         up=shell.part("crumbs.html", crumbs=up),
         charts=charts,
         side=side,
@@ -376,7 +377,7 @@ def event(view: PublicView, event_id: str) -> str:
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
     facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
-    return shell.place_part(facts, charts=charts, closing=shell.behind(answer))
+    return shell.part("place_parts.html", head=facts, charts=charts, closing=shell.behind(answer))
 
 
 @router.get("/fragments/events/{event_id}/runs")
@@ -442,7 +443,7 @@ def who(view: OwnView) -> str:
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)
-    return shell.place_part(said, tables=tables, closing=shell.behind(answer))
+    return shell.part("place_parts.html", head=said, tables=tables, closing=shell.behind(answer))
 
 
 @router.get("/fragments/busiest")
