@@ -50,7 +50,7 @@ def judged_in_one_pass(evidence: Evidence) -> list[Judged]:
         name = choices.busiest_filesystem(snapshot)
         assert name is not None
         servers = Servers(name, choices.traffic_kind(snapshot, {"filesystem": name}), MINUTE_NS)
-        system = run_conditions(snapshot, runs, files, servers).state
+        system, _ = run_conditions(snapshot, runs, files, servers)
     found, seen = [], Counter[int]()
     for row in np.argsort(runs.ints("start_ns"), kind="stable").tolist():
         job = int(runs.array("job_id")[row])

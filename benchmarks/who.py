@@ -93,7 +93,7 @@ def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str
     result = explain(view, found).result
     assert isinstance(result, WhyOutcome)
     run = or_by_verdict(slowed_run(snapshot, similar, found.filesystem), result)
-    loud = max(run.suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)
+    loud = max(run.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
     harm = run.harm_seconds if np.isfinite(run.harm_seconds) else float("inf")
     return blame(run), harm, loud.party.key if loud else None
 
@@ -145,7 +145,7 @@ def asked(snapshot: Snapshot, truth: Path, counted: bool) -> Iterator[Asked]:
                 run["id"], run["alone"], run["sick"], true, recorded, (), float("inf"), None
             )  # fmt: skip
             continue
-        loud = max(said.suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)
+        loud = max(said.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
         loudest = loud.party.key if loud is not None else None
         yield Asked(run["id"], run["alone"], run["sick"], true, recorded, blame(said), said.harm_seconds, loudest)
 

@@ -13,7 +13,7 @@ from ioweather.core.facility import Owner
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis import verdict as judging
-from ioweather.diagnosis.recorded_verdicts import Judged, counts, due_verdicts, judge_due, recorded
+from ioweather.diagnosis.recorded_verdicts import counts, due_verdicts, judge_due, recorded
 from ioweather.lake.lake import open_lake
 from ioweather.topics.source import ask
 from planted_association import START_NS
@@ -44,7 +44,7 @@ def judging_only(jobs):
 def lake(tmp_path_factory):
     made = make_why_lake(tmp_path_factory.mktemp("verdicts") / "lake")
     with judging_only([*ASKED.values(), FIRST_RUN]):
-        assert judge_due(made, clock=lambda: LATER_NS, most_seconds=600).left == 0
+        assert judge_due(made, clock=lambda: LATER_NS, most_seconds=600)[1] == 0
     return made
 
 
@@ -193,16 +193,16 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
         with judging_only([ASKED["gap"], ASKED["stranger"]]):
             return judge_due(lake, clock=lambda: LATER_NS, most_seconds=seconds)
 
-    assert turn(-1) == Judged(0, 3), "no time, nothing done"
+    assert turn(-1) == (0, 3), "no time, nothing done"
     with monkeypatch.context() as patch:
         patch.setattr(verdicts, "_store", killed)
         with pytest.raises(KeyboardInterrupt):
             turn()
-    assert turn() == Judged(2, 0)
-    assert turn() == Judged(0, 0)
+    assert turn() == (2, 0)
+    assert turn() == (0, 0)
     newer = judging.MODEL_VERSION + 1
     monkeypatch.setattr(verdicts, "MODEL_VERSION", newer)
-    assert turn() == Judged(3, 0)
+    assert turn() == (3, 0)
     with lake.snapshot() as snapshot:
         assert snapshot.tables()["verdicts"] == 3
         assert snapshot.query("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(newer,)]
@@ -211,4 +211,4 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
 
 
 def test_nothing_to_judge(tmp_path):
-    assert judge_due(open_lake(tmp_path / "lake", create=True)) == Judged(0, 0)
+    assert judge_due(open_lake(tmp_path / "lake", create=True)) == (0, 0)

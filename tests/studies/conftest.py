@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
 from ioweather.stats.system_grid import local_clock
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 STEP_NS = 5 * MINUTE_NS
 CLIMATE_PARAMS: dict[str, Any] = {
@@ -58,11 +58,13 @@ class PlantedClimate:
         rng = np.random.default_rng(2019)
         per_day = DAY_NS // STEP_NS
         rows = self.days * per_day
-        clock = local_clock(self.start_ns + np.arange(rows, dtype=np.int64) * STEP_NS, ZoneInfo(self.zone))
-        spike = np.where(clock.hour == 2, 3.0, 1.0)[:, None]
-        day = clock.day - clock.day[0]
-        evening = np.where(clock.hour >= 18, np.exp(1.0 * rng.standard_normal(day[-1] + 1) - 0.5)[day], 1.0)
-        sunday = np.where(clock.weekday == 6, np.exp(1.2 * rng.standard_normal(day[-1] + 1) - 0.72)[day], 1.0)
+        days, hours, weekdays = local_clock(
+            self.start_ns + np.arange(rows, dtype=np.int64) * STEP_NS, ZoneInfo(self.zone)
+        )
+        spike = np.where(hours == 2, 3.0, 1.0)[:, None]
+        day = days - days[0]
+        evening = np.where(hours >= 18, np.exp(1.0 * rng.standard_normal(day[-1] + 1) - 0.5)[day], 1.0)
+        sunday = np.where(weekdays == 6, np.exp(1.2 * rng.standard_normal(day[-1] + 1) - 0.72)[day], 1.0)
         reads = np.exp(smooth(rng, rows, self.targets, 0.9)) * np.linspace(1, 2.5, self.targets)
         writes = np.exp(1.3 * rng.standard_normal((rows, self.targets)) + 1.3 * rng.standard_normal((rows, 1)))
         writes = writes * (evening * sunday)[:, None]
@@ -85,28 +87,25 @@ class PlantedClimate:
             filesystems=(FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),),
         )
 
-    def data(self) -> StudyData:
+    def data(self) -> PlantedSource:
         burst = {
             "read_bytes": np.full(len(self.values["open_ops"]), 1e11),
             "write_bytes": np.full(len(self.values["open_ops"]), 1e12),
         }
-        return StudyData(
+        return PlantedSource(
             {
                 "metadata": rollup_frame(
                     self.start_ns, STEP_NS, {m: self.values[m] for m in ("open_ops", "close_ops")}
                 ),
                 "burst_buffer": rollup_frame(self.start_ns, STEP_NS, burst),
             },
-            {
-                "targets": {m: self.matrix(m) for m in ("read_bytes", "write_bytes")},
-                "servers": {"cpu_ratio": self.matrix("cpu_ratio")},
-            },
+            {metric: self.matrix(metric) for metric in ("read_bytes", "write_bytes", "cpu_ratio")},
             (self.start_ns, self.start_ns + self.days * DAY_NS),
             STEP_NS,
         )
 
-    def run(self, data: StudyData | None = None, **params: Any) -> dict[str, Exhibit]:
-        made = STUDIES["climate"].run(data or self.data(), self.facility, {**CLIMATE_PARAMS, **params})
+    def run(self, data: PlantedSource | None = None, **params: Any) -> dict[str, Exhibit]:
+        made = run_study(STUDIES["climate"], data or self.data(), self.facility, {**CLIMATE_PARAMS, **params})
         return {exhibit.id: exhibit for exhibit in made}
 
 

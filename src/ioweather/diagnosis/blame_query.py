@@ -1,4 +1,4 @@
-"""Reads the suspects of runs and the activity of a period from the lake, and masks other users.
+"""Reads the suspects of runs and the activity of a period from the lake.
 
 The answer does not depend on the asker or on the period: similar runs are those of ten days before and after, capacity
 of targets and slowness are those of the calendar month.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,14 +23,13 @@ from ioweather.diagnosis.blame import (
     NAMED_FROM,
     REACH_DAYS,
     Activity,
-    Affected,
     Party,
     Slowed,
     Supposed,
     Suspect,
-    Suspects,
     UsualTimes,
     blame,
+    total_saved,
     usual_times,
 )
 from ioweather.diagnosis.job_loads import merge_windows, share_inside
@@ -43,12 +41,9 @@ from ioweather.diagnosis.job_records import (
     read_records,
     read_volumes,
 )
-from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
-from ioweather.diagnosis.verdict import Explained
+from ioweather.diagnosis.similar_runs import SimilarRuns, runs_in
 from ioweather.facts.run_targets import used_targets
-from ioweather.job_io.view import JOB_ID, JobView, find_job
-from ioweather.lake.lake import Snapshot, own_uids
-from ioweather.topics.source import DataSource
+from ioweather.lake.lake import Snapshot
 
 # A shared target may do up to so many times less than it ever did before its work no longer explains that a run waits:
 # half-broken disks do a fifth. [ours]
@@ -135,12 +130,10 @@ def find_competing_jobs(records: Records, row: int, usual_seconds: float) -> Com
     return CompetingJobs(records, windows, io_seconds, jobs, amounts, busy * others, own, used, met)
 
 
-def suspects_of(run: CompetingJobs, parties: Sequence[Party], metadata_ratio: float) -> Suspects:
-    """The suspects of a run; `parties` are masked for the asker, `metadata_ratio` is its share of metadata time."""
+def find_suspects(run: CompetingJobs, parties: Sequence[Party]) -> tuple[Suspect, ...]:
+    """The jobs that worked on the targets of a run; `parties` are all jobs of its records."""
     records, others = run.records, run.others
     data, metadata = run.saved_seconds(others.sum(axis=0) - others)
-    in_close = min(metadata_ratio, _LONGEST_CLOSE * float(run.own[:-1].max(initial=0.0)) / max(run.seconds, 1e-9))
-    data_ratio = 1.0 - metadata_ratio + in_close
     read, write, requests = (run.amounts[name] for name in ("read_bytes", "write_bytes", "requests"))
     moved, operations = (read + write)[:, run.used].sum(axis=1), requests.sum(axis=1)
     total = others.sum(axis=0) + run.own
@@ -165,37 +158,13 @@ def suspects_of(run: CompetingJobs, parties: Sequence[Party], metadata_ratio: fl
                 ),
             )
         )
-    return Suspects(
-        found=tuple(found),
-        metadata_ratio=metadata_ratio,
-        data_ratio=data_ratio,
-        filesystem=records.filesystem,
-        has_servers=records.has_servers,
-        met_seconds=min(run.met[0], data_ratio * run.seconds) + min(run.met[1], metadata_ratio * run.seconds),
-    )
+    return tuple(found)
 
 
 # Maximum slowed runs of a period: those that lost most. [ours]
 _MOST_SLOWED: Final = 400
 # A longer period is not listed day by day.
 _MOST_DAYS: Final = 4000
-
-
-# Visibility: every answer is made from all rows; names of other users are masked.
-
-
-def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
-    """Mask the parties of other users: only that there is another job."""
-    owner = snapshot.owner
-    if owner is None:
-        return tuple(parties)
-    own = own_uids(snapshot.bare)
-    return tuple(
-        party
-        if party.user == owner.user or (party.user is None and party.uid in own)
-        else Party(f"hidden {number}", hidden=True)
-        for number, party in enumerate(parties)
-    )
 
 
 # Slowed runs and their suspects.
@@ -211,7 +180,7 @@ def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Pe
     times = usual_times(all_runs, rows)
     slow = np.flatnonzero(times.slow)
     slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
-    found = find_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
+    found = runs_with_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
     return {row: found[row] for row in rows[slow].tolist() if row in found}
 
 
@@ -225,13 +194,13 @@ def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slo
     days = days_about(snapshot, low, high, 3)
     others = runs_in(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
     rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
-    found = find_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
+    found = runs_with_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
         raise DataUnavailable("the log does not say when it did I/O")
     return found[0]
 
 
-def find_suspects(
+def runs_with_suspects(
     snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, own_files: Frame | None = None
 ) -> dict[int, Slowed]:
     """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out.
@@ -253,20 +222,26 @@ def find_suspects(
             files = read_files(snapshot.whole, chosen)
         else:
             files = concat([own_files, read_files(snapshot.whole, chosen.take(near > 0))])
-        records = read_records(snapshot.whole, filesystem, chosen, files, windows)
-        parties = hide(records.parties, snapshot)
+        records = read_records(snapshot, filesystem, chosen, files, windows)
         for number, row in zip(at.tolist(), np.searchsorted(near, rows[at]).tolist(), strict=True):
             usual = times.amount(number)
             with suppress(DataUnavailable):
                 beside = find_competing_jobs(records, row, np.inf if usual.value is None else usual.value)
-                metadata_ratio = float(np.nan_to_num(chosen.floats("metadata_ratio")[row]))
+                metadata = float(np.nan_to_num(chosen.floats("metadata_ratio")[row]))
+                own_data = float(beside.own[:-1].max(initial=0.0)) / max(beside.seconds, 1e-9)
+                data = 1.0 - metadata + min(metadata, _LONGEST_CLOSE * own_data)
+                met_data, met_metadata = beside.met
                 found[int(rows[number])] = Slowed(
-                    party=parties[int(records.run_job[row])],
+                    party=records.parties[int(records.run_job[row])],
                     io_seconds=float(times.seconds[number]),
                     usual=usual,
                     own=None,
                     harm_seconds=float(times.harm[number]),
-                    suspects=suspects_of(beside, parties, metadata_ratio),
+                    suspects=find_suspects(beside, records.parties),
+                    met_seconds=min(met_data, data * beside.seconds) + min(met_metadata, metadata * beside.seconds),
+                    metadata_ratio=metadata,
+                    data_ratio=data,
+                    has_servers=records.has_servers,
                     start_ns=int(chosen.ints("start_ns")[row]),
                 )
     return found
@@ -290,61 +265,37 @@ def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     )
 
 
-# Activity of a run, an event, a moment or a period.
+# Activity of a period.
 
 
-@dataclass(frozen=True, eq=False)
-class RunAsked:
-    """One run; `found` and `run` are None where the lake does not say, and `lacking` tells why.
+def known_ratio_around(snapshot: Snapshot, filesystem: str, start_ns: int, end_ns: int) -> float | None:
+    """Share of the storage's traffic in the hours around a run that jobs' records explain.
 
-    `known_ratio` is the share of the storage's traffic in the hours around it that jobs' records explain.
+    Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
     """
-
-    view: JobView
-    found: Explained | None
-    run: Slowed | None
-    lacking: str = ""
-    known_ratio: float | None = None
+    period = start_ns - HOUR_NS, end_ns + HOUR_NS
+    inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
+    _, known_ratio = read_volumes(snapshot, filesystem, period, inside.take(touching(inside, [period])))
+    return known_ratio
 
 
-def activity(source: DataSource, params: Params) -> Activity | RunAsked | Supposed:
-    """Who did what, of the run, event, moment or period that the parameters name."""
-    snapshot, period = source.snapshot, source.period_ns
-    if params.get("without") is not None or "job" not in params:
-        return suppose_without(snapshot, params, period)
-    target = params["job"]
-    if target is not None and ((source.reads_files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
-        snapshot = source.snapshot
-        view = find_job(source, params, params["job"])
-        found: Explained | None = None
-        try:
-            rows = judged_on(snapshot, view)
-            similar = similar_runs(view, rows)
-            found = conditions(similar, rows, filesystem=params["filesystem"])
-            run = slowed_run(snapshot, similar, found.filesystem)
-        except DataUnavailable as error:
-            return RunAsked(view, found, None, error.message)
-        # Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
-        low, high = (int(view.job_io.ints(name)[view.main_run]) for name in ("start_ns", "end_ns"))
-        period = low - HOUR_NS, high + HOUR_NS
-        inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
-        _, known_ratio = read_volumes(snapshot.whole, found.filesystem, period, inside.take(touching(inside, [period])))
-        return RunAsked(view, found, run, known_ratio=known_ratio)
+def activity(snapshot: Snapshot, params: Params, period: Period) -> Activity:
+    """Who did what: during the event or around the moment that the parameters name, else in the period."""
     filesystem = params["filesystem"]
-    if target is not None:
-        event = _event(snapshot, target)
+    if params["job"] is not None:
+        event = _event(snapshot, params["job"])
         start, end = event["start_ns"], event["end_ns"]
         period = start, max(_newest(snapshot) if end is None else end, start + 1)
         filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
     elif params["at"] is not None:
         half = params["window"] // 2
         period = params["at"] - half, params["at"] + half
-    low, high = period
-    if period == ALL_TIME:
+    is_last_hour = period == ALL_TIME
+    if is_last_hour:
         # The last hour with jobs: samples of servers go on while no job runs.
         high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
-        low = high - HOUR_NS
-    return replace(of_period(snapshot, filesystem, (low, high)), is_last_hour=period == ALL_TIME)
+        period = high - HOUR_NS, high
+    return replace(of_period(snapshot, filesystem, period), is_last_hour=is_last_hour)
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
@@ -404,17 +355,14 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
     all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
     inside = all_runs.take((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
-    volumes, known_ratio = read_volumes(whole, filesystem, period, inside)
-    storms = find_storms(whole, filesystem, period, inside)
-    parties = hide([volume.party for volume in volumes], snapshot)
-    storm_parties = hide([storm.party for storm in storms], snapshot)
+    volumes, known_ratio = read_volumes(snapshot, filesystem, period, inside)
     return Activity(
         filesystem=filesystem,
         start_ns=low,
         end_ns=high,
         slowed=tuple(slowed_runs(snapshot, filesystem, all_runs, (low, high)).values()),
-        volumes=tuple(replace(volume, party=party) for party, volume in zip(parties, volumes, strict=True)),
-        storms=tuple(replace(storm, party=party) for party, storm in zip(storm_parties, storms, strict=True)),
+        volumes=volumes,
+        storms=tuple(find_storms(snapshot, filesystem, period, inside)),
         runs=inside.rows,
         known_ratio=known_ratio,
     )
@@ -454,10 +402,10 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
     is_inside = np.flatnonzero((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
     inside = all_runs.take(is_inside)
-    records = read_records(whole, filesystem, inside, read_files(whole, inside), [(low, high)])
-    number = next((i for i, party in enumerate(records.parties) if party.job_id == job), None)
-    parties = hide(records.parties, snapshot)
-    if number is None or parties[number].hidden:
+    records = read_records(snapshot, filesystem, inside, read_files(whole, inside), [(low, high)])
+    parties = records.parties
+    number = next((i for i, party in enumerate(parties) if party.job_id == job), None)
+    if number is None:
         raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
     usual = usual_times(all_runs, is_inside).usual
     seconds = records.runs.floats("io_seconds")
@@ -472,17 +420,11 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
         for each in blame(run)
         if each.suspect.party == parties[number] and each.probability >= NAMED_FROM
     }
-    runs = [
-        Affected(
-            party=parties[int(records.run_job[row])],
-            io_seconds=float(seconds[row]),
-            lost_seconds=float(lost[row]),
-            saved_seconds=float(saved[row]),
-            blamed=blamed.get(int(is_inside[row])),
-        )
-        for row in others.tolist()
-    ]
-    return Supposed(parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
+    blames = [blamed.get(row) for row in is_inside[others].tolist()]
+    gains, total = total_saved(lost[others], saved[others], blames, records.evidence[number])
+    whose = (parties[job] for job in records.run_job[others].tolist())
+    runs = tuple(zip(whose, seconds[others].tolist(), gains.tolist(), strict=True))
+    return Supposed(parties[number], filesystem, low, high, total, runs)
 
 
 def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> Floats:

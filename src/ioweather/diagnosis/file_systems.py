@@ -25,14 +25,15 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     columns_of,
-    identifier,
-    largest,
+    largest_facts,
+    snake_case,
 )
 from ioweather.core.units import NS, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
+from ioweather.stats.estimates import number
 
 if TYPE_CHECKING:
     from ioweather.topics.source import DataSource
@@ -186,10 +187,6 @@ def _amount(rate: Floats, loads: Loads) -> float:
     return float(np.nansum(rate)) * loads.step_ns / NS
 
 
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def _busiest(traffic: Traffic | None) -> str | None:
     if traffic is None or not traffic.components:
         return None
@@ -201,7 +198,7 @@ def _thinned(values: Floats) -> tuple[float | None, ...]:
     """Maxima of at most `_MOST_RATES` stretches, for a small chart."""
     size = -(-len(values) // _MOST_RATES) or 1
     parts = [values[i : i + size] for i in range(0, len(values), size)]
-    return tuple(_number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
+    return tuple(number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
 
 
 def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
@@ -271,7 +268,7 @@ def _facts(state: FileSystemState) -> FactGroup:
     if state.load_ratio is not None:
         facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
     facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
-    return FactGroup(identifier(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
+    return FactGroup(snake_case(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
 
 
 def _exhibits(
@@ -281,7 +278,7 @@ def _exhibits(
         yield Exhibit("storage.load", "Load", charts=(_load_chart(loads, shaded),))
     slow = [s for s in loads.slowness if len(s.start_ns)]
     if slow:
-        rows = tuple((int(t), s.filesystem, _number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
+        rows = tuple((int(t), s.filesystem, number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
         columns = (_TIME, *columns_of("filesystem: file system [text]; slowdown [factor]"))
         limit = Reference("y", SLOW, "slow (2x)")
         encoding = {"x": "start_ns", "y": "slowdown", "series": "filesystem"}
@@ -306,7 +303,7 @@ def _load_chart(loads: Loads, shaded: tuple[Reference, ...]) -> Chart:
 
 
 def _rows(start_ns: Ints, name: str, values: Floats) -> Iterable[tuple[int, str, float | None]]:
-    return ((int(t), name, _number(v)) for t, v in zip(start_ns, values, strict=True))
+    return ((int(t), name, number(v)) for t, v in zip(start_ns, values, strict=True))
 
 
 def _heat(traffic: Traffic) -> Chart:
@@ -314,7 +311,7 @@ def _heat(traffic: Traffic) -> Chart:
         np.isnan(traffic.parts_read), traffic.parts_write, traffic.parts_read + np.nan_to_num(traffic.parts_write)
     )
     rows = tuple(
-        (int(t), name, _number(both[i, j]))
+        (int(t), name, number(both[i, j]))
         for i, t in enumerate(traffic.start_ns)
         for j, name in enumerate(traffic.components)
     )
@@ -346,7 +343,7 @@ def _unit(line: Measured) -> str:
 
 def _means(line: Measured) -> tuple[float | None, float | None]:
     own = line.own[np.isfinite(line.own)]
-    return (float(own.mean()) if len(own) else None), _number(line.peer_mean)
+    return (float(own.mean()) if len(own) else None), number(line.peer_mean)
 
 
 def _label(metric: str) -> str:
@@ -359,7 +356,7 @@ def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
     for line in loads.measured:
         own, others = _means(line)
         note = f"its {loads.peers} peers (median): {format_value(others, _unit(line))}" if others is not None else ""
-        facts.append(Fact(identifier(line.metric), _label(line.metric), own, _unit(line), note=note))
+        facts.append(Fact(snake_case(line.metric), _label(line.metric), own, _unit(line), note=note))
     server = loads.servers.get(loads.where)
     targets = [name for name, home in loads.servers.items() if home == loads.where]
     facts += [Fact("server", "server", server)] if server else []
@@ -419,7 +416,7 @@ def storage_screen(answer: Answer, params: Params) -> Iterator[Block]:
         )
         yield ResultTable.of("filesystems", columns, rows)
     else:
-        yield from (largest(replace(group, title=""), 7) for group in answer.facts)
+        yield from (largest_facts(replace(group, title=""), 7) for group in answer.facts)
     charts = [(exhibit.title, chart) for exhibit in answer.exhibits for chart in exhibit.charts]
     lines = [replace(chart, title=chart.title or title) for title, chart in charts if chart.kind == "timeline"]
     yield from lines[:2]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.errors import DataUnavailable, SearchIncomplete
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.frames import Floats, Ints, Matrix
 from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality, specs_of
@@ -32,7 +32,7 @@ from ioweather.diagnosis.health_incidents import (
     SLOWER_WITHOUT_PEERS,
     SPREAD_IN_RUN,
     Bins,
-    HealthData,
+    Incident,
     Observations,
     UsingRuns,
     find_incidents,
@@ -136,7 +136,7 @@ class SearchWindow:
 def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
     """Search from the first new row on; return the number of new rows of `events`.
 
-    Raises SearchIncomplete if time runs out or a file system has too many components.
+    Raises IoweatherError (SearchIncomplete) if time runs out or a file system has too many components.
     """
     changed = 0
     began = time.monotonic()
@@ -156,7 +156,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             if window.components > _MOST_COMPONENTS:
                 left_out.append(f"{window.filesystem} has {window.components:,} components, more than can be compared")
                 continue
-            found = to_events(find_incidents(load_health(window), snapshot.facility), window.system)
+            found = to_events(incidents_of(window), window.system)
             where: dict[str, Cell | Sequence[Cell]] = {
                 "kind": "component_health",
                 "source": SOURCE,
@@ -169,7 +169,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
             changed += settle(lake, found, stored.take(gone), SOURCE)
     if left_out:
-        raise SearchIncomplete("; ".join(left_out))
+        raise IoweatherError("; ".join(left_out), kind="SearchIncomplete")
     return changed
 
 
@@ -235,20 +235,20 @@ def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
         )
 
 
-def load_health(window: SearchWindow) -> HealthData:
-    """Return what a search of the window uses."""
+def incidents_of(window: SearchWindow) -> list[Incident]:
+    """The incidents of the window."""
+    facility = window.snapshot.facility
     kind = next((kind for kind in _TARGETS if any(kind in window.kinds(name) for name in TRAFFIC)), None)
     metadata = [*_metadata_probes(window), *_metadata_requests(window)]
     if kind is None:
-        return HealthData(window.bins, [*_probes(window), *_client_requests(window), *metadata])
+        return find_incidents(window.bins, [*_probes(window), *_client_requests(window), *metadata], facility)
     traffic = _sum_matrices(list(window.matrices(kind, TRAFFIC, min(MINUTE_NS, window.bin_ns)).values()))
     load = replace(traffic, values=utilisation(traffic.values))
     servers = servers_of(window.snapshot, traffic.components)
     runs = _using_runs(window, traffic.components)
     observations = [*_device_requests(window, kind, load)] or [*_target_requests(window, load)]
-    observations += _probes(window, load)
-    observations += _run_contrasts(runs, load)
-    return HealthData(window.bins, [*observations, *metadata], traffic, servers, runs)
+    observations += [*_probes(window, load), *_run_contrasts(runs, load), *metadata]
+    return find_incidents(window.bins, observations, facility, traffic, servers, runs)
 
 
 def count_components(window: SearchWindow) -> dict[str, int]:

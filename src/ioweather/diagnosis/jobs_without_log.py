@@ -96,7 +96,7 @@ class JobVerdict:
 
 def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, ServerIo | None] | None:
     """(row of `jobs`, what the servers counted) of the job that the parameter `job` names; None if it is not there."""
-    if JOB_ID.fullmatch(params["job"]) is None or source.place.snapshot_if_there() is None:
+    if JOB_ID.fullmatch(params["job"]) is None or source.snapshot_if_there() is None:
         return None
     snapshot = source.snapshot
     where: dict[str, Any]
@@ -176,7 +176,6 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     seconds = float(run_seconds(jobs)[this])
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
-        FactGroup("system", f"What {filesystem or 'storage'} did during the job", tuple(_system_facts(verdict))),
         FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, row))),
         _accounting_group(row),
     )
@@ -385,20 +384,7 @@ def _comparison_facts(verdict: JobVerdict, seconds: float) -> Iterator[Fact]:
     if verdict.usual_seconds is not None and verdict.low_seconds is not None and verdict.high_seconds is not None:
         middle = f"half of them {format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
         yield Fact("usual_run_time", "usual", verdict.usual_seconds, "seconds", note=middle)
-        yield Fact("run_time_ratio", "this over usual", seconds / max(verdict.usual_seconds, 1e-9), "factor")
     yield Fact("similar_jobs", "similar jobs", verdict.similar, "count", note="same user, name and nodes")
-
-
-def _system_facts(verdict: JobVerdict) -> Iterator[Fact]:
-    if verdict.factor is not None:
-        note = f"{_MEASURES[verdict.measure]}, against similar jobs"
-        yield Fact("slowdown", "slowest measure", verdict.factor, "factor", note=note)
-    if verdict.exposed:
-        for name, label, slow, every in (
-            ("slow_then", "slow jobs at such times", verdict.slow_exposed, verdict.exposed),
-            ("slow_else", "slow jobs at other times", verdict.slow_others, verdict.others),
-        ):
-            yield Fact(name, label, slow / max(every, 1), "ratio", note=f"{slow:,} of {every:,}")
 
 
 def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:

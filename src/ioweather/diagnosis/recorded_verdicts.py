@@ -53,18 +53,13 @@ class Due:
     as_of_ns: int
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Numbers of verdicts made, and of those left for the next time."""
-
-    made: int = 0
-    left: int = 0
-
-
 def judge_due(
     lake: Lake, *, most_seconds: float = 30.0, clock: Callable[[], int] = now_ns, reach_days: int = REACH_DAYS
-) -> Judged:
-    """Make the due verdicts, the newest runs first, for at most `most_seconds`."""
+) -> tuple[int, int]:
+    """Make the due verdicts, the newest runs first, for at most `most_seconds`.
+
+    Return (number of verdicts made, number of those left for the next time).
+    """
     until = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
         due = due_verdicts(snapshot, clock(), reach_days)
@@ -80,7 +75,7 @@ def judge_due(
                 _store(lake, rows)
                 rows = []
         _store(lake, rows)
-    return Judged(made, len(due) - made)
+    return made, len(due) - made
 
 
 class _Pinned(Lake):
@@ -165,7 +160,7 @@ def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
 
 def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
     """Recorded verdicts on the main run of the parameter `job`; none without a lake."""
-    snapshot = source.place.snapshot_if_there()
+    snapshot = source.snapshot_if_there()
     if snapshot is None:
         return ()
     view = source.shared(find_named_log, params)
@@ -182,16 +177,7 @@ def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
     names = ("as_of_ns", "end_ns", "kind", "likeliest", "probability_ratio", "headline", "model_version", "judged_ns")
     found = snapshot.frame("verdicts", names, {"log_digest": digest}).records()
     return tuple(
-        RecordedVerdict(
-            row["as_of_ns"],
-            row["as_of_ns"] == row["end_ns"],
-            cast(VerdictKind, row["kind"]),
-            cast(VerdictKind, row["likeliest"]),
-            row["probability_ratio"],
-            row["headline"],
-            row["model_version"],
-            row["judged_ns"],
-        )
+        RecordedVerdict(at_end=row["as_of_ns"] == row.pop("end_ns"), probability=row.pop("probability_ratio"), **row)
         for row in sorted(found, key=lambda row: row["as_of_ns"])
     )
 

@@ -35,7 +35,6 @@ from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
 from ioweather.facts.run_targets import (
     BUSY,
-    StandsOut,
     TargetAmounts,
     found_healthy,
     longest_queue,
@@ -57,13 +56,12 @@ from ioweather.facts.run_targets import (
 )
 from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
-from ioweather.job_io.outcomes import Unhealthy, unhealthy_of
+from ioweather.job_io.outcomes import unhealthy_of
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Snapshot, own_uids
-from ioweather.stats.series import window_sums
-from ioweather.stats.system_grid import MIN_COVERAGE, SystemGrid, steps_of
+from ioweather.stats.system_grid import MIN_COVERAGE, Steps
 from ioweather.topics.source import DataSource
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
@@ -79,7 +77,6 @@ _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 _MERGED_STEPS: Final = 360
 _STEPS_ASIDE: Final = 4
 _MOST_RESPONSES: Final = 200_000
-_HISTORY_DAYS: Final = 7
 # Runs longer than this are sampled every minute.
 _LONG_RUN_NS: Final = 60 * MINUTE_NS
 _LEAST_STEP_NS: Final = 10**8
@@ -239,23 +236,19 @@ def conditions(
     rows = np.flatnonzero(group == 0)
     try:
         servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
-        found = run_conditions(snapshot, runs, similar.files, servers, group == 0)
+        state, found = run_conditions(snapshot, runs, similar.files, servers, group == 0)
     except DataUnavailable:
         if filesystem is not None:
             raise
         return Explained(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
-    start, end = (int(runs.array(name)[0]) for name in ("start_ns", "end_ns"))
     return Explained(
         runs=runs.take(rows),
-        system=found.state.take(rows),
-        pool=make_pool(runs, found.state, group),
+        system=state.take(rows),
+        pool=make_pool(runs, state, group),
         filesystem=servers.filesystem,
         step_seconds=servers.step_ns / 1e9,
         slowdown=similar.slowdown,
-        unhealthy=found.unhealthy,
-        queue=found.queue,
-        probe=found.probe,
-        week_before=week_before(snapshot, servers, start, end),
+        **found,
         node_slowdown=slowdown_on_nodes(snapshot, similar),
     )
 
@@ -295,20 +288,12 @@ def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
     return max(_LEAST_STEP_NS, round(finest / _LEAST_STEP_NS) * _LEAST_STEP_NS)
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """State of the system during runs; of the first also what was unhealthy, or stood out from its peers."""
-
-    state: Frame
-    unhealthy: tuple[Unhealthy, ...]
-    queue: StandsOut | None
-    probe: StandsOut | None
-
-
 def run_conditions(
     snapshot: Snapshot, runs: Frame, files: Frame, servers: Servers, similar: Bools | None = None
-) -> Conditions:
-    """Return the state of the system during each run; `similar` are those to compare the first with (default: all).
+) -> tuple[Frame, dict[str, Any]]:
+    """Return the state of the system during each run, and fields of Explained on the first one.
+
+    `similar` are the runs to compare the first with (default: all).
 
     The state has the columns of `job_system`, and on the targets of each run (all, if unknown), in whole steps with its
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
@@ -356,12 +341,11 @@ def run_conditions(
         similar = np.ones(runs.rows, np.bool_)
     similar = similar & (np.arange(runs.rows) > 0)
     queues = target_queues(targets, state.ints("d_d_steps"))
-    return Conditions(
-        state,
-        tuple(event for event, during in zip(events, hit[0], strict=True) if during),
-        queue_that_stands_out(queues, used_targets(own), similar, components),
-        probe_that_stands_out(probed),
-    )
+    return state, {
+        "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
+        "queue": queue_that_stands_out(queues, used_targets(own), similar, components),
+        "probe": probe_that_stands_out(probed),
+    }
 
 
 def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, components: Sequence[str]) -> Floats:
@@ -392,7 +376,7 @@ def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tu
     return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
 
-def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
+def _sum_servers(samples: Cells, during: tuple[int, int]) -> Steps:
     """Traffic and operations of all servers together; raises DataUnavailable without traffic in [first, last)."""
     first = samples.start_ns
     traffic = [samples.values[name] for name in choices.TRAFFIC if name in samples.values]
@@ -406,7 +390,7 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
         if name in samples.values:
             enough = samples.coverage[name] >= MIN_COVERAGE - 1e-9
             values[name][place[enough]] = np.nansum(samples.values[name][enough], axis=1)
-    return SystemGrid(int(first[0]), samples.step_ns, values)
+    return Steps(int(first[0]), samples.step_ns, values, needed=choices.TRAFFIC)
 
 
 def _target_columns(
@@ -489,27 +473,6 @@ def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
     return factor if factor >= _SLOW_NODE else None
 
 
-def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:
-    """Bytes per second of the file system in the week before a run, by metric, in windows as long as the run.
-
-    Empty without samples, or for a run shorter than a minute: in shorter windows, rates are bursts.
-    """
-    step_ns = max(servers.step_ns, MINUTE_NS)
-    width = (end_ns - start_ns) // step_ns
-    period = start_ns - _HISTORY_DAYS * DAY_NS, start_ns
-    if width < 1:
-        return {}
-    try:
-        samples = servers.selection(snapshot, choices.TRAFFIC, step_ns, period_ns=period)
-    except DataUnavailable:
-        return {}
-    steps = steps_of(grid.rollup(samples, choices.TRAFFIC), choices.TRAFFIC, step_ns, period)
-    rates = {
-        metric: window_sums(values, width) / (width * steps.step_seconds) for metric, values in steps.values.items()
-    }
-    return {metric: values[np.isfinite(values)] for metric, values in rates.items()}
-
-
 def health_events(snapshot: Snapshot) -> Frame:
     """All stored health events; cached."""
     if "health_events" not in snapshot.memory:
@@ -556,7 +519,7 @@ def conditions_of_job(source: DataSource, params: Params) -> Explained:
 
 def _find_similar(source: DataSource, params: Params) -> tuple[SimilarRuns, bool]:
     """The similar runs, and whether they are of the asking user alone."""
-    snapshot = source.place.snapshot_if_there()
+    snapshot = source.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
     view = source.shared(find_named_log, params)

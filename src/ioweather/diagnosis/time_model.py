@@ -111,7 +111,7 @@ def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | N
     level stood still.
     """
     start, mine, unchanged = pool.start_ns, pool.group == 0, ~changes.changed
-    if not len(start) or unchanged[row] or not (mine & unchanged).any():
+    if unchanged[row] or not (mine & unchanged).any():
         return None
     alike = start[mine & ((changes.similarity[row] >= SAME_KIND) | (np.arange(pool.rows) == row))]
     own = start[mine & unchanged]
@@ -368,7 +368,7 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     fit = _fit(kernel, design[known], log_time - centre, noise[known], late_factor)
     # The effect of a busy system varies between runs, so runs at busy times weigh less. A run meets only the bursts of
     # load inside it, of all in its sampling intervals.
-    inside = np.nan_to_num(pool.inside_ratio, nan=1.0) if len(pool.inside_ratio) else np.ones(pool.rows)
+    inside = np.nan_to_num(pool.inside_ratio, nan=1.0)
     bursts = (1.0 / np.clip(inside, _LEAST_INSIDE, 1.0) - 1.0) / _BURSTS
     scatter = np.hypot(_STATE_SCATTER, np.sqrt(bursts))
     wider = np.hypot(noise, scatter * (design @ fit.slopes))[known]
@@ -394,7 +394,7 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     covariance += gradient @ fit.slope_covariance @ gradient.T
     peer_states = [float(excess[row, i]) for i, name in enumerate(states.names) if name in _PEER_STATES]
     split = None
-    if len(pool.split) and not changes.changed[row]:
+    if not changes.changed[row]:
         # Against the quiet usual runs if there are enough, else against all of them.
         for chosen in (states.quiet[usual], np.ones(len(usual), np.bool_)):
             split = find_split(pool.split, usual[chosen], row)

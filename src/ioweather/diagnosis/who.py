@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Final, Literal
 
 from ioweather.core.choices import CLUSTER, UID
 from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import (
     Answer,
     Block,
@@ -19,8 +21,8 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     columns_of,
-    largest,
-    numbered,
+    largest_facts,
+    number_names,
 )
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.blame import (
@@ -32,10 +34,9 @@ from ioweather.diagnosis.blame import (
     Volume,
     accused,
     blame,
-    gains,
-    total_gain,
 )
-from ioweather.diagnosis.blame_query import RunAsked, activity
+from ioweather.diagnosis.blame_query import activity, known_ratio_around, slowed_run, suppose_without
+from ioweather.diagnosis.similar_runs import conditions, judged_on, similar_runs
 from ioweather.diagnosis.verdict_wording import (
     NOT_ADDITIVE,
     as_culprit,
@@ -51,92 +52,10 @@ from ioweather.diagnosis.verdict_wording import (
     tell_words,
     without_words,
 )
-from ioweather.job_io.outcomes import Culprit, WhyOutcome
-from ioweather.job_io.view import LOG_TABLES
+from ioweather.job_io.outcomes import Gain, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
+from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
-
-
-@dataclass(frozen=True)
-class Talker:
-    """What a job, or all jobs of a user, a project or a program did. `known_by`: servers, log, or both."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    read_bytes: float
-    write_bytes: float
-    metadata_operations: float
-    bytes_ratio: float | None
-    metadata_ratio: float | None
-    known_by: str
-
-
-@dataclass(frozen=True)
-class Storm:
-    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    start_ns: int
-    end_ns: int
-    operations_per_s: float
-    capacity_ratio: float
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A run of another user, and the seconds that it would have taken less; below 0: more."""
-
-    job_id: int | None
-    user: str | None
-    io_seconds: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class WhatIfOutcome:
-    """I/O seconds of all other runs as they were and as they would have been; `seconds` is the difference, with its 90%
-    interval; `gains` are the runs that would feel it most."""
-
-    change: Literal["without", "move", "stripe"]
-    job_id: int | None
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    runs: int
-    before_seconds: float
-    after_seconds: float
-    seconds: float
-    low: float | None
-    high: float | None
-    gains: tuple[Gain, ...] = ()
-
-
-@dataclass(frozen=True)
-class WhoOutcome:
-    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
-    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
-    `known_ratio`: share of what storage did that records of jobs explain. `without`: the I/O of others without one job,
-    where that was asked."""
-
-    about: Literal["run", "period"]
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    culprits: tuple[Culprit, ...] = ()
-    users: tuple[Culprit, ...] = ()
-    talkers: tuple[Talker, ...] = ()
-    storms: tuple[Storm, ...] = ()
-    io_seconds: float | None = None
-    lost_seconds: float | None = None
-    runs: int = 0
-    slowed: int = 0
-    known_ratio: float | None = None
-    evidence: Literal["servers", "logs", "none"] = "none"
-    without: WhatIfOutcome | None = None
 
 
 def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -164,8 +83,8 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield ResultTable.of("culprits", columns, rows)
     else:
         for name in ("talkers", "beside"):
-            yield from (largest(group, 5) for group in answer.facts if group.name == name)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
+            yield from (largest_facts(group, 5) for group in answer.facts if group.name == name)
+    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
     yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
@@ -198,95 +117,97 @@ _TALKER_COLUMNS: Final = columns_of(
 
 def run(source: DataSource, params: Params) -> Answer:
     """Who slowed a run or the runs of a period; or what runs would have taken without a job."""
-    asked = activity(source, params)
-    if isinstance(asked, Supposed):
-        # The answer to `--without JOB`.
-        amount = total_gain(asked)
-        before = sum(run.io_seconds for run in asked.runs)
-        parts = sorted(zip(gains(asked.runs), asked.runs, strict=True), key=lambda pair: -abs(pair[0]))
-        felt = [(gain, run) for gain, run in parts if abs(gain) > _LEAST_FELT * max(run.io_seconds, 1e-9)]
-        shown = felt[:_MOST_GAINS]
-        value = amount.value or 0.0
-        low, high = sorted(abs(each or 0.0) for each in (amount.low, amount.high))
-        headline = (
-            f"Without {party_words(asked.party)} the I/O of {len(asked.runs):,} other runs would have taken "
-            f"{format_seconds(abs(value))} {'less' if value >= 0 else 'more'} "
-            f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
-        )
-        facts = numbered(
-            Fact(
-                "run",
-                party_words(run.party),
-                gain,
-                "seconds",
-                min(1.0, abs(gain) / run.io_seconds),
-                f"of {format_seconds(run.io_seconds)}",
-            )
-            for gain, run in shown
-        )
-        without = WhatIfOutcome(
-            change="without",
-            job_id=asked.party.job_id,
-            filesystem=asked.filesystem,
-            start_ns=asked.start_ns,
-            end_ns=asked.end_ns,
-            runs=len(asked.runs),
-            before_seconds=before,
-            after_seconds=before - value,
-            seconds=value,
-            low=amount.low,
-            high=amount.high,
-            gains=tuple(Gain(run.party.job_id, run.party.user, run.io_seconds, gain) for gain, run in shown),
-        )
-        return Answer(
-            "What if this job had not run?",
-            headline,
-            (FactGroup("runs", "Time saved per run", facts),) if facts else (),
-            name="who",
-            coverage=(Coverage(len(asked.runs), len(felt), "logged runs that this job affected"),),
-            caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
-            result=WhoOutcome("period", asked.filesystem, asked.start_ns, asked.end_ns, without=without),
-        )
-    found = _answer_run(asked) if isinstance(asked, RunAsked) else _answer_period(asked, params)
+    snapshot, job = source.snapshot, params.get("job")
+    if params["without"] is not None or "job" not in params:
+        return _answer_without(suppose_without(snapshot, params, source.period_ns))
+    if job is not None and (JOB_ID.fullmatch(job) or (source.reads_files and Path(job).is_file())):
+        found = _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
+    else:
+        found = _answer_period(activity(snapshot, params, source.period_ns), params)
     return found if params["detail"] else replace(found, exhibits=())
 
 
-def _answer_run(asked: RunAsked) -> Answer:
-    question = f"Who slowed {asked.view.label}?"
-    row = asked.view.main_run
-    start, end = (int(asked.view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
-    if asked.found is None or asked.run is None:
+def _answer_without(found: Supposed) -> Answer:
+    """The answer to `--without JOB`."""
+    saved = found.saved.value or 0.0
+    low, high = sorted(abs(each or 0.0) for each in (found.saved.low, found.saved.high))
+    before = sum(seconds for _, seconds, _ in found.runs)
+    headline = (
+        f"Without {party_words(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
+        f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
+        f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
+    )
+    felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
+    shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
+    facts = number_names(
+        Fact("run", party_words(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
+        for party, took, gain in shown
+    )
+    without = WhatIfOutcome(
+        change="without",
+        job_id=found.party.job_id,
+        filesystem=found.filesystem,
+        start_ns=found.start_ns,
+        end_ns=found.end_ns,
+        runs=len(found.runs),
+        before_seconds=before,
+        after_seconds=before - saved,
+        seconds=saved,
+        low=found.saved.low,
+        high=found.saved.high,
+        gains=tuple(Gain(party.job_id, party.user, took, gain) for party, took, gain in shown),
+    )
+    return Answer(
+        "What if this job had not run?",
+        headline,
+        (FactGroup("runs", "Time saved per run", facts),) if facts else (),
+        name="who",
+        coverage=(Coverage(len(found.runs), len(felt), "logged runs that this job affected"),),
+        caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
+        result=WhoOutcome("period", found.filesystem, found.start_ns, found.end_ns, without=without),
+    )
+
+
+def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> Answer:
+    """Who slowed the main run of the view."""
+    question, row = f"Who slowed {view.label}?", view.main_run
+    start, end = (int(view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
+    try:
+        rows = judged_on(snapshot, view)
+        similar = similar_runs(view, rows)
+        state = conditions(similar, rows, filesystem=filesystem)
+        slowed = slowed_run(snapshot, similar, state.filesystem)
+    except DataUnavailable as error:
         return Answer(
             question,
-            f"Unknown: {asked.lacking or 'no samples of the system'}.",
+            f"Unknown: {error.message or 'no samples of the system'}.",
             name="who",
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             result=WhoOutcome("run", None, start, end),
         )
-    verdict = explain(asked.view, asked.found).result
+    known_ratio = known_ratio_around(snapshot, state.filesystem, start, end)
+    verdict = explain(view, state).result
     assert isinstance(verdict, WhyOutcome)
-    run = or_by_verdict(asked.run, verdict)
-    suspects, found = run.suspects, culprits_of(run)
+    run = or_by_verdict(slowed, verdict)
+    found = culprits_of(run)
     lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
-    evidence: Literal["servers", "logs", "none"] = (
-        "servers" if suspects.has_servers else "logs" if suspects.found else "none"
-    )
+    evidence: Literal["servers", "logs", "none"] = "servers" if run.has_servers else "logs" if run.suspects else "none"
     if lost is None:
         headline = "Unknown: too few similar runs to know the usual I/O time."
     elif found:
         headline = without_words(run, found[0].worst)
     else:
-        headline = one_of_words(run) or f"No culprit found: {silence_words(run, asked.known_ratio)}."
+        headline = one_of_words(run) or f"No culprit found: {silence_words(run, known_ratio)}."
     advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
     findings = [
         *findings_of(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
-    if asked.known_ratio is not None:
-        text = f"Logged jobs account for {asked.known_ratio:.0%} of the traffic in the hours around it."
+    if known_ratio is not None:
+        text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
-    most_active = sorted(suspects.found, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = numbered(
+    most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
+    facts = number_names(
         Fact(
             "active",
             party_words(each.party),
@@ -308,7 +229,7 @@ def _answer_run(asked: RunAsked) -> Answer:
         coverage=(Coverage(1, 1, "runs with samples of the system"),),
         result=WhoOutcome(
             about="run",
-            filesystem=suspects.filesystem,
+            filesystem=state.filesystem,
             start_ns=start,
             end_ns=end,
             culprits=tuple(map(as_culprit, found)),
@@ -317,7 +238,7 @@ def _answer_run(asked: RunAsked) -> Answer:
             lost_seconds=lost,
             runs=1,
             slowed=int(run.is_slow),
-            known_ratio=asked.known_ratio,
+            known_ratio=known_ratio,
             evidence=evidence,
         ),
     )
@@ -351,19 +272,19 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     storm_facts = (
         Fact(
             "storm",
-            party_words(each.party),
+            party_words(party),
             each.operations_per_s,
             "ops_per_s",
             min(1.0, each.capacity_ratio),
             f"{format_time_ns(each.start_ns)} to {format_time_ns(each.end_ns)}",
         )
-        for each in storms
+        for party, each in storms
     )
     groups = [
-        FactGroup("culprits", "I/O time that jobs cost others", numbered(culprit_facts)),
-        FactGroup("users", "The same by user", numbered(user_facts)),
-        FactGroup("talkers", f"Most I/O, by {params['by']}", numbered(talker_facts)),
-        FactGroup("storms", "Metadata storms", numbered(storm_facts)),
+        FactGroup("culprits", "I/O time that jobs cost others", number_names(culprit_facts)),
+        FactGroup("users", "The same by user", number_names(user_facts)),
+        FactGroup("talkers", f"Most I/O, by {params['by']}", number_names(talker_facts)),
+        FactGroup("storms", "Metadata storms", number_names(storm_facts)),
     ]
     last_hour = (
         f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."
@@ -389,10 +310,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
             culprits=tuple(map(as_culprit, found)),
             users=tuple(map(as_culprit, users)),
             talkers=talkers,
-            storms=tuple(
-                Storm(*_names(each.party), each.start_ns, each.end_ns, each.operations_per_s, each.capacity_ratio)
-                for each in storms
-            ),
+            storms=tuple(each for _, each in storms),
             io_seconds=None,
             lost_seconds=lost,
             runs=asked.runs,
@@ -401,10 +319,6 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
             evidence="servers" if "servers" in known_by else "logs" if known_by else "none",
         ),
     )
-
-
-def _names(party: Party) -> tuple[int | None, str | None, str | None, str | None]:
-    return party.job_id, party.user, party.project, party.program
 
 
 def _runs(count: int) -> str:
@@ -458,7 +372,7 @@ def _culprit_table(found: Sequence[Accused]) -> Exhibit:
         target = suspect.targets[0] if suspect.targets else (None, None)
         cost = (each.probability, each.seconds, each.low, each.high, each.runs)
         shares = (suspect.bytes_ratio, suspect.operations_ratio, *target, suspect.evidence)
-        rows.append((*_names(each.party), *cost, *shares))
+        rows.append((*each.party.names, *cost, *shares))
     table = ResultTable("culprits", _CULPRIT_COLUMNS, tuple(rows))
     return Exhibit("who.culprits", "Jobs that slowed others", tables=(table,))
 
@@ -478,7 +392,7 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
         )
         known_by = {volume.known_by for volume in members}
         party = members[0].party
-        names = _names(party)
+        names = party.names
         if by != "job" and not party.hidden:  # jobs of a group have only its name in common
             user, project, program = (_group_key(party, by) if by == each else None for each in _GROUPINGS[1:])
             names = None, user, project, program

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -94,10 +93,12 @@ def scan(
         lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
     files = _Files(root / "scans" / key)
-    with _alone(files.lock):
+    with layout.locked(files.lock) as lock:
+        if lock is None:
+            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.")
         state, about = _open_state(files, request, plan)
         try:
-            return _run(root, request, state, about, files, executor, progress)
+            return _scan_and_store(root, request, state, about, files, executor, progress)
         finally:
             state.close()
 
@@ -115,19 +116,6 @@ class _Files:
         # The state last: while it is there, `resume` finds the rows that were written, and begins no second scan.
         for file in (self.listing, self.state.with_name(f"{self.state.name}-journal"), self.state):
             file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One scan of a root at a time."""
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
 
 
 def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:
@@ -154,7 +142,7 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
     return state, about
 
 
-def _run(
+def _scan_and_store(
     lake: Path,
     request: ScanRequest,
     state: ScanState,
@@ -163,6 +151,7 @@ def _run(
     executor: Executor | None,
     progress: Progress,
 ) -> ScanReport:
+    """Walk the tree from its state, then write rows and remove the state."""
     started = time.monotonic()
     resumed = state.usable
     plan = plan_scan(
@@ -173,7 +162,7 @@ def _run(
         rate=request.rate,
     )
     tree = tree_facts(plan.root)
-    with _listing(files.listing, request.entries) as listing:
+    with _open_listing(files.listing, request.entries) as listing:
         # The number of entries of the last scan; of a whole file system, its used inodes.
         expected = tree.used_inodes if plan.root == tree.mount else None
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -213,7 +202,7 @@ def _run(
 
 
 @contextmanager
-def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
+def _open_listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
     """The list of entries, opened for appending, without a last record that an interruption cut."""
     if not wanted:
         yield None
@@ -295,6 +284,7 @@ def summary(report: ScanReport) -> Answer:
 
 
 def _caveats(report: ScanReport) -> Iterator[str]:
+    """Sentences on what the scan did not see."""
     counts = report.tally.counts
     names = ", ".join(f"{n:,} {code}" for code, n in sorted(report.tally.errors.items()))
     if counts["unreadable"]:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ioweather.core.contracts import Params, PathPolicy, StudyData
+from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Ints
@@ -31,7 +30,7 @@ from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
-from ioweather.readers.darshan.log import DarshanLog, Module
+from ioweather.readers.darshan.log import DarshanLog
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
@@ -47,27 +46,6 @@ def printable(text: str) -> str:
 def recorded_whole(partial: Sequence[bool], what: str = "logs") -> tuple[Coverage, ...]:
     """Return the coverage of logs or runs for which Darshan had enough memory."""
     return (Coverage(len(partial), len(partial) - sum(partial), what, detail="recorded whole"),)
-
-
-@dataclass(frozen=True, eq=False)
-class LogFacts:
-    """Contents of a log besides its file records.
-
-    `run_seconds` is the run time shown by Darshan's tools. `unrecorded_file_count` counts files of the name map without
-    a record in any module: Darshan ran out of memory, or the log was trimmed.
-    """
-
-    name: str
-    library_version: str
-    run_seconds: float
-    modules: tuple[Module, ...]
-    unknown_modules: tuple[str, ...] = ()
-    unrecorded_file_count: int = 0
-    name_count: int = 0
-    name_bytes: int = 0
-
-    def records(self, name: str) -> NDArray[Any] | None:
-        return next((module.records for module in self.modules if module.name == name), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +66,7 @@ class JobView:
     jobs: Frame | None = None
     facility: Facility = field(default_factory=Facility)
     processes_per_node: int | None = None
-    log: LogFacts | None = None
+    log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
     heat_map_logs: int = 1
     log_paths: tuple[str, ...] = ()
@@ -101,16 +79,16 @@ class JobView:
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
-        return jobs_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+        return jobs_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
 
     def node_count(self, run: int) -> int | None:
         """Return the nodes of the run in this row, if known."""
-        runs = instances_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+        runs = instances_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
         return int(runs.ints("node_count")[run]) or None
 
-    def _data(self) -> StudyData:
+    def _frames(self) -> dict[str, Frame]:
         frames = {"job_io": self.job_io, "applications": self.applications}
-        return StudyData(frames=frames if self.jobs is None else {**frames, "jobs": self.jobs})
+        return frames if self.jobs is None else {**frames, "jobs": self.jobs}
 
     def row(self) -> dict[str, Any]:
         """Return the job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
@@ -123,6 +101,16 @@ class JobView:
         if records is not None and "PNETCDF_FILE_F_WAIT_TIME" in (records.dtype.names or ()):
             waited = float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
         return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": waited}
+
+    @cached_property
+    def unrecorded_file_count(self) -> int:
+        """Number of paths in the name map without a record in any module: Darshan ran out of memory, or the log was
+        trimmed. 0 if some modules were not read."""
+        log = self.log
+        if log is None or log.unknown_modules or log.skipped_modules:
+            return 0
+        recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
+        return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
 
     @property
     def main_run(self) -> int:
@@ -137,10 +125,12 @@ class JobView:
 
     @property
     def logs(self) -> int:
+        """Number of logs in this view."""
         return self.applications.rows
 
     @property
     def logs_of_job(self) -> int:
+        """Number of logs of the whole job, of which this view may be one run."""
         if self.of_job is not None:
             return self.of_job.count
         return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs
@@ -311,13 +301,13 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
 
     Accounting of a log comes from the lake, if one was named.
     """
-    place, files = source.place, source.reads_files
+    files = source.reads_files
     paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
         view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
-        if place.was_named:
-            lake, job_id = place.snapshot, int(view.applications.array("job_id")[0])
+        if source.was_named:
+            lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
             view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
@@ -340,27 +330,8 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    facts = LogFacts(
-        name=name,
-        library_version=log.job.metadata.get("lib_ver", ""),
-        run_seconds=log.job.run_seconds,
-        modules=tuple(log.modules.values()),
-        unknown_modules=log.unknown_modules,
-        unrecorded_file_count=_unrecorded(log),
-        name_count=len(log.names),
-        name_bytes=sum(map(len, log.names.values())),
-    )
-    return JobView(
-        name, applications, files, job_io(applications, files), log=facts, heat_maps=job_heat_maps([log], resolution)
-    )
-
-
-def _unrecorded(log: DarshanLog) -> int:
-    """Count paths of the name map without a record in any module; 0 if some modules were not read."""
-    if log.unknown_modules or log.skipped_modules:
-        return 0
-    recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
-    return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
+    heat_maps = job_heat_maps([log], resolution)
+    return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
 
 
 _MOST_LISTED = 8
@@ -375,7 +346,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_of_cluster(params)})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_cluster_filter(params)})
     if params.get("cluster") is not None:
         state = match_jobs(applications, jobs).text("state")
         applications = applications.take(state.equals("matched"))
@@ -389,14 +360,14 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     numbers = job_numbers(applications, matches)
     if numbers.max() > 0:
         clusters = matches.text("cluster").tolist()
-        question = _question(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
+        question = _list_ambiguous_jobs(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
         raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
     return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
 def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
     """Add the heat maps of the logs that are still in their place."""
-    logs = known_logs(_places(snapshot, view.applications))
+    logs = known_logs(_ingested_paths(snapshot, view.applications))
     return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
 
 
@@ -411,14 +382,15 @@ def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
 
 
 def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
+    """Return the job of these applications, with files, metrics and sampled targets from the lake."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
-    known = _places(snapshot, applications).values() if paths == "keep" else ()
+    known = _ingested_paths(snapshot, applications).values() if paths == "keep" else ()
     return JobView(
         label,
-        _hidden(applications, "exe", paths),
-        _hidden(files, "path", paths),
+        _apply_path_policy(applications, "exe", paths),
+        _apply_path_policy(files, "path", paths),
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
@@ -427,7 +399,7 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
     )
 
 
-def _places(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
+def _ingested_paths(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
     """Return the path of each log at its ingest, by digest."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
@@ -441,7 +413,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
     raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_of_cluster(params)}
+    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -452,7 +424,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
                 hint="Select one with --cluster, --uid, --from or --to.",
             )
     found = server_io(rows)
-    return None if found is None else _accounted(found, snapshot, raw_id)
+    return None if found is None else _add_accounting(found, snapshot, raw_id)
 
 
 def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
@@ -468,7 +440,7 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     return server_io(rows.take(np.array(theirs, np.bool_)))
 
 
-def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
+def _add_accounting(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
     """Add users and projects from accounting: allocations of that id and user that overlap in time."""
     columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
     jobs = [
@@ -514,11 +486,12 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     return ids[0]
 
 
-def _of_cluster(params: Params) -> dict[str, str]:
+def _cluster_filter(params: Params) -> dict[str, str]:
+    """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
     return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
 
 
-def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
+def _list_ambiguous_jobs(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
     """List the jobs of one id: start, user, program and number of logs, and cluster if they differ."""
     start = applications.ints("start_ns")
     uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
@@ -535,7 +508,7 @@ def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequenc
     return f"Job ID {job_id} is ambiguous. It matches {len(lines)} jobs in the lake:\n{listed}\n"
 
 
-def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
+def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:
     """Apply the path policy to a column."""
     if paths == "keep":
         return frame

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -37,7 +37,7 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
 from ioweather.core.units import KIB, MIB, NS, local_to_ns, names_of, parse_time_ns
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import batches, plain_head, text_blocks, whole_lines
 
 _LOCAL = re.compile(
     r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})[ T]+"
@@ -172,7 +172,7 @@ class StampReader:
 Values = Mapping[str, tuple[Floats, "Bools | None"]]
 
 # Samples per frame: some hundred thousand rows, so that a day of a large server is never in memory at once.
-BATCH_SAMPLES = 50_000
+_BATCH_SAMPLES = 50_000
 # Where a counter wrapped or restarted, sysstat may print 18446744073709551.61 or a large negative number: not a sample.
 # A small negative number is rounding.
 _MOST_PRINTED = 1e12
@@ -318,66 +318,54 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _parse_printed(
-    path: Path, rows: Sequence[Any], lines: Sequence[int], columns: Sequence[str], delimiter: str | None
-) -> Floats:
-    """Row x column of lines of text, or of lists of numbers; `lines` are their line numbers."""
-    if not isinstance(rows[0], str):
-        return np.array(rows, np.float64).reshape(len(rows), len(columns))
-    numbers = np.empty((len(rows), len(columns)))
-    for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
-        words = row.replace(",", ".").split(delimiter)  # the writer's locale may have a decimal comma
-        if len(words) != len(columns):
-            expected = f"expected {len(columns)} numbers, found {len(words)} in {row.strip()[:60]!r}"
-            raise CorruptInput(f"{path}, line {line}: {expected}.")
-        try:
-            numbers[place] = [float(word) for word in words]
-        except ValueError:
-            wrong = next(word for word in words if not is_number(word))
-            hint = "iostat -h (--human) rounds to two digits; run it without."
-            raise CorruptInput(f"{path}, line {line}: {wrong!r} is not a number.", hint=hint) from None
-    return numbers
+def parse_numbers(words: Sequence[str], columns: Sequence[str], where: str) -> list[float]:
+    """The printed numbers of a line, one for each column; the writer's locale may have a decimal comma."""
+    if len(words) != len(columns):
+        shown = " ".join(words)[:60]
+        raise CorruptInput(f"{where}: expected {len(columns)} numbers, found {len(words)} in {shown!r}.")
+    try:
+        return [float(word.replace(",", ".")) for word in words]
+    except ValueError:
+        wrong = next(word for word in words if not is_number(word.replace(",", ".")))
+        hint = "Numbers with units are not read: run iostat without -h (--human)."
+        raise CorruptInput(f"{where}: {wrong!r} is not a number.", hint=hint) from None
 
 
-class SampleTables:
-    """Collects printed samples until a frame is worth making. A sample is of a device, of a host or of its CPUs."""
+class DeviceSample(NamedTuple):
+    """Printed numbers of one device, of a host or of its CPUs (`kind`: device, host, cpu) in an interval."""
 
-    def __init__(self, path: Path, readings: Mapping[str, Reading], delimiter: str | None = None) -> None:
-        self._path, self._readings, self._delimiter = path, readings, delimiter
-        self._tables: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, int, int, Any, int]]] = {}
-        self._count = 0
+    kind: str
+    columns: tuple[str, ...]
+    host: str
+    device: str
+    start_ns: int
+    interval_ns: int
+    numbers: list[float]
 
-    def add(
-        self, kind: str, columns: tuple[str, ...], host: str, name: str, span: tuple[int, int], row: Any, line: int
-    ) -> None:
-        """`span` is start and length in nanoseconds; `row` is a line of numbers, or a list of them."""
-        self._tables.setdefault((kind, columns), []).append((host, name, *span, row, line))
-        self._count += 1
 
-    def frames(self, *, least: int = 1) -> Iterator[Frame]:
-        """Rows of all samples, once there are `least` of them."""
-        if self._count < least:
-            return
-        for (kind, columns), samples in self._tables.items():
-            hosts, names, starts, intervals, rows, lines = zip(*samples, strict=True)
-            printed = _parse_printed(self._path, rows, lines, columns, self._delimiter)
+def sample_frames(
+    samples: Iterator[DeviceSample], readings: Mapping[str, Reading], empty: EmptyInput
+) -> Iterator[tuple[str, Frame]]:
+    """Frames of `series` from samples, a batch at a time; raises `empty` if they have no row."""
+    rows = 0
+    for batch in batches(samples, _BATCH_SAMPLES):
+        tables: dict[tuple[str, tuple[str, ...]], list[DeviceSample]] = {}
+        for sample in batch:
+            tables.setdefault((sample.kind, sample.columns), []).append(sample)
+        for (kind, columns), found in tables.items():
+            _, _, hosts, devices, starts, intervals, numbers = zip(*found, strict=True)
+            printed = np.array(numbers, np.float64).reshape(len(found), len(columns))
             start_ns, interval_ns = np.array(starts, np.int64), np.array(intervals, np.int64)
             if kind == "cpu":
                 ratio = cpu_ratio(columns, printed)
                 values: Values = {} if ratio is None else {"cpu_ratio": (ratio, np.isfinite(ratio))}
             else:
-                values = find_metrics(columns, self._readings, printed, interval_ns / NS)
+                values = find_metrics(columns, readings, printed, interval_ns / NS)
             if values:
-                yield series_rows("device" if kind == "device" else "host", hosts, names, start_ns, interval_ns, values)
-        self._tables, self._count = {}, 0
-
-
-def check_rows(frames: Iterable[Frame], empty: EmptyInput) -> Iterator[tuple[str, Frame]]:
-    """Frames of `series`; raises `empty` where none of them has a row."""
-    rows = 0
-    for frame in frames:
-        rows += frame.rows
-        yield "series", frame
+                shown_kind = "device" if kind == "device" else "host"
+                frame = series_rows(shown_kind, hosts, devices, start_ns, interval_ns, values)
+                rows += frame.rows
+                yield "series", frame
     if not rows:
         raise empty
 
@@ -485,7 +473,7 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
     samples = _diskstats_samples(path, context)
     last: dict[str, tuple[int, _Counters]] = {}
     rows = 0
-    while batch := list(islice(samples, BATCH_SAMPLES)):
+    while batch := list(islice(samples, _BATCH_SAMPLES)):
         frame = _difference_frame(batch, last, context.host or "localhost")
         if frame is not None:
             rows += frame.rows
@@ -499,13 +487,7 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
         )
 
 
-DISKSTATS = FileReader(
-    "diskstats",
-    "logs of /proc/diskstats",
-    ("series",),
-    _detect_diskstats,
-    _read_diskstats,
-)
+DISKSTATS = FileReader("diskstats", "logs of /proc/diskstats", ("series",), _detect_diskstats, _read_diskstats)
 
 
 def _is_time(text: str) -> bool:
@@ -589,7 +571,9 @@ _RATES = _readings("""
     amount write_await_seconds ms?      WaitW
     amount busy_ratio          %        Util
 """)
-_AMOUNTS = {name: replace(reading, is_rate=False) for name, reading in _RATES.items()}
+# What a column prints under collectl -on.
+_AMOUNT = " (amount)"
+_READINGS = _RATES | {name + _AMOUNT: replace(reading, is_rate=False) for name, reading in _RATES.items()}
 
 
 def _detect_collectl(head: bytes, path: Path) -> float:
@@ -600,74 +584,65 @@ def _detect_collectl(head: bytes, path: Path) -> float:
 
 def _read_collectl(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     empty = f"{path} holds no two samples of disks or CPUs yet."
-    return check_rows(
-        _collectl_frames(path, context), EmptyInput(empty, hint="Record them with: collectl -scdD -P -f DIR")
-    )
+    hint = "Record them with: collectl -scdD -P -f DIR"
+    return sample_frames(_collectl_samples(path, context), _READINGS, EmptyInput(empty, hint=hint))
 
 
-COLLECTL = FileReader(
-    "collectl",
-    "collectl -P: disks and CPUs",
-    ("series",),
-    _detect_collectl,
-    _read_collectl,
-    tried="collectl of Debian 12",
-    made_by="collectl -scdD -P -oU -i 60 -f DIR",
-    lost="response times below a millisecond; raw files are refused with the command that converts them",
-    used_by="now, why, lake series",
-)
+COLLECTL = FileReader("collectl", "collectl -P: disks and CPUs", ("series",), _detect_collectl, _read_collectl)
 
 
-def _collectl_frames(path: Path, context: ReadContext) -> Iterator[Frame]:
+def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
     host, separator, titles = context.host, " ", list[str]()
     parts: dict[tuple[str, str], dict[str, int]] = {}
-    tables = SampleTables(path, _RATES)
     stamps = StampReader(str(path), context.zone)
+    gives_amounts = False
     previous_ns: int | None = None
-    first: tuple[list[str], int] | None = None  # waits for the second sample, which gives its length
+    first: tuple[list[str], str] | None = None  # waits for the second sample, which gives its length
     for number, line in whole_lines(path):
+        where = f"{path}, line {number}"
         if line.startswith("#"):
             # Column names begin a new run: its first sample has no predecessor.
-            yield from tables.frames()
             previous_ns = first = None
             if line.startswith(("#Date", "#UTC")):
                 separator = re.sub(r"^#(?:Date|UTC)", "", line)[:1] or " "
                 titles = line[1:].split(separator)
-                parts = {}
-                for place, title in enumerate(titles):
-                    match = _COLUMN.fullmatch(title)
-                    if match is None or match["column"] == "Name":
-                        continue
-                    subsystem, name = match["subsystem"], match["name"] or ""
-                    kind = "cpu" if subsystem == "CPU" else "device" if name else "host"
-                    if subsystem == "DSK" or (subsystem == "CPU" and not name):
-                        parts.setdefault((kind, name), {})[match["column"]] = place
+                parts = _collectl_columns(titles, gives_amounts)
             elif found := _HOST.match(line):
                 host = context.host or found[1]
             elif found := _OPTIONS.match(line):
-                tables = SampleTables(path, _AMOUNTS if "n" in found[1] else _RATES)
+                gives_amounts = "n" in found[1]
             continue
         if not line or not titles or line.startswith("waiting for"):  # 1 second sample...
             continue
         row = line.split(separator)
         if len(row) != len(titles):
-            raise CorruptInput(f"{path}, line {number}: expected {len(titles)} fields, found {len(row)}.")
+            raise CorruptInput(f"{where}: expected {len(titles)} fields, found {len(row)}.")
         date = _DATE.sub(r"\1-\2-\3", row[0])
         end_ns = stamps.read(row[0] if titles[0] == "UTC" else f"{date} {row[1]}", number)
         if previous_ns is not None and end_ns > previous_ns:
             if host is None:
                 raise SourceError(f"{path} does not name its host.", hint="Give --host.")
             length_ns = end_ns - previous_ns
-            for start_ns, sample in ((previous_ns - length_ns, first), (previous_ns, (row, number))):
-                if sample is None:
-                    continue
-                for (kind, name), places in parts.items():
-                    try:
-                        values = [float(sample[0][place]) for place in places.values()]
-                    except ValueError as error:
-                        raise CorruptInput(f"{path}, line {sample[1]}: {error}.") from None
-                    tables.add(kind, tuple(places), host, name, (start_ns, length_ns), values, sample[1])
-        first = (row, number) if previous_ns is None else None
+            spans = [(previous_ns - length_ns, *first)] if first is not None else []
+            for start_ns, words, place_of in (*spans, (previous_ns, row, where)):
+                for (kind, device), places in parts.items():
+                    numbers = parse_numbers([words[place] for place in places.values()], list(places), place_of)
+                    yield DeviceSample(kind, tuple(places), host, device, start_ns, length_ns, numbers)
+        first = (row, where) if previous_ns is None else None
         previous_ns = end_ns
-        yield from tables.frames(least=BATCH_SAMPLES)
-    yield from tables.frames()
+
+
+def _collectl_columns(titles: Sequence[str], gives_amounts: bool) -> dict[tuple[str, str], dict[str, int]]:
+    """By kind of sample and device the places of its columns."""
+    parts: dict[tuple[str, str], dict[str, int]] = {}
+    for place, title in enumerate(titles):
+        match = _COLUMN.fullmatch(title)
+        if match is None or match["column"] == "Name":
+            continue
+        subsystem, device, column = match["subsystem"], match["name"] or "", match["column"]
+        if subsystem == "CPU" and not device:
+            parts.setdefault(("cpu", ""), {})[column] = place
+        elif subsystem == "DSK":
+            kind = "device" if device else "host"
+            parts.setdefault((kind, device), {})[column + (_AMOUNT if gives_amounts else "")] = place
+    return parts

@@ -208,17 +208,7 @@ def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
             yield from series_rows(system, kind, components, metric, samples, context)
 
 
-H5LMT = FileReader(
-    "h5lmt",
-    "pyLMT daily server counters (h5lmt, HDF5)",
-    ("series",),
-    _detect_h5lmt,
-    _read_h5lmt,
-    tried="pyLMT files of Edison, 2018",
-    made_by="copy the daily files",
-    lost="the first step of every hour; samples finer than a minute unless --raw",
-    used_by="kun19, why",
-)
+H5LMT = FileReader("h5lmt", "pyLMT daily server counters (h5lmt, HDF5)", ("series",), _detect_h5lmt, _read_h5lmt)
 
 
 def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[int, int, int]:
@@ -332,17 +322,7 @@ def _read_tts(path: Path, context: ReadContext) -> Rows:
                 yield from _state_rows(group, name, axis, system, path, context)
 
 
-TTS = FileReader(
-    "tts",
-    "TOKIO time series of server counters (HDF5)",
-    ("series",),
-    _detect_tts,
-    _read_tts,
-    tried="pytokio files of Edison, 2018",
-    made_by="pytokio's archiver",
-    lost="samples finer than a minute unless --raw",
-    used_by="kun19, why",
-)
+TTS = FileReader("tts", "TOKIO time series of server counters (HDF5)", ("series",), _detect_tts, _read_tts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,21 +31,13 @@ _REGISTRATION: Final = re.compile(r'^([A-Z][A-Z0-9_]*) = \w*Reader\(\s*"(\w+)"',
 
 @dataclass(frozen=True)
 class FileReader:
-    """One kind of file: how to recognise it, how to read it, and what the reference of sources says about it.
-
-    `tried` lists the versions that were read from real files, `made_by` is the command that makes such a file, `lost`
-    what is not stored, and `used_by` which question or exhibit uses the rows.
-    """
+    """One kind of file: how to recognise it, and how to read it."""
 
     name: str
     title: str
     tables: tuple[str, ...]
     detector: Callable[[bytes, Path], float]
     reading: Callable[[Path, ReadContext], Iterator[tuple[str, Frame]]]
-    tried: str = ""
-    made_by: str = ""
-    lost: str = ""
-    used_by: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Our own go to other processes by name: their functions may have none.
@@ -95,11 +87,12 @@ def _source_named(name: str) -> Source:
     return SOURCES[name]
 
 
-# Files that no reader reads, but people bring.
-_SACCT = (
+SACCT_COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -P --delimiter=$'\\x1f' "
-    "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList > jobs.txt"
+    "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
 )
+# Files that no reader reads, but people bring.
+_SACCT = f"{SACCT_COMMAND} > jobs.txt"
 _SADF = "sadf -j FILE -- -d -b -u > file.json, with sar's daily file (/var/log/sysstat/saDD)"
 
 

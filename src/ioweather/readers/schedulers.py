@@ -17,7 +17,7 @@ each of its tasks (pe_taskid), which become its steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -28,7 +28,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS, whole_number
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import numbered_lines, plain_head
+from ioweather.readers.text_files import batches, numbered_lines, plain_head
 
 # A row of `jobs` by its columns; what is not known may be left out.
 Job: TypeAlias = dict[str, Any]
@@ -36,22 +36,9 @@ _BATCH = 100_000
 END_NS: Final = 1 << 63  # beyond the int64 of the tables
 
 
-def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
-    """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
-    batch: list[Job] = []
-    trouble: SourceError | None = None
-    try:
-        for record in records:
-            batch.append(record)
-            if len(batch) >= _BATCH:
-                yield "jobs", JOBS.frame_of(batch)
-                batch = []
-    except SourceError as error:
-        trouble = error
-    if batch:
-        yield "jobs", JOBS.frame_of(batch)
-    if trouble is not None:
-        raise trouble
+def job_frames(jobs: Iterator[Job]) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs`, a batch at a time."""
+    return (("jobs", JOBS.frame_of(batch)) for batch in batches(jobs, _BATCH))
 
 
 def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -105,13 +92,6 @@ PBS = FileReader(
     ("jobs",),
     lambda head, path: _has_line(head, _LINE),
     lambda path, context: job_frames(_pbs_records(path, context)),
-    tried="Torque of 2009 and 5.0.1, PBS Pro of 2016 and 2020",
-    made_by="copy PBS_HOME/server_priv/accounting/YYYYMMDD",
-    lost=(
-        "which run it was, of one that runs again on another day, where run_count is not printed (Torque); resource "
-        "usage"
-    ),
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
@@ -239,10 +219,6 @@ LSF = FileReader(
     ("jobs",),
     lambda head, path: _has_line(head, _EVENT),
     lambda path, context: job_frames(_lsf_records(path, context)),
-    tried="9.11; 6 to 10.1 by documentation",
-    made_by="copy LSB_SHAREDIR/CLUSTER/logdir/lsb.acct",
-    lost="running jobs; resource usage",
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
@@ -342,10 +318,6 @@ SGE = FileReader(
     ("jobs",),
     _detect_sge,
     lambda path, context: job_frames(_sge_records(path, context)),
-    tried="SGE of 2011, UGE of 2022",
-    made_by="copy $SGE_ROOT/default/common/accounting",
-    lost="hosts but the first of parallel jobs; resource usage",
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 

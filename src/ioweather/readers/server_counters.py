@@ -402,11 +402,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
 
 
 MMPERFMON = FileReader(
-    "mmperfmon",
-    "GPFS performance tables (mmperfmon query)",
-    ("series",),
-    _detect_mmperfmon,
-    _read_mmperfmon,
+    "mmperfmon", "GPFS performance tables (mmperfmon query)", ("series",), _detect_mmperfmon, _read_mmperfmon
 )
 
 

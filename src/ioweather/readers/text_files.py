@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
 from ioweather.core.units import parse_time_ns
 
+Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
@@ -149,6 +151,24 @@ def numbered_lines(path: Path, *, closing: str = "\n") -> Iterator[tuple[int, st
 def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     """All lines that end, with their numbers."""
     return ((number, line) for number, line, torn in numbered_lines(path) if not torn)
+
+
+def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of up to `size` items. What comes before a damaged item is good: it is yielded before the error is
+    raised."""
+    batch: list[Item] = []
+    try:
+        for item in items:
+            batch.append(item)
+            if len(batch) >= size:
+                yield batch
+                batch = []
+    except SourceError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:

@@ -17,7 +17,7 @@ from ioweather.core.papers.claim_tests import (
     STANDINGS,
     Judgement,
     claims,
-    judge,
+    judge_claim,
     printed_value,
 )
 from ioweather.core.results import (
@@ -152,7 +152,7 @@ def run(source: DataSource, params: Params) -> Answer:
     source.note_tables(_TABLES)
     paper = params["paper"] or ""
     source.snapshot  # noqa: B018  opened, so that provenance names the state of the lake
-    made = exhibits_of_claims(source.place.lake, paper, source.period_ns)
+    made = exhibits_of_claims(source.lake, paper, source.period_ns)
     others = tuple(read_claims(Path(file)) for file in params["against"])
     return claims_answer(source.facility, paper, made, others)
 
@@ -167,7 +167,7 @@ def claims_answer(
         if isinstance(exhibit, str):
             found.append(Judgement(claim, "untestable", why=exhibit))
         else:
-            found.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
+            found.append(judge_claim(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
     here = SiteClaims(facility.name, facility.simulated, tuple(map(_outcome, found)))
     counts = Counter(judgement.standing for judgement in found)
     groups = []

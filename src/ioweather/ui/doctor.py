@@ -172,14 +172,14 @@ def _lake(root: Path) -> Iterator[Check]:
     text = f"{format_seconds(apart)} apart from that of the lake's file system" if apart > _CLOCKS_APART_SECONDS else ""
     yield _verdict("clock here", text, _NTP, "agrees with that of the lake's file system")
     checked = last_check(root)
-    if checked is not None and checked.damaged:
-        text = f"{len(checked.damaged)} were damaged on {utc_day(checked.checked_ns)}"
+    if checked is not None and checked["damaged"]:
+        text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
         yield Check("table files", "problem", text, _COMPARE)
         return
     old = "never compared with their digests" if checked is None else ""
-    if checked is not None and now_ns() - checked.checked_ns > _CHECK_EVERY_NS:
-        old = f"last compared with their digests on {utc_day(checked.checked_ns)}"
-    intact = f"all were intact on {utc_day(checked.checked_ns)}" if checked is not None else ""
+    if checked is not None and now_ns() - checked["checked_ns"] > _CHECK_EVERY_NS:
+        old = f"last compared with their digests on {utc_day(checked['checked_ns'])}"
+    intact = f"all were intact on {utc_day(checked['checked_ns'])}" if checked is not None else ""
     yield _verdict("table files", old, _COMPARE, intact, "note")
 
 

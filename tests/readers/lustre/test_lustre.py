@@ -14,7 +14,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import TargetJobs, identity_of, parse_number, parse_stats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.tables import Quality
-from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+from ioweather.ingestion.reading import Reading, read_file
+from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.server_counters import LUSTRE
 
 NS = 10**9

@@ -352,13 +352,6 @@ DARSHAN = DarshanReader(
     ("applications", "files"),
     _detect_darshan,
     _read_darshan,
-    tried=(
-        "1.21-1.24, 2.00-2.06, 3.00-3.41, a fork of 3.41; text: records as libdarshan-util 3.5 prints them of real "
-        "logs, their first lines by documentation: not tried on a real file"
-    ),
-    made_by="run with libdarshan.so; darshan-parser JOB.darshan > job.txt",
-    lost="counters that a fork adds; of text, digits beyond six decimals; 1.x: ranks, mounts",
-    used_by="job, why, compare, project, car11, pat19",
 )
 
 

@@ -106,13 +106,6 @@ DARSHAN_EXPORT = FileReader(
     ("applications", "files"),
     _detect_darshan_export,
     _read_darshan_export,
-    tried=(
-        "frames of PyDarshan 3.5 and our own, of real logs; files of others by their column names: not tried on a "
-        "real file"
-    ),
-    made_by="report.records['POSIX'].to_df(), counters and fcounters joined, with the columns of the job; to_parquet()",
-    lost="mounts, stripes and partial flags; of whole runs, files and ranks",
-    used_by="job, why, compare, project, car11, pat19",
 )
 
 

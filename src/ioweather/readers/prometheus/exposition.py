@@ -171,13 +171,6 @@ PROMETHEUS = FileReader(
     ("series", "job_operations"),
     _detect_prometheus,
     _read_prometheus,
-    tried=(
-        "lustrefs-exporter of 2024 (real text), Prometheus 2.42 (scraped, polled and remote write); HPE and GSI "
-        "lustre_exporter, node_exporter, GPFS bridge: by their sources, not tried on a real file"
-    ),
-    made_by="while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE",
-    lost="metrics that no mapping names; samples finer than a minute unless --raw; exemplars, histograms",
-    used_by="now, why, lake series, neighbours by job_operations",
 )
 
 
@@ -234,10 +227,6 @@ TELEGRAF = FileReader(
     ("series", "job_operations"),
     _detect_telegraf,
     _read_telegraf,
-    tried="by its documentation; not tried on a real file",
-    made_by="[[outputs.file]] with data_format = influx",
-    lost="what no mapping names (diskio, disk, lustre2 are there); texts and truths",
-    used_by="now, why, lake series, neighbours by job_operations",
 )
 
 

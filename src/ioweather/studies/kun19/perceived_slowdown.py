@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Floats
@@ -54,6 +54,7 @@ from ioweather.stats.slowdown import (
 )
 from ioweather.stats.summary_tables import cells, relabelled, thin
 from ioweather.stats.system_grid import facility_zone, local_clock
+from ioweather.topics.source import DataSource
 
 _WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 _KIND: Final = "filesystem: file system [text]; op: operation [text]"
@@ -84,9 +85,11 @@ class Probed:
     coverage: Coverage
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibits of one interval length, or fig6 of two lengths."""
-    lengths, rows = _lengths(params), data.frames["rollups"]
+    lengths, facility = _lengths(params), source.facility
+    rolled_up_ns = _TEN_MINUTES if len(lengths) > 1 else HOUR_NS
+    rows = source.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": rolled_up_ns})
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
     every = operation_series(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
     usual = usual_requests([series for series in every if series.count.sum()])
@@ -319,7 +322,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
         slowdown = series.slowdown(probed.baseline)
-        known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
+        known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
@@ -344,13 +347,12 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     """Return by how much the mean slowdown differs between days of the week, less what weeks turned at random give."""
     ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
-    first = min(int(local_clock(series.start_ns, zone).day[0]) for series, _ in ratios)
-    last = max(int(local_clock(series.start_ns, zone).day[-1]) for series, _ in ratios)
+    clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
+    first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)
     monday = first - (first + 3) % 7
     sums = np.zeros(((last - monday) // 7 + 1, 7, 2))
-    for series, slowdown in ratios:
-        clock, known = local_clock(series.start_ns, zone), np.isfinite(slowdown)
-        place = (clock.day - monday) // 7, clock.weekday
+    for (day, _, weekday), (_, slowdown) in zip(clocks, ratios, strict=True):
+        known, place = np.isfinite(slowdown), ((day - monday) // 7, weekday)
         np.add.at(sums, tuple(each[known] for each in place), np.stack([known, slowdown], axis=1)[known])
     whole = sums[(sums[..., 0] > 0).all(axis=1)]
     if len(whole) < _LEAST_WEEKS:
@@ -418,16 +420,12 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     yield probed.caveats, probed.coverage
 
 
-_HOURS, _TENS = (
-    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length})
-    for length in (HOUR_NS, _TEN_MINUTES)
-)
 _PARAMS = (Param("interval", "length of an interval, in whole hours", "duration", default="4h"),)
 STUDY = Study(
     name="slowdown",
     too_few="no probe measured in the period",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
-    needs=(_HOURS,),
+    needs="response_rollups",
     run=run,
     params=(*_PARAMS, Param("threshold", "slowdown that makes an episode", "float", default=2.0)),
 )
@@ -436,7 +434,7 @@ TWO_LENGTHS = Study(
     name="slowdown_lengths",
     too_few="no probe measured in the period",
     exhibits=("kun19.fig6",),
-    needs=(_TENS,),
+    needs="response_rollups",
     run=run,
     params=(
         *_PARAMS,

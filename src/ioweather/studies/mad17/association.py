@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 from scipy.special import chdtri
 
-from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.contracts import Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
     Cell,
@@ -51,7 +50,7 @@ from ioweather.stats.dependence import (
 )
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import SystemGrid
+from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.curves import ERROR, curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
@@ -64,6 +63,7 @@ from ioweather.studies.mad17.explained_traffic import (
     AssociationData,
     association_data,
 )
+from ioweather.topics.source import DataSource
 
 _SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
@@ -122,7 +122,7 @@ def _moved_in_time(
     metric: str,
     *,
     monitored: bool = False,
-    grid: SystemGrid | None = None,
+    grid: Steps | None = None,
     shifts: Ints | None = None,
 ) -> Iterator[Floats]:
     """Yield PsiD of the same runs, all shifted in time by the same number of steps, around the end of the period.
@@ -145,7 +145,7 @@ def _moved_in_time(
         yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
 
 
-def _shifts(grid: SystemGrid) -> Ints:
+def _shifts(grid: Steps) -> Ints:
     least = int(max(1, HOUR_NS // grid.step_ns))
     return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
 
@@ -366,9 +366,9 @@ class Level:
     psi_read_ops: Floats
 
 
-def run_granularity(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Steps used and coefficients with k samples in one, k = 1 to 20."""
-    found = association_data(data, facility, params)
+    found = association_data(source, params)
     if found is not None:
         levels = [level for group in found.shown for level in _levels(found, group)]
         yield _steps_used(found, levels)
@@ -513,9 +513,9 @@ _COUNTS: Final = (
 )
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibits of one group of similar runs."""
-    found = association_data(data, facility, params)
+    found = association_data(source, params)
     if found is None:
         return
     row = _chosen(found)

@@ -35,9 +35,9 @@ from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
-from ioweather.lake.sandbox import Limits, run_user_sql
+from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import cluster_settings, usable_cores
 from ioweather.readers.prometheus.mapping import mappings_of
 from ioweather.readers.reader_catalogue import SOURCES
@@ -446,7 +446,7 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
     if not text.strip():
         raise UsageError("Give a query.", hint='For example: ioweather sql "SELECT * FROM ingests LIMIT 5"')
     with open_lake(lake_dir).snapshot() as snapshot:
-        result = run_user_sql(snapshot, text, Limits(rows, timeout, memory))
+        result = run_user_sql(snapshot, text, rows=rows, seconds=timeout, memory=memory)
     if form == "text" and result.columns == ("explain_key", "explain_value"):
         say(*(line for _, plan in result.rows for line in plan.splitlines()))  # a drawing in lines of its own
     else:
@@ -469,7 +469,7 @@ def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
 
 def _summary(snapshot: Snapshot, form: str) -> None:
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
-    series = held_series(snapshot.series())
+    series = summarise_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)
     sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
     refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
@@ -522,7 +522,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     """
     with progress_bar() as progress:
         sealed, events = seal_and_search(open_lake(lake_dir), everything=everything, progress=progress)
-    rows, files = sum(item.rows for item in sealed), sum(item.files_before for item in sealed)
+    files, rows = sum(files for _, _, files, _ in sealed), sum(rows for *_, rows in sealed)
     say(f"Sealed {len(sealed)} table-days: merged {files} files into {len(sealed)} ({rows:,} rows).")
     if events:
         say(f"{events:,} event{' is' if events == 1 else 's are'} new or changed: ioweather events")
@@ -564,14 +564,14 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
     """
     opened = open_lake(lake_dir)
-    found = maintenance.find_file(opened, file)
-    rows = ", ".join(f"{count:,} of {table}" for table, count in found.rows.items()) or "none"
-    shown = list(found.files)
+    files, counts, ingest_ids = maintenance.find_file(opened, file)
+    rows = ", ".join(f"{count:,} of {table}" for table, count in counts.items()) or "none"
+    shown = list(files)
     say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
     if not yes and not click.confirm("Take them out of the lake?"):
         say("Nothing was removed.")
         return 1
-    maintenance.forget_file(opened, found)
+    maintenance.forget_file(opened, files, counts, ingest_ids)
     say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
     return 0
 
@@ -590,22 +590,23 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     opened = open_lake(lake_dir)
     with progress_bar() as progress:
         found = maintenance.check_lake(opened, progress=progress)
-    inputs = maintenance.set_aside(opened, found.damaged) if set_aside and found.damaged else []
+    damaged = found["damaged"]
+    inputs = maintenance.set_aside(opened, damaged) if set_aside and damaged else []
     if as_json:
-        say_json({**vars(found), "set_aside": bool(set_aside and found.damaged), "inputs": inputs})
-        return 1 if found.damaged else 0
-    if not found.damaged:
-        say(f"All {found.files:,} table files ({format_bytes(found.bytes)}) are intact.")
+        say_json({**found, "set_aside": bool(set_aside and damaged), "inputs": inputs})
+        return 1 if damaged else 0
+    if not damaged:
+        say(f"All {found['files']:,} table files ({format_bytes(found['bytes'])}) are intact.")
     else:
-        say(f"{len(found.damaged):,} of {found.files:,} table files are damaged:", *(f"  {p}" for p in found.damaged))
-    if found.without_digest:
-        say(f"{found.without_digest:,} have no digest (written by ioweather 0.2) and were read instead.")
+        say(f"{len(damaged):,} of {found['files']:,} table files are damaged:", *(f"  {path}" for path in damaged))
+    if found["without_digest"]:
+        say(f"{found['without_digest']:,} have no digest (written by ioweather 0.2) and were read instead.")
     if inputs:
         say("Their rows are missing now. Ingest these files again (ioweather ingest --again):")
         say(*(f"  {path}" for path in inputs))
-    elif found.damaged and not set_aside:
+    elif damaged and not set_aside:
         say("Restore them from a backup, or run: ioweather lake check --set-aside")
-    return 1 if found.damaged else 0
+    return 1 if damaged else 0
 
 
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
@@ -620,8 +621,8 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     with progress_bar() as progress:
         done = copies.backup(open_lake(lake_dir), dest, verify=verify, progress=progress)
     say(
-        f"Copied {done.copied_files:,} files ({format_bytes(done.copied_bytes)}) to {dest}; {done.kept_files:,} "
-        f"already there, {done.removed_files:,} removed."
+        f"Copied {done['copied_files']:,} files ({format_bytes(done['copied_bytes'])}) to {dest}; "
+        f"{done['kept_files']:,} already there, {done['removed_files']:,} removed."
     )
     if verify:
         say("Every file has its digest.")
@@ -634,8 +635,8 @@ def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
-        done = copies.restore(source, target, progress=progress)
-    say(f"{done.copied_files:,} files restored to {target}; every one has its digest.")
+        count = copies.restore(source, target, progress=progress)
+    say(f"{count:,} files restored to {target}; every one has its digest.")
 
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")

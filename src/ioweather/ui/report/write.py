@@ -27,7 +27,7 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns, now_ns
 from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
-from ioweather.lake.workers import Serial, in_order
+from ioweather.lake.workers import in_order
 from ioweather.topics.analyse import availability, each_exhibit, parameters_of
 from ioweather.ui.charts.page import (
     Drawn,
@@ -128,7 +128,7 @@ def gather(
         of_one = len(filesystems) > 1 and "filesystem" in {param.name for param in parameters_of(ids[0])}
         tasks += [_Task(tuple(ids), name) for name in ("", *(filesystems if of_one else ()))]
     arguments = ((lake, task, period_ns) for task in tasks)
-    results = in_order(executor or Serial(), _outcomes, arguments, lost=_lost)
+    results = in_order(executor, _outcomes, arguments, lost=_lost)
     titles = {item.id: item.title for item in found}
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     made: list[Exhibit] = []

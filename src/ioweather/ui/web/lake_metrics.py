@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from ioweather.agent.exporter import Metric, gauges, render_metrics
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, now_ns
-from ioweather.diagnosis.who import Talker, WhoOutcome
-from ioweather.job_io.outcomes import Unhealthy
+from ioweather.job_io.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.topics.source import ask
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.facilities import Facilities, Refreshed

@@ -22,9 +22,9 @@ from ioweather.core.results import SCHEMA_VERSION, Answer, Next
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
+from ioweather.lake.sandbox import SqlResult, run_user_sql
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.source import SharedResults, ask
 
@@ -68,7 +68,7 @@ def inventory(snapshot: Snapshot) -> dict[str, Any]:
         "facility": snapshot.facility.name,
         "simulated": snapshot.facility.simulated,
         "tables": {name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in tables},
-        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in held_series(snapshot.series())],
+        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in summarise_series(snapshot.series())],
         "overlaps": overlaps(snapshot.series(), snapshot.facility),
         "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
     }
@@ -118,7 +118,14 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
         return catalogue_only(), error
 
 
-SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB", answer_bytes=32 << 20, must_confine=True)
+# Limits of a query over HTTP.
+SQL_LIMITS: Final[dict[str, Any]] = {
+    "rows": 2000,
+    "seconds": 10.0,
+    "memory": "512MiB",
+    "answer_bytes": 32 << 20,
+    "must_confine": True,
+}
 _QUERIES_AT_ONCE: Final = threading.BoundedSemaphore(2)
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -132,7 +139,7 @@ def run_sql(view: View, question: SqlQuestion) -> SqlResult:
         raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
     try:
         with view.lake.snapshot() as snapshot:
-            found = run_user_sql(snapshot, question.query, SQL_LIMITS)
+            found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
         return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
     finally:
         _QUERIES_AT_ONCE.release()

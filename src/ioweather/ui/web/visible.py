@@ -332,12 +332,12 @@ _STATUS: Final[Mapping[type[IoweatherError], int]] = {
     errors.QueryRefused: 400,
     errors.UsageError: 400,
     errors.AccessDenied: 403,
-    errors.SlowSender: 408,
     errors.Busy: 503,
     errors.LakeError: 503,
     errors.FacilityError: 503,
     errors.IoweatherError: 500,
 }
+_STATUS_OF_KIND: Final = {"TokenRefused": 401, "SlowSender": 408}
 _MEANINGS: Final = {
     400: "The request is invalid or was refused.",
     401: "A token is needed.",
@@ -366,6 +366,6 @@ def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def status_of(error: IoweatherError) -> int:
-    if error.kind == "TokenRefused":
-        return 401
+    if error.kind in _STATUS_OF_KIND:
+        return _STATUS_OF_KIND[error.kind]
     return next(status for kind, status in _STATUS.items() if isinstance(error, kind))

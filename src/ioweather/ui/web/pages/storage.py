@@ -19,8 +19,8 @@ from ioweather.core.units import format_bytes, format_seconds, format_time_ns, f
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
-from ioweather.diagnosis.who import WhoOutcome
 from ioweather.facts.run_targets import target_number
+from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
