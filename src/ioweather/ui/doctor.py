@@ -54,8 +54,8 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
         lambda: _agents_clocks(places),
     ]
     if has_lake:
-        steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _clocks(open_lake(root))]
-        steps += [lambda: _elsewhere(root), lambda: _pushed(root), lambda: _probe_loads(root, places)]
+        steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _future_rows(open_lake(root))]
+        steps += [lambda: _remote(root), lambda: _queue(root), lambda: _probe_loads(root, places)]
     found: list[Check] = []
     for step in steps:
         try:
@@ -89,7 +89,7 @@ def _packages() -> Iterator[Check]:
         yield Check("extras", "note", f"not installed: {', '.join(extras)}", "pip install NAME, if wanted")
 
 
-def _elsewhere(root: Path) -> Iterator[Check]:
+def _remote(root: Path) -> Iterator[Check]:
     """Agents that push to this lake's server."""
     moment = now_ns()
     agents = remote_agents(root, moment)
@@ -106,13 +106,13 @@ def _elsewhere(root: Path) -> Iterator[Check]:
             yield Check("agent", "problem", f"{agent.host}: {trouble}", f"reported {ago} ago; there: ioweather doctor")
         apart = (agent.status.written_ns - agent.status.heard_ns) / NS
         if abs(apart) > _PUSH_SECONDS:
-            yield Check("clocks", "problem", f"{agent.host} is {_ahead(apart)} this host", _NTP)
+            yield Check("clocks", "problem", f"{agent.host} is {_offset(apart)} this host", _NTP)
     if agents:
         running = sum(agent.state(moment) == "running" for agent in agents)
         yield Check("agents", "ok", f"{running} of {len(agents)} agents of other hosts are running")
 
 
-def _ahead(seconds: float) -> str:
+def _offset(seconds: float) -> str:
     return f"{format_seconds(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'}"
 
 
@@ -127,7 +127,7 @@ def _probe_loads(root: Path, spools: Sequence[Path]) -> Iterator[Check]:
     yield from check_loads(running, open_lake(root).facility)
 
 
-def _pushed(root: Path) -> Iterator[Check]:
+def _queue(root: Path) -> Iterator[Check]:
     """What other hosts pushed and is not in the lake yet."""
     found = waiting(root)
     if found.files:
@@ -155,7 +155,7 @@ def _lake(root: Path) -> Iterator[Check]:
     if not os.access(root, os.W_OK):
         yield Check("commits", "note", "this lake may only be read by you")
         return
-    yield _exclusive(root)
+    yield _exclusive_names(root)
     # How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
     # its server's clock.
     name = f".doctor-{secrets.token_hex(8)}"
@@ -183,7 +183,7 @@ def _lake(root: Path) -> Iterator[Check]:
     yield _verdict("table files", old, _COMPARE, intact, "note")
 
 
-def _exclusive(root: Path) -> Check:
+def _exclusive_names(root: Path) -> Check:
     """Racing writers need a file system on which a name can be made by one of them alone."""
     first, second = (f".doctor-{secrets.token_hex(8)}" for _ in range(2))
     with layout.lake_directory(root) as folder:
@@ -250,10 +250,10 @@ def _agents_clocks(spools: Sequence[Path]) -> Iterator[Check]:
             continue
         seconds = (status.written_ns - stamped) / NS
         if abs(seconds) > _CLOCKS_APART_SECONDS:
-            yield Check("clocks", "problem", f"{status.host} is {_ahead(seconds)} its spool's file system", _NTP)
+            yield Check("clocks", "problem", f"{status.host} is {_offset(seconds)} its spool's file system", _NTP)
 
 
-def _clocks(lake: Lake) -> Iterator[Check]:
+def _future_rows(lake: Lake) -> Iterator[Check]:
     """Rows from the future, or measured after they were written, are the sure sign of a clock that is wrong."""
     now = now_ns()
     wrong = []
@@ -261,7 +261,7 @@ def _clocks(lake: Lake) -> Iterator[Check]:
         for table in (table for table in ("series", "responses") if snapshot.pinned[table].uris):
             last = snapshot.scalar(f"SELECT max(start_ns) FROM {table}")
             if isinstance(last, int) and last > now + 60 * NS:
-                text = f"`{table}` reaches {_ahead((last - now) / NS)}, to {format_time_ns(last)}".replace(" of,", ",")
+                text = f"`{table}` reaches {_offset((last - now) / NS)}, to {format_time_ns(last)}".replace(" of,", ",")
                 wrong.append(Check("clocks", "problem", text, "check the clocks of the hosts, and --zone"))
             elif table == "responses":
                 files = snapshot.pinned[table]

@@ -150,6 +150,7 @@ def _attached(snapshot: Snapshot) -> list[tuple[Any, ...]]:
 
 
 def _add_servers(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
+    """Add to each file system its servers with their targets, as the topology has them."""
     parts = [part for part in _attached(snapshot) if part[1] in ("ost", "mdt")]
     homes = servers_of(snapshot, [component for _, _, component in parts])
     for system, _, component in parts:

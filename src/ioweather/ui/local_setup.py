@@ -64,6 +64,7 @@ def unit_texts(site: Site) -> Mapping[str, str]:
 
 
 def _adapted(text: str, site: Site) -> str:
+    """A unit with the paths, the user and the sandbox of this installation."""
     probes = " ".join(f"-{path}" for path in site.probes)
     replaced = {
         "/opt/ioweather/bin/ioweather": site.program,
@@ -221,6 +222,7 @@ class Child:
             self.process.send_signal(signal.SIGINT)
 
     def wait(self, until: float) -> None:
+        """Wait for the end until this time of the monotonic clock, then kill."""
         try:
             self.process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:

@@ -211,6 +211,7 @@ def function_of(name: str) -> Callable[..., Answer]:
 
 
 def signature_of(question: Question) -> inspect.Signature:
+    """The signature of the function of a question."""
     parameters = [_argument(param) for param in question.params]
     parameters.append(_keyword("lake", "Lake | str | os.PathLike[str] | None"))
     if question.period:
@@ -230,6 +231,7 @@ _KINDS = {
 
 
 def _argument(param: Param) -> inspect.Parameter:
+    """A parameter of a question as an argument: required ones by position, others by keyword."""
     kind = f"Literal[{', '.join(map(json.dumps, param.choices))}]" if param.choices else _KINDS[param.kind]
     if param.required and param.many:
         return inspect.Parameter(param.name, inspect.Parameter.VAR_POSITIONAL, annotation="str | os.PathLike[str]")

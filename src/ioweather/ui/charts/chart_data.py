@@ -56,6 +56,7 @@ def names(chart: Chart, channel: str) -> list[str]:
 
 
 def name_of(cell: Cell, unit: str) -> str:
+    """The cell as a formatted text, shortened in the middle if very long."""
     if cell is None or cell == "":
         return NONE
     try:
@@ -114,6 +115,7 @@ def local_ms(value: float) -> float:
 
 
 def _date_milliseconds(cell: Cell) -> float:
+    """Milliseconds since 1970 of an ISO date; NaN if it is none."""
     try:
         day = dt.date.fromisoformat(str(cell)[:10])
     except ValueError:
@@ -231,6 +233,7 @@ class Series:
         return [next(free) % len(SERIES) if place is None else place for place in chosen]
 
     def legend(self, width: int, offset: int = 6) -> Spec | None:
+        """The legend above the plot; None without series, or with too many."""
         if not self.names or self.bundled:
             return None
         widest = max(text_px(name) for name in self.names)
@@ -254,6 +257,7 @@ class Series:
         return {"strokeDash": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
 
     def shape(self, legend: Spec | None) -> Spec:
+        """The channel that gives each series its own symbol."""
         if self.bundled or len(self.names) < 2:
             return {}
         scale = {"domain": list(self.names), "range": [_SHAPES[i % len(_SHAPES)] for i in self.order]}
@@ -261,6 +265,7 @@ class Series:
 
 
 def series_of(chart: Chart) -> Series:
+    """The series of a chart in the order of the table, with the heading of their column."""
     if "series" not in chart.encoding:
         return Series()
     return Series(distinct(names(chart, "series")), column(chart, "series").heading)
@@ -300,6 +305,7 @@ def describe(chart: Chart) -> str:
 
 
 def _range(chart: Chart, channel: str) -> str:
+    """The lowest and highest value of a channel in words, or its names; empty if there are none."""
     shown = column(chart, channel)
     if not (is_time(chart, channel) or is_numeric(chart, channel)):
         if channel not in ("x", "y"):

@@ -289,6 +289,7 @@ def _edges(chart: Chart) -> tuple[Floats, Floats]:
 
 
 def _draw_histogram(view: View) -> Drawing:
+    """Amounts by bin; bins of series are side by side."""
     chart, axis, series = view.chart, view.axes.x, view.series
     left, right = _edges(chart)
     y = chart_data.numbers(chart, "y")
@@ -386,6 +387,7 @@ def _cell_index(view: View, channel: Literal["x", "y"]) -> tuple[Indices, float,
 
 
 def _colour_axis(chart: Chart) -> Axis:
+    """The range of colours. Coefficients and values of both signs get a range that is symmetric around zero."""
     log = chart.scales.get("value") == "log"
     axis = number_axis(chart_data.column(chart, "value"), [chart_data.numbers(chart, "value")], log=log, tight=True)
     if chart.kind == "matrix" and axis.unit == "" and not log and axis.low >= -1 and axis.high <= 1:
@@ -409,6 +411,7 @@ def _shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
 
 
 def _colour_channel(view: View, axis: Axis) -> Spec:
+    """The colour channel of the field `v`: one hue per sign, or one scale from low to high."""
     beside = view.legend_beside
     length = min(max(view.height if beside else view.width, 60), 240)
     legend: Spec = {
@@ -542,6 +545,7 @@ _OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center
 
 
 def _draw_scatter(view: View) -> Drawing:
+    """Points, thinned where there are thousands; few of them have their names beside them."""
     chart, series = view.chart, view.series
     x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
     known = np.isfinite(x) & np.isfinite(y)
@@ -628,6 +632,7 @@ _CLASSES = {"lowest quarter": theme.LOW, "middle half": NEUTRAL, "highest quarte
 
 
 def _umami_axes(metric: Chart, _: int) -> Axes:
+    """Time, and an axis for the values and quartiles of one metric."""
     values = [chart_data.numbers(metric, channel) for channel in ("y", *_QUARTILES)]
     y = number_axis(chart_data.column(metric, "y"), values, log=metric.scales.get("y") == "log")
     return Axes(position_axis(metric, "x"), replace(y, title=""))

@@ -311,6 +311,7 @@ def _estimates(estimates: Sequence[Estimate], level: int) -> Markup:
 
 
 def _interval(estimate: Estimate) -> str:
+    """The interval of an estimate with its level; a dash where there is none."""
     if estimate.low is None and estimate.high is None:
         return "–"
     low, high = (format_value(v, estimate.unit) for v in (estimate.low, estimate.high))

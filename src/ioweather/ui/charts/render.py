@@ -123,6 +123,7 @@ def _prefixed_ids(svg: str, prefix: str) -> str:
 
 
 def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
+    """The specification without theme; raises UsageError where channels are missing or unknown."""
     kind = KINDS[chart.kind]
     if height is not None:
         usual = kind.size
@@ -139,6 +140,7 @@ def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
 
 
 def _finished(body: Spec, description: str, theme: Theme) -> Spec:
+    """The specification with description and configuration, in the colours of the theme."""
     whole: Spec = _legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
     recoloured: Spec = recolour(whole, theme)
     return recoloured

@@ -198,6 +198,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
 
 
 def _text_of(file: Path, option: str) -> str:
+    """The text of a file that an option names."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -205,6 +206,7 @@ def _text_of(file: Path, option: str) -> str:
 
 
 def _print_ingested(report: IngestReport, form: str, lake: Path) -> None:
+    """Print what was read, refused and flagged."""
     if form == "json":
         refused = [
             {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
@@ -281,6 +283,7 @@ def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: 
 
 
 def _print_pass(done: CaughtUp) -> None:
+    """Print what one pass of `--watch` did."""
     if done.busy:
         say("Another pass is running on this lake; nothing was done.")
         return
@@ -468,6 +471,7 @@ def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
 
 
 def _summary(snapshot: Snapshot, form: str) -> None:
+    """Print tables, series, overlaps and refused rows of the lake."""
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
     series = summarise_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)

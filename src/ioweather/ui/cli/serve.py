@@ -210,6 +210,7 @@ def mcp(lake_dir: str | None, spools: tuple[Path, ...]) -> None:
 
 
 def _mcp_server() -> ModuleType:
+    """The module of the MCP server, whose library is optional."""
     try:
         from ioweather.ui import mcp_server  # an optional library
     except ModuleNotFoundError as error:

@@ -200,6 +200,7 @@ def _title(out: Console, title: str) -> None:
 
 
 def _draw_result_table(out: Console, table: ResultTable) -> None:
+    """Print a table of a result: columns with a value, at most 24 rows."""
     if not table.rows:
         return
     out.print()
@@ -379,6 +380,7 @@ def _share(value: float, top: float) -> float:
 
 
 def _timeline(chart: Chart, width: int) -> list[str]:
+    """A sparkline per series with its peak, above the first and last time."""
     y, unit = _numbers(chart, "y"), _column(chart, "y")[1]
     series = dict(list(_rows_by(chart, "series").items())[:_MOST_LINES])
     margin = min(18, max(len(name) for name in series)) + 1

@@ -61,6 +61,7 @@ class Aliases:
     _nodes: dict[str, str] = field(default_factory=dict)
 
     def text(self, text: str) -> str:
+        """The text with aliases for names, paths, user numbers and compute nodes."""
         spaced = [name for name in self.names if _WORD.fullmatch(name) is None]
         for name in sorted(spaced, key=len, reverse=True):
             text = text.replace(name, self.names[name])

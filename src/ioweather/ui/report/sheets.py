@@ -134,7 +134,7 @@ def lost_seconds(run: RunOutcome) -> float:
     return run.io_seconds * (1 - 1 / run.slowness)
 
 
-def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
+def overlaps_any(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
     """Whether the run overlaps one of the events."""
     return any(
         (run.end_ns is None or e.start_ns < run.end_ns) and (e.end_ns is None or e.end_ns > run.start_ns)
@@ -206,8 +206,8 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
         yield Fact("used", "used", format_value(share, "ratio"), note=f"of the peak of {busiest}, on average")
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
-    cost = sum(lost_seconds(run) for run in now.runs if during(run, now.troubles))
-    note = f"runs during them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
+    cost = sum(lost_seconds(run) for run in now.runs if overlaps_any(run, now.troubles))
+    note = f"runs overlaps_any them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
     note = note if now.troubles else ""
     yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
     count = trend(len(then.runs), len(before.runs), "count")
@@ -230,6 +230,7 @@ class _Program:
 
 
 def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
+    """The sums of all runs of each program."""
     of: dict[str, list[RunOutcome]] = defaultdict(list)
     for run in runs:
         of[run.program].append(run)
@@ -315,6 +316,7 @@ def operator_sheet(now: Found) -> Sheet:
 
 
 def _events_table(now: Found) -> ResultTable:
+    """The strongest incidents and slow episodes."""
     strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
     rows = tuple(
         (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
@@ -329,6 +331,7 @@ def _events_table(now: Found) -> ResultTable:
 
 
 def _runs_table(now: Found) -> ResultTable:
+    """The runs that lost most time; with a column of verdicts where there are any."""
     columns = columns_of(
         "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
         "slowness: × similar [factor]; lost: beyond usual [seconds]; verdict: verdict on record [text]"

@@ -246,6 +246,7 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
 
 
 def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
+    """Sentences on the period, the data, the exhibits and the claims."""
     kinds = [finding.kind for e in made if e.id != "pat19.observations" for finding in e.findings if finding.claim]
     names = {
         "series": "samples of servers",
@@ -301,6 +302,7 @@ def _browser_for(out: Path) -> str:
 
 
 def _print_pdf(browser: str, page: str, out: Path) -> None:
+    """Print the page with Chromium, without headers and footers."""
     with tempfile.TemporaryDirectory(prefix="ioweather-pdf-") as folder:
         source, made = Path(folder) / "report.html", Path(folder) / "report.pdf"
         source.write_text(page, encoding="utf-8")

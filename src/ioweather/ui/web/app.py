@@ -269,6 +269,7 @@ def check_reach(host: str, visibility: Visibility) -> None:
 
 
 def address_of(bound: socket.socket) -> str:
+    """Where the socket listens, as a URL or a path."""
     if bound.family == socket.AF_UNIX:
         return str(bound.getsockname())
     host, port = bound.getsockname()[:2]
@@ -309,6 +310,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: FastAPI) -> uvicorn.Server:
+    """The configured server; it is not started."""
     # proxy_headers would put the browser's address in place of the proxy's, by which the proxy is known.
     settings = uvicorn.Config(
         app,

@@ -116,11 +116,13 @@ class Facilities:
         self._now = Refreshed(self._read_now, _NOW_SECONDS, old_seconds=_OLD_SECONDS)
 
     def directory(self, name: str) -> Path:
+        """The directory of a lake; raises DataUnavailable for an unknown name."""
         if name not in self.lakes:
             raise DataUnavailable(f"There is no facility {name!r} here.", hint=f"There are: {', '.join(self.lakes)}.")
         return self.lakes[name]
 
     def lake(self, name: str) -> Lake:
+        """The lake of this name, with caches that requests share."""
         directory = self.directory(name)
         try:
             layout.check_version(directory)
@@ -135,6 +137,7 @@ class Facilities:
             return Lake(directory, cache=self._kept_lakes.setdefault(name, LakeCache()))
 
     def title(self, name: str) -> str:
+        """The name of the facility as people read it."""
         try:
             facility = self.lake(name).facility
         except (DataUnavailable, LakeError):
@@ -179,6 +182,8 @@ class Facilities:
         return self.spools or (self.directory(name) / "no-spool",)
 
     def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+        """Events of a kind in a period, the newest first; cached."""
+
         def make() -> Sequence[EventOutcome]:
             answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
             return answer.result.events if isinstance(answer.result, EventsOutcome) else ()

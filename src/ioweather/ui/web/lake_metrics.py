@@ -76,6 +76,7 @@ def look(facilities: Facilities, moment: int) -> Seen:
 
 
 def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
+    """Counts of unhealthy components by file system and kind, and the surest of them."""
     current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
     homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
     counts = []

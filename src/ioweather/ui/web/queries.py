@@ -135,6 +135,7 @@ class SqlQuestion(BaseModel):
 
 
 def run_sql(view: View, question: SqlQuestion) -> SqlResult:
+    """Run a query of an operator, bounded in rows, time and memory; few run at once."""
     if not _QUERIES_AT_ONCE.acquire(timeout=_PATIENCE_SECONDS):
         raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
     try:

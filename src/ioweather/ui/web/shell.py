@@ -98,6 +98,7 @@ class Place:
 
     @property
     def range_words(self) -> str:
+        """The chosen time range in words."""
         chosen = next((name for name, _, is_chosen in self.presets if is_chosen), "")
         low, high = self.view.between
         return chosen or f"{low or 'start'} to {high or 'now'}"
@@ -108,6 +109,7 @@ class Place:
 
     @property
     def presets(self) -> list[tuple[str, str, bool]]:
+        """Name and address of each time range to choose, and whether it is shown."""
         return [
             (name, self.link(self.path, **{"from": start, "to": ""}), chosen)
             for name, start, chosen in presets(self.view, self.default_ns)
@@ -271,6 +273,7 @@ def items_part(place: Place, found: Items) -> Markup:
 
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
+    """Runs with links to their job, user, project and program."""
     columns = (
         "job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes]; "
         "I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster"
@@ -306,6 +309,7 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
 
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Listed:
+    """Events with links to their page and place."""
     found = list(events)
     rows: list[tuple[Any, ...]] = []
     for e in found:
@@ -327,6 +331,7 @@ def event_address(place: Place, event: EventOutcome) -> str:
 
 
 def where_address(place: Place, event: EventOutcome) -> str:
+    """The page of the component or file system of an event; empty for a mount without one."""
     if event.component:
         return place.to("components", event.component)
     name = event.filesystem.removeprefix("mount:").split(" ")[0]
@@ -341,6 +346,7 @@ def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
 
 
 def components_table(place: Place, components: Sequence[ComponentState]) -> Listed:
+    """Servers or targets with what they moved."""
     columns = "target; server; read [bytes]; written [bytes]; share [ratio]; highest rate [bytes_per_s]"
     rows = [
         (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)

@@ -121,6 +121,7 @@ LakeName = Annotated[str, Query(alias="lake", description="The facility to show.
 
 
 def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = True) -> View:
+    """The view of a request: facility, owner, time range, and the reader's screen."""
     start, end = (request.query_params.get(name, "").strip()[:_LONGEST_TIME] for name in ("from", "to"))
     screen: Screen = "narrow" if request.headers.get(_SCREEN) == "narrow" else "wide"
     text = request.headers.get(_WIDTH, "")
@@ -131,6 +132,7 @@ def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = Tru
 
 # async: a dependency without `async` would cost a trip to a thread.
 async def public_view(request: Request, lake: LakeName = MAIN) -> View:
+    """A view without rows of people, for all."""
     visibility: Visibility = request.app.state.visibility
     if visibility.mode == "open":
         return _view(request, lake, None)
@@ -138,6 +140,7 @@ async def public_view(request: Request, lake: LakeName = MAIN) -> View:
 
 
 async def own_view(request: Request, lake: LakeName = MAIN) -> View:
+    """A view of the reader's own rows; of all rows for operators and where [visibility] is open."""
     visibility: Visibility = request.app.state.visibility
     if visibility.user_header not in request.headers and "authorization" in request.headers:
         # A token's rows are those of its owner, whatever others may see.
@@ -159,6 +162,7 @@ async def own_view(request: Request, lake: LakeName = MAIN) -> View:
 
 
 async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
+    """A view of all rows, for operators only."""
     view = await own_view(request, lake)
     if view.owner is not None:
         raise AccessDenied("This is for the operators of the facility.")
@@ -166,6 +170,7 @@ async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
 
 
 def _token(request: Request, authorization: str) -> Token | None:
+    """The token of a header `Authorization: Bearer`; None if it is not valid."""
     scheme, _, text = authorization[:_LONGEST_HEADER].partition(" ")
     root = request.app.state.facilities.directory(MAIN)
     return find_token(root, text.strip()) if scheme.lower() == "bearer" else None
@@ -366,6 +371,7 @@ def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def status_of(error: IoweatherError) -> int:
+    """The HTTP status of an error."""
     if error.kind in _STATUS_OF_KIND:
         return _STATUS_OF_KIND[error.kind]
     return next(status for kind, status in _STATUS.items() if isinstance(error, kind))

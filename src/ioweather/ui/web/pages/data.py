@@ -174,6 +174,7 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
 
 
 def _runs(view: View, words: str) -> list[RunOutcome]:
+    """Runs that match the words; none without data."""
     try:
         result = view.ask("runs", {"words": words, "most": _MOST_LOOKED_AT}).result
     except DataUnavailable:
@@ -182,6 +183,7 @@ def _runs(view: View, words: str) -> list[RunOutcome]:
 
 
 def _hits(view: View, place: Place, words: str, runs: Sequence[RunOutcome]) -> Iterator[Hit]:
+    """Everything with a page whose name contains the words."""
     lowered = words.lower()
     if any(str(run.job_id) == words for run in runs):
         yield "job", words, place.to("jobs", words)

@@ -85,6 +85,8 @@ def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
 
 @router.post("/fragments/upload")
 async def upload(request: Request, view: OwnView) -> Html:
+    """Explain a Darshan log that the reader sends; it is not stored."""
+
     def explain(data: bytes) -> str:
         answers = answers_for_log(data, view)
         return _job_part(view, *answers, below=_evidence(view, *answers))
@@ -234,6 +236,7 @@ def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
 @router.get("/fragments/jobs/{job_id}/file")
 @shell.cached_part("{path}")
 def file(view: OwnView, job_id: str, path: FilePath) -> str:
+    """How a job used one file: times, speeds, and the storage targets that hold it."""
     answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
     result = answer.result
     if not isinstance(result, JobOutcome) or not result.logs:
@@ -289,6 +292,7 @@ def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Map
 
 
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
+    """The page of a user, a project or a program: its runs below `more` parts."""
     place = Place(view, f"/{kind}s/{quote(name, safe='')}")
     runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
     crumbs = [("Jobs", place.link("/jobs"))]

@@ -169,6 +169,7 @@ def now(view: PublicView) -> Html:
 @router.get("/fragments/forecast")
 @shell.cached_part()
 def forecast(view: PublicView) -> str:
+    """The load and slowdown of the next hours, folded where the forecast has no skill."""
     try:
         answer = view.ask("forecast", {})
     except DataUnavailable as error:
@@ -337,6 +338,7 @@ def events(view: PublicView, kind: str | None = None) -> Html:
 
 @router.get("/events/{event_id}")
 def event_page(view: PublicView, event_id: str) -> Html:
+    """One event, its file system at that time, and the runs during it."""
     try:
         event = _event(view, event_id)
     except IoweatherError as error:
@@ -357,6 +359,7 @@ def event_page(view: PublicView, event_id: str) -> Html:
 
 
 def _event(view: View, event_id: str) -> EventOutcome:
+    """The event of this id; raises DataUnavailable if there is none."""
     found = next((e for e in view.events(None, ALL_TIME) if e.event_id == event_id), None)
     if found is None:
         raise DataUnavailable("No such event.", hint="It may have been detected again with a different start or end.")
@@ -408,6 +411,7 @@ def _ask_who(view: View) -> tuple[Answer, WhoOutcome]:
 @router.get("/fragments/who")
 @shell.cached_part("Who")
 def who(view: OwnView) -> str:
+    """Jobs that slowed others, and the users who moved most."""
     answer, result = _ask_who(view)
     place = Place(view, "/who")
     culprits = [

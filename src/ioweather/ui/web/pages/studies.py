@@ -66,6 +66,7 @@ def exhibits_page(view: OwnView) -> Html:
 
 
 def _printed(exhibit_id: str) -> str:
+    """The first published values of an exhibit in words."""
     values = published(exhibit_id)
     more = f" and {len(values) - _MOST_PRINTED} more" if len(values) > _MOST_PRINTED else ""
     return "; ".join(f"{quantity_label(v.quantity, v.unit)} {as_printed(v)}" for v in values[:_MOST_PRINTED]) + more
@@ -73,6 +74,7 @@ def _printed(exhibit_id: str) -> str:
 
 @router.get("/exhibits/{exhibit_id}")
 def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
+    """One exhibit with a form for its period and parameters."""
     try:
         entry = exhibit_entry(exhibit_id)
     except IoweatherError as error:
@@ -126,6 +128,7 @@ def claims_page(view: PublicView) -> Html:
 @router.get("/fragments/claims")
 @shell.cached_part("Claims", hourly=True)
 def claims(view: PublicView) -> str:
+    """All statements of the papers with their test here, computed at most once an hour."""
     answer = view.ask("claims", {}, period_for(view))
     made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
     folds = [shell.fold(listed.table.title, listed.html) for listed in _claim_tables(view, answer)]
