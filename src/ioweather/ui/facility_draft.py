@@ -176,7 +176,7 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
 
 
 def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
-    """What a benchmark reached is a peak; else the highest hour, which is none, says how large rates are here."""
+    """Set the peak from benchmarks; without one, note the highest hour so far, which is no limit."""
     fastest = _benchmarked(snapshot, {name: draft.mounts for name, draft in found.items() if draft.kind})
     for name, draft in found.items():
         if name in fastest:

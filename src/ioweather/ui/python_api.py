@@ -143,7 +143,6 @@ class ShownExhibit(Exhibit):
     """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
 
     def _repr_html_(self) -> str:
-
         return fragment_html(self)
 
 
@@ -178,11 +177,11 @@ class ShownAnswer(Answer):
         return self.table.to_polars()
 
     def _repr_html_(self) -> str:
-
         return fragment_html(self)
 
 
 def shown(answer: Answer) -> ShownAnswer:
+    """The answer with the forms that notebooks and data frames use."""
     return ShownAnswer(**{field.name: getattr(answer, field.name) for field in fields(Answer)})
 
 

@@ -167,7 +167,7 @@ def ingest(
 
 
 def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
-    """What is typed of what files do not say, else what the facility says."""
+    """What files do not say about themselves: from the options, else from facility.toml."""
     zone_name = known["zone"] or facility.zone
     zone = zone_named(zone_name) if zone_name else None
     return ReadContext(
@@ -183,7 +183,7 @@ def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
 
 
 def _labels_mapping(file: Path) -> dict[str, Any]:
-    """Checked here: a mistake in it is one, and not one per file."""
+    """Read and check the mapping of metrics once, not once per file."""
     try:
         document = tomllib.loads(_text_of(file, "--map"))
     except tomllib.TOMLDecodeError as error:

@@ -71,7 +71,7 @@ class Found:
 
     @property
     def moved_bytes(self) -> float:
-        """By the servers' count; by the runs' own where no server is sampled."""
+        """Bytes moved as servers count them; as runs count them where no server is sampled."""
         servers = sum(state.read_bytes + state.write_bytes for state in self.states)
         return servers or float(sum(run.moved_bytes for run in self.runs))
 
@@ -82,6 +82,7 @@ class Found:
         return sum(value >= SLOW for value in values) / len(values) if values else None
 
     def slow_with(self, later: Found) -> Mapping[str, list[tuple[int, float]]]:
+        """Slowdowns of this period, followed by those of a later one."""
         return {n: [*self.slow.get(n, ()), *later.slow.get(n, ())] for n in {**self.slow, **later.slow}}
 
     @property

@@ -62,7 +62,7 @@ _SECTIONS: Final = {
 
 
 class Html(HTMLResponse):
-    """Names come from others: none of them may turn a page around."""
+    """A page without marks of text direction, which names from outside may contain."""
 
     def render(self, content: str | bytes) -> bytes:
         text = content.decode() if isinstance(content, bytes) else content
@@ -71,7 +71,7 @@ class Html(HTMLResponse):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the reader is: the view, and the page. Links stay in the facility and in the time range."""
+    """The page that is shown, and its view. Links stay in the facility and in the time range."""
 
     view: View
     path: str = ""
@@ -116,7 +116,7 @@ class Place:
         ]
 
     def link(self, path: str, /, **query: str) -> str:
-        """What is empty in `query` is left out."""
+        """The address of a page in this facility and time range, with the parameters of `query` that are not empty."""
         text = urlencode({name: value for name, value in {**self.kept, **self.range, **query}.items() if value})
         return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
@@ -197,8 +197,8 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
 
 @dataclass(frozen=True)
 class Listed:
-    """A table of a page. `links` maps a heading to the address that a row of it has; `tools`: "brief" can only be
-    sorted, `first` shows some rows."""
+    """A table of a page. `links` maps a heading to the address that a row of it has; `tools` of the script: "all"
+    (sort, filter, CSV) or "brief" (sort)."""
 
     table: ResultTable
     links: Mapping[str, RowAddress] = field(default_factory=dict)
@@ -247,7 +247,7 @@ def answers_part(answers: Sequence[Answer], view: View) -> Markup:
 
 
 def behind(answer: Answer) -> Markup:
-    """Coverage, caveats and origin, which few readers open."""
+    """Coverage, caveats and origin of an answer, folded."""
     closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
     return fold("Coverage, caveats and where this comes from", closing + provenance_html(answer.provenance))
 

@@ -71,7 +71,8 @@ class View:
         return f"{self.name}\n{self.owner.user if self.owner else ''}\n{self.owner is None}"
 
     def drawn(self, height: int | None = None, share: float = 1.0, less: int = 0, *, live: bool = True) -> Drawn:
-        """How figures are drawn for the screen of this user: as wide as this share of the part, `less` pixels."""
+        """How figures are drawn for the screen of this user: `share` of the width of its part, minus `less`
+        pixels."""
         room = self.width * (1.0 if self.screen == "narrow" else share) - less
         width = int(room // _WIDTH_STEP * _WIDTH_STEP) if room > _LEAST_WIDTH else None
         return Drawn((self.screen,), live=live, height=height, width=width)
