@@ -39,7 +39,7 @@ from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import cluster_settings, usable_cores
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.source import period_between, zone_of
@@ -193,7 +193,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
             f"--map {file} has no [[metric]] table, which samples with labels need; for CSV use --as and --select.",
             hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
         )
-    mappings_of(document)
+    Mappings(document)
     return document
 
 

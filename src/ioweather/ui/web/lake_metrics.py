@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ioweather.agent.exporter import Metric, gauges, render_metrics
+from ioweather.agent.exporter import gauges
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, now_ns
 from ioweather.job_io.outcomes import Talker, Unhealthy, WhoOutcome
@@ -45,9 +45,9 @@ class LakeMetrics:
         self._seen = Refreshed(lambda: read_state(facilities, clock()), _SECONDS, _PATIENCE_SECONDS)
 
     def render(self) -> bytes:
-        return render_metrics(self.collect())
+        return "".join(self.collect()).encode()
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[str]:
         try:
             seen = self._seen.get()
         except IoweatherError:  # no lake yet, or one that cannot be read: said elsewhere
@@ -75,7 +75,7 @@ def read_state(facilities: Facilities, moment: int) -> LakeState:
     return LakeState(filesystems, health.unhealthy, users)
 
 
-def _of_components(seen: LakeState, moment: int) -> Iterator[Metric]:
+def _of_components(seen: LakeState, moment: int) -> Iterator[str]:
     """Counts of unhealthy components by file system and kind, and the surest of them."""
     current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
     homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
@@ -101,7 +101,7 @@ _AMOUNTS: Final[tuple[tuple[str, str, Callable[[Talker], float]], ...]] = (
 )
 
 
-def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metric]:
+def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[str]:
     """The ten that do most, by rank; by name only where names may be seen."""
     label = "user" if named else "rank"
     for name, words, amount in _AMOUNTS:
