@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, get_args
 
-from ioweather.agent.exporter import Metric, gauge, gauges
+from ioweather.agent.exporter import gauge, gauges
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import sync_to_disk
 from ioweather.job_io.outcomes import VerdictKind
@@ -162,7 +162,7 @@ def read_caught_up(root: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) and isinstance(body.get("last", {}), dict) else {}
 
 
-def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[Metric]:
+def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[str]:
     """Metrics of the queue and of the last pass. Verdicts are counted as of the ends of runs, never by job."""
     now = now_ns()
     if queue_dir(lake).is_dir():
