@@ -73,10 +73,9 @@ def is_histogram(text: str) -> bool:
 def is_event_details(details: Mapping[str, Any]) -> bool:
     """Whether the values of known keys of `events.details` have the right type."""
     known = {key: value for key, value in details.items() if key in _EVENT_KEYS and value is not None}
-    through = known.get("through", [])
-    return all(_has_type(value, _EVENT_KEYS[key]) for key, value in known.items()) and all(
-        _has_type(name, str) for name in through
-    )
+    if not all(_has_type(value, _EVENT_KEYS[key]) for key, value in known.items()):
+        return False
+    return all(_has_type(name, str) for name in known.get("through", []))
 
 
 def _has_type(value: Any, kind: type) -> bool:
@@ -104,6 +103,10 @@ def _json_object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str
 def _is_count(key: str, value: Any) -> bool:
     """Whether an entry of a JSON object is a number and how often it occurred."""
     return key.isdecimal() and len(key) < 19 and _has_type(value, int) and value >= 0
+
+
+def _is_object_of_numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(_has_type(number, int) for number in value.values())
 
 
 class Quality(IntFlag):
@@ -221,12 +224,7 @@ RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
     "object": _json_object(lambda found: True),
     "object_of_texts": _json_object(lambda found: all(isinstance(value, str) for value in found.values())),
     "object_of_counts": _json_object(lambda found: all(_is_count(key, value) for key, value in found.items())),
-    "object_of_objects": _json_object(
-        lambda found: all(
-            isinstance(inner, dict) and all(_has_type(value, int) for value in inner.values())
-            for inner in found.values()
-        )
-    ),
+    "object_of_objects": _json_object(lambda found: all(map(_is_object_of_numbers, found.values()))),
     "event_details": _json_object(is_event_details),
 }
 # Without a rule, the name of a number says its range: all of it, or the longest ending that fits.
