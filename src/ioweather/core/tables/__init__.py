@@ -497,6 +497,7 @@ class Complaints:
         return self.flagged.total()
 
     def __str__(self) -> str:
+        """What was left out and flagged, with the broken rules; empty if nothing was."""
         said = []
         for counted, stays, verb in ((self.refused, False, "left out"), (self.flagged, True, "flagged")):
             if counted.total():
