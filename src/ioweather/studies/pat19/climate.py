@@ -69,6 +69,7 @@ from ioweather.studies.pat19.matrices import (
     reduce_servers,
     reduce_targets,
     span,
+    steps_per_unit,
 )
 from ioweather.studies.pat19.system import (
     autocorrelation_findings,
@@ -400,8 +401,8 @@ def server_exhibits(load: ServerLoad, caveats: tuple[str, ...]) -> Iterator[Exhi
     """Yield pat19.fig15 and pat19.fig16; empty without any recorded load."""
     if not load.count.any():
         return
-    intervals = Intervals(load.count.sum(axis=1) > 0, load.grid.step_ns * load.grid.unit, unit=1)
-    cells, present = load.grid.steps * len(load.grid.components), int(load.count.sum())
+    intervals = Intervals(load.count.sum(axis=1) > 0, load.matrix.step_ns * steps_per_unit(load.matrix), unit=1)
+    cells, present = load.matrix.steps * len(load.matrix.components), int(load.count.sum())
     excluded = {"not recorded": cells - present - load.over_limit, "above 100%": load.over_limit}
     excluded = {why: n for why, n in excluded.items() if n}
     coverage = Coverage(cells, present, "values", excluded, "per server and step")
@@ -414,7 +415,7 @@ def _processor_load(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
     """Mean and largest CPU load of each object storage server."""
-    names, n = load.grid.components, len(load.grid.components)
+    names, n = load.matrix.components, len(load.matrix.components)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = load.total.sum(axis=0) / load.count.sum(axis=0)
     both = np.stack([load.count, load.total], axis=1)
@@ -444,7 +445,7 @@ def _processor_load(
         rows += [(series, rank, float(values[i]), names[i]) for rank, i in enumerate(known, 1)]
     drawn = ResultTable.of("sorted", "series [text]; rank [count]; load [ratio]; component [text]", rows)
     yield Chart.of("scatter", drawn, "x=rank y=load series label=component", "Load of each server, sorted")
-    yield caveats, f"The maximum is that of means over {span(1, load.grid.step_ns)}; shorter peaks are higher."
+    yield caveats, f"The maximum is that of means over {span(1, load.matrix.step_ns)}; shorter peaks are higher."
     yield coverage
 
 
@@ -453,7 +454,7 @@ def _load_correlation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
     """Correlation of each server's load with its later load."""
-    n, step_ns = len(load.grid.components), load.grid.step_ns
+    n, step_ns = len(load.matrix.components), load.matrix.step_ns
     yield intervals.estimate(
         "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
     )
