@@ -255,8 +255,8 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
 
 
 def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) -> tuple[Chart, dict[str, Estimate]]:
-    """Lagged correlation of two amounts per step: each with itself ('auto'), the first with the second ('cross').
-    A chart, and the estimates by name."""
+    """Lagged correlation of two amounts per step: each with itself ('auto'), the first with the second ('cross'). A
+    chart, and the estimates by name."""
     (first, x), (second, y) = series.items()
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
