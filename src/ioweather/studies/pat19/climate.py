@@ -307,7 +307,10 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
 
 @exhibit("pat19.table1")
 def high_phase_counts(climate: Climate) -> Iterator[Piece]:
-    """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
+    """Clusters of at least each degree in high phases (clusters, not minutes), reads and writes.
+
+    Where there are too few targets for the paper's degrees, also the same shares of them.
+    """
     both = np.concatenate([_parallelism_by_unit(climate, way, high=True) for way in WAYS], axis=1)
     targets = len(climate.targets.components)
     left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
@@ -601,7 +604,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         made += server_exhibits(reduce_servers(servers, source.spread), caveats)
     climate = None
     if source.wants(*_TARGETS, "pat19.observations"):
-        climate = _reduce(source, params, targets, burst_buffer, caveats)
+        climate = _reduce_climate(source, params, targets, burst_buffer, caveats)
     if climate is not None:
         found = [make(climate) for name, make in _TARGETS.items() if source.wants(name)]
         made += [each for each in found if each is not None]
@@ -615,14 +618,14 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
-def _reduce(
+def _reduce_climate(
     source: DataSource,
     params: Params,
     matrices: Mapping[str, BlockwiseMatrix],
     burst_buffer: Frame,
     caveats: tuple[str, ...],
 ) -> Climate | None:
-    """None where no step of the period can be used."""
+    """Return the reduced data of the file system; None where no step of the period is usable."""
     if any(metric not in matrices or not matrices[metric].steps for metric in choices.TRAFFIC):
         return None
     filesystem, step_ns = str(params["filesystem"]), int(params["resolution"])

@@ -149,7 +149,7 @@ def reduce_targets(
 def _reduce_stretch(
     matrices: Sequence[BlockwiseMatrix], limits: Limits, parts: Collection[str], first: int, last: int
 ) -> dict[str, Any]:
-    """One stretch: see `Targets`; `reasons` counts excluded steps, `silent` are steps without traffic."""
+    """Reduce one stretch; see `Targets`. `reasons` counts excluded steps, `silent` are steps without traffic."""
     grid, unit = matrices[0], steps_per_unit(matrices[0])
     lead = min(first, _LEAD)
     rows = {m: covered_rows(matrix, first - lead, last) for m, matrix in zip(TRAFFIC, matrices, strict=True)}
@@ -236,7 +236,7 @@ def rotate_columns(values: Floats, seed: int) -> Floats:
 
 
 def _lagged_sums_by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
-    """The six sums at one lag, by the unit of the second member: (units, 6, columns)."""
+    """Return the six sums at one lag, by the unit of the second member: (units, 6, columns)."""
     out = []
     for start in range(lead, len(y), unit):
         begin, stop = max(0, start - lag), min(start + unit, len(y))
@@ -276,7 +276,10 @@ def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerL
 def _reduce_server_stretch(
     matrix: BlockwiseMatrix, first: int, last: int
 ) -> tuple[Floats, Floats, Floats, dict[int, Floats], Floats, int]:
-    """A load above 1 is not real; it is left out and counted. Windows are means."""
+    """Return count, total, largest, lagged sums, sums at lag 1 and cells above 100% of one stretch.
+
+    A load above 1 is not real; it is left out and counted. Windows are means.
+    """
     unit, lead = steps_per_unit(matrix), min(first, _LEAD)
     rows = covered_rows(matrix, first - lead, last)
     above = rows > 1.0
@@ -330,7 +333,7 @@ class Climate:
             yield Coverage(cells, cells - over, "values", excluded, "per component and step")
 
     def span(self, steps: int) -> str:
-        """Return the length of `steps` steps in words."""
+        """Return a window in words, as '5 min'."""
         return span(steps, self.system.step_ns)
 
 
