@@ -308,7 +308,7 @@ def _draw_amount(amount: Amount, rng: np.random.Generator) -> Floats:
 
 
 @dataclass(frozen=True)
-class Accused:
+class TotalBlame:
     """What one party cost all slowed runs together.
 
     Its errors are the same in all runs, so the ends of the intervals add up. `probability` is that of the run with the
@@ -324,9 +324,9 @@ class Accused:
     worst: Blame
 
 
-def accused(
+def sum_blames(
     blamed: Sequence[tuple[Slowed, Sequence[Blame]]], name_of: Callable[[Party], str | None]
-) -> tuple[Accused, ...]:
+) -> tuple[TotalBlame, ...]:
     """Sum blames by `name_of` (a job's key, a user), the most seconds first; parties without a name are left out.
 
     Blames below `NAMED_FROM` are not added: many slight suspicions are no evidence.
@@ -342,7 +342,7 @@ def accused(
         seconds, low, high = (sum(getattr(part, name) for part in parts) for name in ("seconds", "low", "high"))
         surest = max(parts, key=lambda part: (part.probability, part.seconds))
         worst = max(parts, key=lambda part: part.seconds)
-        result.append(Accused(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
+        result.append(TotalBlame(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))
 
 
@@ -350,7 +350,7 @@ def accused(
 
 
 @dataclass(frozen=True)
-class Supposed:
+class WithoutJob:
     """A period without the job of `party`: the seconds that all other runs would save.
 
     `runs` are these runs: their job, I/O seconds, and the seconds that each would save (negative if it would lose).

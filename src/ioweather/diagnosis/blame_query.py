@@ -25,9 +25,9 @@ from ioweather.diagnosis.blame import (
     Activity,
     Party,
     Slowed,
-    Supposed,
     Suspect,
     UsualTimes,
+    WithoutJob,
     blame,
     total_saved,
     usual_times,
@@ -41,7 +41,7 @@ from ioweather.diagnosis.job_records import (
     read_records,
     read_volumes,
 )
-from ioweather.diagnosis.similar_runs import SimilarRuns, runs_in
+from ioweather.diagnosis.similar_runs import SimilarRuns, read_runs
 from ioweather.facts.run_targets import used_targets
 from ioweather.lake.lake import Snapshot
 
@@ -191,8 +191,8 @@ def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slo
     run = similar.runs.take([0]).select(tuple(similar.all_runs))
     times = usual_times(concat([run, similar.all_runs]), np.zeros(1, np.int64))
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
-    days = days_about(snapshot, low, high, 3)
-    others = runs_in(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
+    days = days_around(snapshot, low, high, 3)
+    others = read_runs(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
     rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
     found = runs_with_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
@@ -247,7 +247,7 @@ def runs_with_suspects(
     return found
 
 
-def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
+def days_around(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
     """Days with runs in [low, high] and `reach` days on either side."""
     known = set(snapshot.pinned["job_io"].days())
     begin, end = max(low - reach * DAY_NS, 0), high + reach * DAY_NS
@@ -274,7 +274,7 @@ def known_ratio_around(snapshot: Snapshot, filesystem: str, start_ns: int, end_n
     Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
     """
     period = start_ns - HOUR_NS, end_ns + HOUR_NS
-    inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
+    inside = read_runs(snapshot.whole, "", days_around(snapshot, *period, 1))
     _, known_ratio = read_volumes(snapshot, filesystem, period, inside.take(touching(inside, [period])))
     return known_ratio
 
@@ -295,13 +295,13 @@ def activity(snapshot: Snapshot, params: Params, period: Period) -> Activity:
         # The last hour with jobs: samples of servers go on while no job runs.
         high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
         period = high - HOUR_NS, high
-    return replace(of_period(snapshot, filesystem, period), is_last_hour=is_last_hour)
+    return replace(read_activity(snapshot, filesystem, period), is_last_hour=is_last_hour)
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
     """On the busiest file system, so long before the newest."""
     newest = _newest(snapshot)
-    return of_period(snapshot, None, (newest - duration_ns, newest))
+    return read_activity(snapshot, None, (newest - duration_ns, newest))
 
 
 def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
@@ -341,7 +341,7 @@ def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[
     return found
 
 
-def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
+def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
     """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
     sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
     if sampled_from is None or period[0] < sampled_from:  # other tables may begin earlier
@@ -353,7 +353,7 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
-    all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
     inside = all_runs.take((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
     volumes, known_ratio = read_volumes(snapshot, filesystem, period, inside)
     return Activity(
@@ -383,7 +383,7 @@ def _only_system(snapshot: Snapshot) -> str:
 _ROUNDS: Final = 3
 
 
-def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
+def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> WithoutJob:
     """The other runs of the period (default: an hour around the job) as they would be without the job `without`."""
     job = params["without"]
     if job is None:
@@ -399,7 +399,7 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     filesystem = params["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
         raise DataUnavailable("no system data")
-    all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
     is_inside = np.flatnonzero((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
     inside = all_runs.take(is_inside)
     records = read_records(snapshot, filesystem, inside, read_files(whole, inside), [(low, high)])
@@ -424,7 +424,7 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     gains, total = total_saved(lost[others], saved[others], blames, records.evidence[number])
     whose = (parties[job] for job in records.run_job[others].tolist())
     runs = tuple(zip(whose, seconds[others].tolist(), gains.tolist(), strict=True))
-    return Supposed(parties[number], filesystem, low, high, total, runs)
+    return WithoutJob(parties[number], filesystem, low, high, total, runs)
 
 
 def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> Floats:
@@ -448,7 +448,7 @@ def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, 
         sooner = np.stack([ends[:, 0], ends[:, 0] + left * (ends[:, 1] - ends[:, 0])], axis=1)
         for row, run in competing.items():
             before, now = (
-                met_jobs(each, records.run_job, len(records.parties), row)[run.jobs] for each in (ends, sooner)
+                job_overlaps(each, records.run_job, len(records.parties), row)[run.jobs] for each in (ends, sooner)
             )
             remaining = np.minimum(1.0, np.divide(now, before, out=np.ones(len(before)), where=before > 0))
             remaining[run.jobs == job] = 0.0
@@ -457,7 +457,7 @@ def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, 
     return saved
 
 
-def met_jobs(ends: Floats, run_job: Ints, jobs: int, row: int) -> Floats:
+def job_overlaps(ends: Floats, run_job: Ints, jobs: int, row: int) -> Floats:
     """How much of each job one run meets: number of the job's runs, by the share of their time in common with it."""
     first, last = np.nan_to_num(ends).T
     both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)

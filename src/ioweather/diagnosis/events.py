@@ -190,10 +190,10 @@ def find_episodes(lake: Lake) -> int:
     series = usual_requests(operation_series(rollups, {}, interval))
     found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
     gone = _is_gone(stored, found, interval)
-    return settle(lake, found, stored.take(gone), SOURCE)
+    return replace_events(lake, found, stored.take(gone), SOURCE)
 
 
-def settle(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
+def replace_events(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
     """Store the events found and withdraw those that are gone; return the number of new rows."""
     withdrawn = gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))
     return lake.append("events", concat([found, withdrawn]), source=source)

@@ -78,7 +78,7 @@ def run(source: DataSource, params: Params) -> Answer:
     ]
     found = [each for each in every if each.start_ns < high and (each.end_ns or high) > low and _is_asked(each, params)]
     found.sort(key=lambda each: (-each.start_ns, each.component or ""))
-    scope = find_scope(source.snapshot, (low, high), params["filesystem"])
+    scope = list_searched(source.snapshot, (low, high), params["filesystem"])
     rows = tuple(tuple(getattr(each, column.name) for column in _COLUMNS) for each in found)
     return Answer(
         question="What was unhealthy?",
@@ -139,7 +139,7 @@ _KINDS: Final = {
 }
 
 
-def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tuple[Searched, ...]:
+def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) -> tuple[Searched, ...]:
     """What was searched of each file system in the period, the one with most components first."""
     low, high = period
     windows: dict[str, list[SearchWindow]] = {}

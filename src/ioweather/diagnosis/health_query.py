@@ -23,7 +23,7 @@ from ioweather.core.results import Cell
 from ioweather.core.tables import METRICS, Quality, specs_of
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
 from ioweather.diagnosis.blame import usual_times
-from ioweather.diagnosis.events import settle
+from ioweather.diagnosis.events import replace_events
 from ioweather.diagnosis.health_incidents import (
     LEAST_PEERS,
     OVERLOAD,
@@ -41,7 +41,7 @@ from ioweather.diagnosis.health_incidents import (
     to_events,
     utilisation,
 )
-from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, read_runs
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
@@ -167,7 +167,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             stored = snapshot.frame("events", where=where)
             known = set(found.text("event_id").tolist())
             gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
-            changed += settle(lake, found, stored.take(gone), SOURCE)
+            changed += replace_events(lake, found, stored.take(gone), SOURCE)
     if left_out:
         raise IoweatherError("; ".join(left_out), kind="SearchIncomplete")
     return changed
@@ -311,11 +311,11 @@ def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
     days = {utc_day(t) for t in (*range(window.start_ns, window.end_ns, DAY_NS), window.end_ns)} & known
     if not days:
         return UsingRuns()
-    runs = runs_in(snapshot, "", days)
+    runs = read_runs(snapshot, "", days)
     records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))
     own = own_target_bytes(records, components)
     chosen = own.sum(axis=1) > 0
-    first, last = io_times(runs)
+    first, last = io_bounds_ns(runs)
     times = usual_times(runs, np.flatnonzero(chosen))
     return UsingRuns(
         components=tuple(components),

@@ -30,7 +30,7 @@ from ioweather.diagnosis.comparison_pool import (
     sync_counts,
 )
 from ioweather.diagnosis.job_loads import merge_windows
-from ioweather.diagnosis.verdict import Explained
+from ioweather.diagnosis.verdict import Comparison
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
 from ioweather.facts.run_targets import (
@@ -111,7 +111,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     known = set(snapshot.pinned["job_io"].days())
     for reach in REACH_DAYS:
         days = known if reach is None else {utc_day(start + k * DAY_NS) for k in range(-reach, reach + 1)} & known
-        all_runs = runs_in(snapshot, digest, days)
+        all_runs = read_runs(snapshot, digest, days)
         all_runs = all_runs.take(_on_same_filesystem(mine, all_runs, snapshot.facility))
         if as_of_ns is not None:
             all_runs = all_runs.take(all_runs.ints("end_ns") <= as_of_ns)
@@ -163,7 +163,7 @@ def _without_files_elsewhere(view: JobView, runs: Frame, mixed: Text, snapshot: 
     return runs.with_columns(**columns)
 
 
-def runs_in(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
+def read_runs(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
     """All runs of these days except one log; cached, since a verdict reads many days and then some of them."""
     read, runs = snapshot.memory.get("runs", (set(), Frame({})))
     if not read or not days <= read:
@@ -200,7 +200,7 @@ def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Fr
     return concat([stored, own.take(is_new)]) if is_new.any() else stored
 
 
-def io_times(runs: Frame) -> tuple[Ints, Ints]:
+def io_bounds_ns(runs: Frame) -> tuple[Ints, Ints]:
     """First and last moment of each run's I/O; the run's own start or end where the log has none."""
     return (
         _io_time(runs, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True),
@@ -228,20 +228,20 @@ class Servers:
         return snapshot.selection(*place, metrics, step_ns, excluded_quality=_EXCLUDED_QUALITY, **within)
 
 
-def conditions(
+def read_conditions(
     similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None, step_ns: int | None = None
-) -> Explained:
+) -> Comparison:
     """Return the runs with the state of the system; file system and step default to the lake's choice."""
     runs, group = similar.runs, similar.group
     rows = np.flatnonzero(group == 0)
     try:
         servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
-        state, found = run_conditions(snapshot, runs, similar.files, servers, group == 0)
+        state, found = read_system_states(snapshot, runs, similar.files, servers, group == 0)
     except DataUnavailable:
         if filesystem is not None:
             raise
-        return Explained(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
-    return Explained(
+        return Comparison(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
+    return Comparison(
         runs=runs.take(rows),
         system=state.take(rows),
         pool=make_pool(runs, state, group),
@@ -288,10 +288,10 @@ def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
     return max(_LEAST_STEP_NS, round(finest / _LEAST_STEP_NS) * _LEAST_STEP_NS)
 
 
-def run_conditions(
+def read_system_states(
     snapshot: Snapshot, runs: Frame, files: Frame, servers: Servers, similar: Bools | None = None
 ) -> tuple[Frame, dict[str, Any]]:
-    """Return the state of the system during each run, and fields of Explained on the first one.
+    """Return the state of the system during each run, and fields of Comparison on the first one.
 
     `similar` are the runs to compare the first with (default: all).
 
@@ -490,7 +490,7 @@ def _health_events_of(snapshot: Snapshot, filesystem: str) -> Frame:
 # The job of a question. `job` and `why` share both.
 
 
-def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:
+def snapshot_to_judge_on(snapshot: Snapshot, view: JobView) -> Snapshot:
     """The snapshot to judge a run on: all rows, or only the user's own if the log claims to be of another user.
 
     Similar runs are listed by user, and a person may send a log under any name.
@@ -512,7 +512,7 @@ def similar_to_job(source: DataSource, params: Params) -> SimilarRuns:
     return similar
 
 
-def conditions_of_job(source: DataSource, params: Params) -> Explained:
+def conditions_of_job(source: DataSource, params: Params) -> Comparison:
     """What the system did during the job and runs similar to it."""
     return source.shared(_find_conditions, params)
 
@@ -523,11 +523,11 @@ def _find_similar(source: DataSource, params: Params) -> tuple[SimilarRuns, bool
     if snapshot is None:
         raise DataUnavailable("there is no lake")
     view = source.shared(find_named_log, params)
-    rows = judged_on(snapshot, view)
+    rows = snapshot_to_judge_on(snapshot, view)
     return similar_runs(view, rows, params.get("as_of")), rows.owner is not None
 
 
-def _find_conditions(source: DataSource, params: Params) -> Explained:
+def _find_conditions(source: DataSource, params: Params) -> Comparison:
     similar, _ = source.shared(_find_similar, params)
-    rows = judged_on(source.snapshot, similar.view)
-    return conditions(similar, rows, filesystem=params.get("filesystem"), step_ns=params.get("resolution"))
+    rows = snapshot_to_judge_on(source.snapshot, similar.view)
+    return read_conditions(similar, rows, filesystem=params.get("filesystem"), step_ns=params.get("resolution"))

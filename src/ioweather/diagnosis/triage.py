@@ -29,7 +29,7 @@ from ioweather.core.results import (
     largest,
 )
 from ioweather.core.units import DAY_NS, format_seconds, utc_day
-from ioweather.diagnosis.blame import Activity, Party, accused, blame
+from ioweather.diagnosis.blame import Activity, Party, blame, sum_blames
 from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
@@ -253,7 +253,7 @@ def _line(number: int, item: TriageItem) -> Fact:
 def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
     """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
-    found = accused([(run, blame(run)) for run in asked.slowed], _of_program)
+    found = sum_blames([(run, blame(run)) for run in asked.slowed], _of_program)
     return [
         OthersItem(
             each.party.program or "",

@@ -120,7 +120,7 @@ def _draw(prediction: Prediction, duration: float, *, has_errors: bool) -> _Draw
         state = state + on_way
         weight = weight * prediction.split.likelihood(state)
     if prediction.changed and not prediction.growth.has_grown:
-        weight = _only_against(weight, change)
+        weight = _drop_evidence_for_cost(weight, change)
     usual = np.exp(level)
     harm = np.maximum(HARM_SHARE * usual, HARM_MADS * prediction.mad_seconds)
     return _Draws(weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual, harm)
@@ -155,7 +155,7 @@ def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors:
     return level[order], change[order], state[order]
 
 
-def _only_against(weight: Floats, change: Floats) -> Floats:
+def _drop_evidence_for_cost(weight: Floats, change: Floats) -> Floats:
     """Weights with which the run's time speaks against the cost of its change, never for a higher cost.
 
     Otherwise a harmless change during an unmeasured incident would become the culprit, as the only visible cause.
@@ -284,7 +284,7 @@ def _doubt(pool: Pool, row: int, found: Verdict, *, is_changed: bool) -> Reason 
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class Comparison:
     """A run, similar runs, and the state of the system during them.
 
     `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.

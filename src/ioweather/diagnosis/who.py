@@ -27,30 +27,30 @@ from ioweather.core.results import (
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
-    Accused,
     Activity,
     Party,
-    Supposed,
+    TotalBlame,
     Volume,
-    accused,
+    WithoutJob,
     blame,
+    sum_blames,
 )
-from ioweather.diagnosis.blame_query import activity, known_ratio_around, slowed_run, suppose_without
-from ioweather.diagnosis.similar_runs import conditions, judged_on, similar_runs
+from ioweather.diagnosis.blame_query import activity, estimate_without, known_ratio_around, slowed_run
+from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
 from ioweather.diagnosis.verdict_wording import (
     NOT_ADDITIVE,
+    advise_owner,
     as_culprit,
-    culprits_of,
+    culprit_findings,
+    describe_one_of_two,
+    describe_without,
+    describe_work,
     explain,
-    findings_of,
-    one_of_words,
-    or_by_verdict,
-    party_words,
-    pattern_words,
-    silence_words,
+    find_culprits,
+    name_job,
     sure,
-    tell_words,
-    without_words,
+    why_no_culprit,
+    with_usual_of_verdict,
 )
 from ioweather.job_io.outcomes import Gain, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
@@ -119,7 +119,7 @@ def run(source: DataSource, params: Params) -> Answer:
     """Who slowed a run or the runs of a period; or what runs would have taken without a job."""
     snapshot, job = source.snapshot, params.get("job")
     if params["without"] is not None or "job" not in params:
-        return _answer_without(suppose_without(snapshot, params, source.period_ns))
+        return _answer_without(estimate_without(snapshot, params, source.period_ns))
     if job is not None and (JOB_ID.fullmatch(job) or (source.reads_files and Path(job).is_file())):
         found = _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
     else:
@@ -127,20 +127,20 @@ def run(source: DataSource, params: Params) -> Answer:
     return found if params["detail"] else replace(found, exhibits=())
 
 
-def _answer_without(found: Supposed) -> Answer:
+def _answer_without(found: WithoutJob) -> Answer:
     """The answer to `--without JOB`."""
     saved = found.saved.value or 0.0
     low, high = sorted(abs(each or 0.0) for each in (found.saved.low, found.saved.high))
     before = sum(seconds for _, seconds, _ in found.runs)
     headline = (
-        f"Without {party_words(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
+        f"Without {name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
         f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
         f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
     facts = numbered(
-        Fact("run", party_words(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
+        Fact("run", name_job(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
         for party, took, gain in shown
     )
     without = WhatIfOutcome(
@@ -173,9 +173,9 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     question, row = f"Who slowed {view.label}?", view.main_run
     start, end = (int(view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
     try:
-        rows = judged_on(snapshot, view)
+        rows = snapshot_to_judge_on(snapshot, view)
         similar = similar_runs(view, rows)
-        state = conditions(similar, rows, filesystem=filesystem)
+        state = read_conditions(similar, rows, filesystem=filesystem)
         slowed = slowed_run(snapshot, similar, state.filesystem)
     except DataUnavailable as error:
         return Answer(
@@ -188,19 +188,19 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     known_ratio = known_ratio_around(snapshot, state.filesystem, start, end)
     verdict = explain(view, state).result
     assert isinstance(verdict, WhyOutcome)
-    run = or_by_verdict(slowed, verdict)
-    found = culprits_of(run)
+    run = with_usual_of_verdict(slowed, verdict)
+    found = find_culprits(run)
     lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
     evidence: Literal["servers", "logs", "none"] = "servers" if run.has_servers else "logs" if run.suspects else "none"
     if lost is None:
         headline = "Unknown: too few similar runs to know the usual I/O time."
     elif found:
-        headline = without_words(run, found[0].worst)
+        headline = describe_without(run, found[0].worst)
     else:
-        headline = one_of_words(run) or f"No culprit found: {silence_words(run, known_ratio)}."
-    advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
+        headline = describe_one_of_two(run) or f"No culprit found: {why_no_culprit(run, known_ratio)}."
+    advice = (f"To {name_job(each.party)}: {advise_owner(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
     findings = [
-        *findings_of(run, found),
+        *culprit_findings(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
     if known_ratio is not None:
@@ -210,7 +210,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     facts = numbered(
         Fact(
             "active",
-            party_words(each.party),
+            name_job(each.party),
             each.read_bytes + each.write_bytes,
             "bytes",
             each.bytes_ratio,
@@ -233,7 +233,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             start_ns=start,
             end_ns=end,
             culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, accused([(run, blame(run))], lambda party: party.user))),
+            users=tuple(map(as_culprit, sum_blames([(run, blame(run))], lambda party: party.user))),
             io_seconds=run.io_seconds,
             lost_seconds=lost,
             runs=1,
@@ -246,14 +246,14 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
 
 def _answer_period(asked: Activity, params: Params) -> Answer:
     blamed = [(run, blame(run)) for run in asked.slowed]
-    found = accused(blamed, lambda party: party.key)
-    users = accused(blamed, lambda party: party.user)
+    found = sum_blames(blamed, lambda party: party.key)
+    users = sum_blames(blamed, lambda party: party.user)
     talkers = _talkers(asked.volumes, params["by"])[: params["top"]]
     storms = asked.storms[:_MOST_STORMS]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
     culprit_facts = (
-        _cost_fact("culprit", party_words(each.party), each, found, f", {_runs(each.runs)}; {sure(each.probability)}")
+        _cost_fact("culprit", name_job(each.party), each, found, f", {_runs(each.runs)}; {sure(each.probability)}")
         for each in found[:_MOST_CULPRITS]
     )
     user_facts = (_cost_fact("user", str(each.party.user), each, users) for each in users[:_MOST_CULPRITS])
@@ -272,7 +272,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     storm_facts = (
         Fact(
             "storm",
-            party_words(party),
+            name_job(party),
             each.operations_per_s,
             "ops_per_s",
             min(1.0, each.capacity_ratio),
@@ -333,7 +333,7 @@ def _when(asked: Activity) -> str:
     return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
 
-def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
+def _headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     if not asked.runs:
         return "Not known: no run with a log in this period. Choose a longer one."
     if not asked.slowed:
@@ -343,19 +343,19 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
     cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
-    return f"{party_words(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
+    return f"{name_job(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
 
 
-def _cost_fact(name: str, label: str, each: Accused, found: Sequence[Accused], more: str = "") -> Fact:
+def _cost_fact(name: str, label: str, each: TotalBlame, found: Sequence[TotalBlame], more: str = "") -> Fact:
     share = each.seconds / max(most.seconds for most in found) if each.seconds else 0.0
     note = f"{format_seconds(each.low)} to {format_seconds(each.high)}{more}"
     return Fact(name, label, each.seconds, "seconds", share, note)
 
 
-def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
+def _findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
-        text = f"{party_words(each.party, begins=True)}: {pattern_words(suspect)} {tell_words(suspect)}"
+        text = f"{name_job(each.party, begins=True)}: {describe_work(suspect)} {advise_owner(suspect)}"
         yield Finding(text, name=f"did_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
@@ -364,7 +364,7 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(f"From {_when(asked)} {share}", name="known")
 
 
-def _culprit_table(found: Sequence[Accused]) -> Exhibit:
+def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:
     """Culprits with their shares in the run that lost most to each."""
     rows = []
     for each in found:
