@@ -34,7 +34,7 @@ import numpy as np
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
-from ioweather.diagnosis.blame_query import read_activity, slowed_run
+from ioweather.diagnosis.blame_query import read_activity, read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
 from ioweather.diagnosis.verdict_wording import explain, with_usual_of_verdict
 from ioweather.job_io.outcomes import WhyOutcome
@@ -92,7 +92,7 @@ def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str
     found = read_conditions(similar, snapshot)
     result = explain(view, found).result
     assert isinstance(result, WhyOutcome)
-    run = with_usual_of_verdict(slowed_run(snapshot, similar, found.filesystem), result)
+    run = with_usual_of_verdict(read_slowed_run(snapshot, similar, found.filesystem), result)
     loud = max(run.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
     harm = run.harm_seconds if np.isfinite(run.harm_seconds) else float("inf")
     return blame(run), harm, loud.party.key if loud else None

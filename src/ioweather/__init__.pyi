@@ -178,7 +178,6 @@ def who(
     top: int = ...,
     uid: int | None = ...,
     cluster: str | None = ...,
-    detail: bool = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,
     end: str | int | None = ...,

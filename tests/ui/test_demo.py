@@ -13,7 +13,7 @@ import pytest
 
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, blame
-from ioweather.diagnosis.blame_query import read_activity, slowed_run
+from ioweather.diagnosis.blame_query import read_activity, read_slowed_run
 from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.similar_runs import similar_runs
 from ioweather.job_io.outcomes import WhoOutcome
@@ -100,7 +100,7 @@ def test_it_names_jobs_that_cost_others_time(demo: Lake, truth: Truth) -> None:
         digests = dict(zip(runs.ints("start_ns").tolist(), runs.text("log_digest").tolist(), strict=True))
         for run, each in named[:3]:  # asked about it alone
             view = view_of_run(snapshot, str(digests[run.start_ns]), utc_day(run.start_ns))
-            alone = blame(slowed_run(snapshot, similar_runs(view, snapshot), "scratch"))
+            alone = blame(read_slowed_run(snapshot, similar_runs(view, snapshot), "scratch"))
             assert {a.suspect.party.key: a.probability for a in alone}[each.suspect.party.key] == pytest.approx(
                 each.probability
             )

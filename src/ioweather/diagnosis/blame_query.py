@@ -23,7 +23,6 @@ from ioweather.diagnosis.blame import (
     NAMED_FROM,
     REACH_DAYS,
     Activity,
-    Party,
     Slowed,
     Suspect,
     UsualTimes,
@@ -53,18 +52,18 @@ _LONGEST_CLOSE: Final = 50.0
 _MOST_TARGETS: Final = 5
 
 
-def busiest(work: Floats, used: Bools) -> Floats:
-    """(..., target) work on the busiest of the used targets."""
+def busiest_work(work: Floats, used: Bools) -> Floats:
+    """Seconds of work on the busiest of the used targets; the last axis of `work` are targets."""
     return np.asarray(np.where(used, work, 0.0).max(axis=-1, initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class CompetingJobs:
-    """A run among other jobs.
+    """A run among other jobs, and the work of targets for each of them during its I/O of `seconds`.
 
-    `others` is the work and `amounts` what was done, by job (rows are `jobs`) and target, during its I/O of `seconds`;
-    the last target is metadata. `own` is the run's own work, `used` the targets it moved bytes on. `met` is the
-    work of others (data, metadata) that it meets in its usual time. Its I/O lies in the `windows`.
+    `others` are (job, target) seconds of work, `amounts` what was done for them; rows are `jobs`, and the last target
+    is metadata. `own` are the seconds by target for the run itself, `used` the targets it moved bytes on. `met` are
+    seconds of work (data, metadata) of others that it meets in its usual time. Its I/O is in [first, last) `windows`.
     """
 
     records: Records
@@ -78,7 +77,7 @@ class CompetingJobs:
     met: tuple[float, float]
 
     def saved_seconds(self, left: Floats, *, always_waits: bool = False) -> tuple[Floats, Floats]:
-        """Seconds less of (data, metadata), with work `left` (..., target) of all others.
+        """Seconds that the run would wait less for (data, metadata) if others' work were `left` (..., target) seconds.
 
         If the busiest target seems to work longer than the run, targets can do more than was ever seen.
         `always_waits`: the run is known to have waited for its busiest target all the time, however little that did.
@@ -86,9 +85,9 @@ class CompetingJobs:
         saved = []
         metadata = np.arange(len(self.own)) == len(self.own) - 1
         for used, most in ((self.used, MOST_DEGRADED if always_waits else 1.0), (metadata, 1.0)):
-            whole = float(busiest(self.own + self.others.sum(axis=0), used))
+            whole = float(busiest_work(self.own + self.others.sum(axis=0), used))
             scale = min(most, self.seconds / whole) if whole > 0 else 1.0
-            saved.append(np.asarray((whole - busiest(self.own + left, used)) * scale))
+            saved.append(np.asarray((whole - busiest_work(self.own + left, used)) * scale))
         return saved[0], saved[1]
 
 
@@ -124,14 +123,14 @@ def find_competing_jobs(records: Records, row: int, usual_seconds: float) -> Com
     own = np.minimum(own, usual_seconds)
     # Between its first and last access of a file a run also does other things.
     in_usual_time = own + others.sum(axis=0) * min(usual_seconds, io_seconds) / seconds
-    met = float(busiest(in_usual_time, used) - busiest(own, used)), float(in_usual_time[-1] - own[-1])
+    met = float(busiest_work(in_usual_time, used) - busiest_work(own, used)), float(in_usual_time[-1] - own[-1])
     busy = io_seconds / seconds
     amounts = {name: busy * values for name, values in amounts.items()}
     return CompetingJobs(records, windows, io_seconds, jobs, amounts, busy * others, own, used, met)
 
 
-def find_suspects(run: CompetingJobs, parties: Sequence[Party]) -> tuple[Suspect, ...]:
-    """The jobs that worked on the targets of a run; `parties` are all jobs of its records."""
+def find_suspects(run: CompetingJobs) -> tuple[Suspect, ...]:
+    """The jobs for which targets worked during the I/O of the run."""
     records, others = run.records, run.others
     data, metadata = run.saved_seconds(others.sum(axis=0) - others)
     read, write, requests = (run.amounts[name] for name in ("read_bytes", "write_bytes", "requests"))
@@ -143,7 +142,7 @@ def find_suspects(run: CompetingJobs, parties: Sequence[Party]) -> tuple[Suspect
         order = np.argsort(-others[row, :-1], kind="stable")[:_MOST_TARGETS].tolist()
         found.append(
             Suspect(
-                party=parties[job],
+                party=records.parties[job],
                 evidence=records.evidence[job],
                 data_seconds=float(data[row]),
                 metadata_seconds=float(metadata[row]),
@@ -161,16 +160,15 @@ def find_suspects(run: CompetingJobs, parties: Sequence[Party]) -> tuple[Suspect
     return tuple(found)
 
 
+# Slowed runs and their suspects.
+
 # Maximum slowed runs of a period: those that lost most. [ours]
 _MOST_SLOWED: Final = 400
 # A longer period is not listed day by day.
 _MOST_DAYS: Final = 4000
 
 
-# Slowed runs and their suspects.
-
-
-def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
+def read_slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
     """Runs of the period that took longer than similar ones, with their suspects, by row of `all_runs`.
 
     The run that lost most comes first.
@@ -180,11 +178,11 @@ def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Pe
     times = usual_times(all_runs, rows)
     slow = np.flatnonzero(times.slow)
     slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
-    found = runs_with_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
+    found = read_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
     return {row: found[row] for row in rows[slow].tolist() if row in found}
 
 
-def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
+def read_slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
     """The run of `similar` with its suspects."""
     if not filesystem:
         raise DataUnavailable("no system data")
@@ -194,13 +192,13 @@ def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slo
     days = days_around(snapshot, low, high, 3)
     others = read_runs(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
     rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
-    found = runs_with_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
+    found = read_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
         raise DataUnavailable("the log does not say when it did I/O")
     return found[0]
 
 
-def runs_with_suspects(
+def read_suspects(
     snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, own_files: Frame | None = None
 ) -> dict[int, Slowed]:
     """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out.
@@ -216,7 +214,7 @@ def runs_with_suspects(
         windows = merge_windows(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
         # All runs of jobs at work then; without samples all logs say what targets can do.
         job = runs.ints("job_id")
-        near = np.flatnonzero(np.isin(job, job[touching(runs, windows)])) if sampled else np.arange(runs.rows)
+        near = np.flatnonzero(np.isin(job, job[select_overlapping(runs, windows)])) if sampled else np.arange(runs.rows)
         chosen = runs.take(near)
         if own_files is None:
             files = read_files(snapshot.whole, chosen)
@@ -226,19 +224,19 @@ def runs_with_suspects(
         for number, row in zip(at.tolist(), np.searchsorted(near, rows[at]).tolist(), strict=True):
             usual = times.amount(number)
             with suppress(DataUnavailable):
-                beside = find_competing_jobs(records, row, np.inf if usual.value is None else usual.value)
+                competing = find_competing_jobs(records, row, np.inf if usual.value is None else usual.value)
                 metadata = float(np.nan_to_num(chosen.floats("metadata_ratio")[row]))
-                own_data = float(beside.own[:-1].max(initial=0.0)) / max(beside.seconds, 1e-9)
+                own_data = float(competing.own[:-1].max(initial=0.0)) / max(competing.seconds, 1e-9)
                 data = 1.0 - metadata + min(metadata, _LONGEST_CLOSE * own_data)
-                met_data, met_metadata = beside.met
+                (met_data, met_metadata), took = competing.met, competing.seconds
                 found[int(rows[number])] = Slowed(
                     party=records.parties[int(records.run_job[row])],
                     io_seconds=float(times.seconds[number]),
                     usual=usual,
                     own=None,
                     harm_seconds=float(times.harm[number]),
-                    suspects=find_suspects(beside, records.parties),
-                    met_seconds=min(met_data, data * beside.seconds) + min(met_metadata, metadata * beside.seconds),
+                    suspects=find_suspects(competing),
+                    met_seconds=min(met_data, data * took) + min(met_metadata, metadata * took),
                     metadata_ratio=metadata,
                     data_ratio=data,
                     has_servers=records.has_servers,
@@ -256,7 +254,7 @@ def days_around(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]
     return {utc_day(moment) for moment in (*range(begin, end, DAY_NS), end)} & known
 
 
-def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
+def select_overlapping(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     """Runs that overlap one of the windows, which are sorted and disjoint."""
     first, last = (np.array(edge, np.int64) for edge in zip(*windows, strict=True))
     following = np.searchsorted(last, runs.ints("start_ns"), side="right")
@@ -275,7 +273,7 @@ def known_ratio_around(snapshot: Snapshot, filesystem: str, start_ns: int, end_n
     """
     period = start_ns - HOUR_NS, end_ns + HOUR_NS
     inside = read_runs(snapshot.whole, "", days_around(snapshot, *period, 1))
-    _, known_ratio = read_volumes(snapshot, filesystem, period, inside.take(touching(inside, [period])))
+    _, known_ratio = read_volumes(snapshot, filesystem, period, inside.take(select_overlapping(inside, [period])))
     return known_ratio
 
 
@@ -360,7 +358,7 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
         filesystem=filesystem,
         start_ns=low,
         end_ns=high,
-        slowed=tuple(slowed_runs(snapshot, filesystem, all_runs, (low, high)).values()),
+        slowed=tuple(read_slowed_runs(snapshot, filesystem, all_runs, (low, high)).values()),
         volumes=volumes,
         storms=tuple(find_storms(snapshot, filesystem, period, inside)),
         runs=inside.rows,
@@ -416,7 +414,7 @@ def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> With
     # Runs that the job is named for gain what `who` states.
     blamed = {
         row: each
-        for row, run in slowed_runs(snapshot, filesystem, all_runs, (low, high)).items()
+        for row, run in read_slowed_runs(snapshot, filesystem, all_runs, (low, high)).items()
         for each in blame(run)
         if each.suspect.party == parties[number] and each.probability >= NAMED_FROM
     }

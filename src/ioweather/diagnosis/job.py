@@ -101,7 +101,7 @@ def _without_log(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
         )
         yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
     yield from (group for group in answer.facts if group.name == "busy")
-    yield from (finding for finding in answer.findings if finding.name != "run_time")
+    yield from answer.findings
 
 
 def _range(low: float, high: float) -> str:

@@ -67,7 +67,7 @@ class Records:
     has_servers: bool
 
     def windows(self, row: int) -> tuple[Ints, Ints]:
-        """[first, last) of a run's I/O: times in its log, and in counts of servers if there are any.
+        """[first, last) windows of a run's I/O in ns: times in its log, and in counts of servers if there are any.
 
         A log has only the first and last write of a file, which may be written rarely between.
         """

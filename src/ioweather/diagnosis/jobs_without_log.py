@@ -184,7 +184,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
         f"Was it job {row['job_id']}, or the system?",
         _headline(verdict),
         tuple(group for group in groups if group.facts),
-        findings=(*_findings(verdict, seconds, filesystem, counted), *_others_running(snapshot, row), _RECORD_NEXT),
+        findings=(*_findings(verdict, filesystem, counted), *_others_running(snapshot, row), _RECORD_NEXT),
         caveats=("This verdict is from run time alone and weaker than one with a log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
@@ -400,13 +400,7 @@ def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
         yield Fact(f"busy_{number}", one_line(str(key)) or "without an id", float(moved), "bytes")
 
 
-def _findings(
-    verdict: JobVerdict, seconds: float, filesystem: str | None, counted: ServerIo | None
-) -> Iterator[Finding]:
-    if verdict.low_seconds is not None and verdict.high_seconds is not None:
-        usual = f"{format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
-        text = f"It ran {format_seconds(seconds)}; half of {verdict.similar} similar jobs took {usual}."
-        yield Finding(text, name="run_time")
+def _findings(verdict: JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:
     if filesystem is not None and verdict.factor is not None:
         text = f"Storage ({filesystem}) was as usual during it."
         if verdict.is_exposed:

@@ -19,14 +19,11 @@ from ioweather.core.results import (
     Block,
     Coverage,
     Exhibit,
-    Fact,
-    FactGroup,
     Finding,
     Next,
     ResultColumn,
     ResultTable,
     columns_of,
-    largest,
 )
 from ioweather.core.units import DAY_NS, format_seconds, utc_day
 from ioweather.diagnosis.blame import Activity, Party, blame, sum_blames
@@ -209,10 +206,6 @@ def triage_answer(
     items, gone = rank_programs(mine), find_fixed(every)
     others = _cost_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
-    facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
-    groups = [FactGroup("triage", "Biggest possible savings (sum over the runs)", facts)]
-    slowing = tuple(_slowing(number, item) for number, item in enumerate(others[:_SHOWN], 1))
-    groups.append(FactGroup("others", "These slow others most", slowing))
     tables = [
         ResultTable("triage", _COLUMNS, tuple(_cells(item, _COLUMNS) for item in items), "Biggest possible savings")
     ]
@@ -235,19 +228,12 @@ def triage_answer(
     return Answer(
         question="Where would a fix help most?",
         headline=headline if items else f"Nothing worth changing in {len(mine):,} runs.",
-        facts=tuple(group for group in groups if group.facts),
         exhibits=(Exhibit("triage", "Triage", tables=tuple(tables)),),
         findings=tuple(told),
         coverage=(Coverage(recorded, len(mine), "runs in the lake in this period"),),
         caveats=tuple(_caveats(activity)),
         result=TriageOutcome(since_ns, end_ns, len(mine), total, tuple(items), tuple(gone), tuple(others)),
     )
-
-
-def _line(number: int, item: TriageItem) -> Fact:
-    runs = "1 run" if item.runs == 1 else f"{item.runs:,} runs"
-    note = f"{item.user}, {runs}: {item.headline}, as job {item.job_id}"
-    return Fact(f"program_{number}", item.program or "unknown", item.seconds, "seconds", note=note)
 
 
 def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
@@ -276,14 +262,6 @@ def _of_program(party: Party) -> str | None:
     return f"{party.program}\0{party.user or party.uid}" if party.program and not party.hidden else None
 
 
-def _slowing(number: int, item: OthersItem) -> Fact:
-    change = f"change: {item.name.replace('_', ' ')}" if item.name else "nothing to change in its own I/O"
-    note = (
-        f"{item.user}, slowed {item.runs} run{'s' if item.runs != 1 else ''} of others, {item.probability:.0%} sure; "
-    )
-    return Fact(f"slowing_{number}", item.program, item.seconds, "seconds", note=note + change)
-
-
 def _caveats(activity: Activity | str) -> Iterator[str]:
     yield "Times are estimated savings; overlapping ones of one run are counted once."
     if isinstance(activity, Activity):
@@ -307,7 +285,16 @@ def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
     )
     if rows:
         yield ResultTable.of("triage", columns, rows)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "others")
+    if result.others:
+        slowing = [
+            (p.program, p.user, p.runs, p.seconds, round(p.probability, 2), p.name.replace("_", " "))
+            for p in result.others[:3]
+        ]
+        columns = (
+            "program [text]; user [text]; runs: slowed [count]; seconds: cost others [seconds]; sure [ratio]; "
+            "change: pattern to change [text]"
+        )
+        yield ResultTable.of("others", columns, slowing, "These slow others most")
     yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
     if rows:
         yield Next(f"ioweather job {rows[0][-1]}")

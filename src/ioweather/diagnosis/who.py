@@ -24,7 +24,7 @@ from ioweather.core.results import (
     largest,
     numbered,
 )
-from ioweather.core.units import format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
     Activity,
@@ -35,7 +35,7 @@ from ioweather.diagnosis.blame import (
     blame,
     sum_blames,
 )
-from ioweather.diagnosis.blame_query import activity, estimate_without, known_ratio_around, slowed_run
+from ioweather.diagnosis.blame_query import activity, estimate_without, known_ratio_around, read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
 from ioweather.diagnosis.verdict_wording import (
     NOT_ADDITIVE,
@@ -82,8 +82,11 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         columns = "job [text]; user [text]; cost: cost others [seconds]; sure [ratio]; doing [text]"
         yield ResultTable.of("culprits", columns, rows)
     else:
-        for name in ("talkers", "beside"):
-            yield from (largest(group, 5) for group in answer.facts if group.name == name)
+        yield from (largest(group, 5) for group in answer.facts if group.name == "beside")
+        moved = [(_talker_name(t), t.read_bytes, t.write_bytes, t.bytes_ratio) for t in result.talkers[:5]]
+        if moved:
+            columns = f"who: {params['by']} [text]; read [bytes]; written [bytes]; share: of all bytes [ratio]"
+            yield ResultTable.of("talkers", columns, moved, f"Most I/O, by {params['by']}")
     yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
@@ -121,10 +124,8 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["without"] is not None or "job" not in params:
         return _answer_without(estimate_without(snapshot, params, source.period_ns))
     if job is not None and (JOB_ID.fullmatch(job) or (source.reads_files and Path(job).is_file())):
-        found = _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
-    else:
-        found = _answer_period(activity(snapshot, params, source.period_ns), params)
-    return found if params["detail"] else replace(found, exhibits=())
+        return _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
+    return _answer_period(activity(snapshot, params, source.period_ns), params)
 
 
 def _answer_without(found: WithoutJob) -> Answer:
@@ -176,7 +177,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
         rows = snapshot_to_judge_on(snapshot, view)
         similar = similar_runs(view, rows)
         state = read_conditions(similar, rows, filesystem=filesystem)
-        slowed = slowed_run(snapshot, similar, state.filesystem)
+        slowed = read_slowed_run(snapshot, similar, state.filesystem)
     except DataUnavailable as error:
         return Answer(
             question,
@@ -252,23 +253,6 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     storms = asked.storms[:_MOST_STORMS]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
-    culprit_facts = (
-        _cost_fact("culprit", name_job(each.party), each, found, f", {_runs(each.runs)}; {sure(each.probability)}")
-        for each in found[:_MOST_CULPRITS]
-    )
-    user_facts = (_cost_fact("user", str(each.party.user), each, users) for each in users[:_MOST_CULPRITS])
-    talker_facts = (
-        Fact(
-            "talker",
-            _talker_name(each),
-            each.read_bytes + each.write_bytes,
-            "bytes",
-            each.bytes_ratio,
-            f"{format_bytes(each.read_bytes)} read, {format_bytes(each.write_bytes)} written; "
-            f"{each.metadata_operations:,.0f} metadata operations",
-        )
-        for each in talkers
-    )
     storm_facts = (
         Fact(
             "storm",
@@ -280,12 +264,6 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         )
         for party, each in storms
     )
-    groups = [
-        FactGroup("culprits", "I/O time that jobs cost others", numbered(culprit_facts)),
-        FactGroup("users", "The same by user", numbered(user_facts)),
-        FactGroup("talkers", f"Most I/O, by {params['by']}", numbered(talker_facts)),
-        FactGroup("storms", "Metadata storms", numbered(storm_facts)),
-    ]
     last_hour = (
         f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."
         if asked.is_last_hour
@@ -296,7 +274,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     return Answer(
         f"Who slowed others on {asked.filesystem or 'storage'}, {_when(asked)}?",
         f"{_headline(asked, found, lost)}{last_hour}",
-        tuple(group for group in groups if group.facts),
+        (FactGroup("storms", "Metadata storms", numbered(storm_facts)),) if storms else (),
         name="who",
         findings=tuple(_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),
@@ -344,12 +322,6 @@ def _headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     first = found[0]
     cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
     return f"{name_job(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
-
-
-def _cost_fact(name: str, label: str, each: TotalBlame, found: Sequence[TotalBlame], more: str = "") -> Fact:
-    share = each.seconds / max(most.seconds for most in found) if each.seconds else 0.0
-    note = f"{format_seconds(each.low)} to {format_seconds(each.high)}{more}"
-    return Fact(name, label, each.seconds, "seconds", share, note)
 
 
 def _findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
@@ -443,7 +415,6 @@ QUESTION = Question(
         Param("top", "Number of top entries to list.", "int", default=_MOST_TALKERS, least=1, metavar="N"),
         UID,
         CLUSTER,
-        Param("detail", "The tables too.", "flag", default=True, shown=False),
     ),
     help="Show which jobs and users slowed others, by how much, and who does most I/O.",
     epilog="""\b
@@ -461,7 +432,6 @@ Example: ioweather who --without 4711
 Example: ioweather who --at 2026-11-01T14:00 --by user
 """,
     table="culprits",
-    screen={"detail": False},
     blocks=who_screen,
 )
 
