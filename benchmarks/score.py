@@ -26,7 +26,8 @@ from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import Exhibit
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_value
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
-from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
+from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE
+from ioweather.diagnosis.verdict import KINDS, Verdict, judge
 from ioweather.facts.job_metrics import rows_of
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake, Snapshot

@@ -31,29 +31,9 @@ from ioweather.diagnosis.comparison_pool import (
 )
 from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Comparison
+from ioweather.facts import run_targets
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
-from ioweather.facts.run_targets import (
-    BUSY,
-    TargetAmounts,
-    found_healthy,
-    longest_queue,
-    on_busiest_target,
-    on_targets,
-    own_target_bytes,
-    place_by_traffic,
-    probe_means,
-    probe_slowdowns,
-    probe_that_stands_out,
-    queue_that_stands_out,
-    service_slowdown,
-    shared_contrast,
-    sick_during,
-    target_amounts,
-    target_contrast,
-    target_queues,
-    used_targets,
-)
 from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
 from ioweather.job_io.outcomes import unhealthy_of
@@ -72,7 +52,7 @@ _METRICS: Final = names_of("""
     last_read_ns first_write_ns last_write_ns metadata_ratio sequential_ratio main_mount
 """)
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
-_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
+_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY)
 # Windows closer than this are merged: a condition of a query costs as much as some hundred steps.
 _MERGED_STEPS: Final = 360
 _STEPS_ASIDE: Final = 4
@@ -228,14 +208,12 @@ class Servers:
         return snapshot.selection(*place, metrics, step_ns, excluded_quality=_EXCLUDED_QUALITY, **within)
 
 
-def read_conditions(
-    similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None, step_ns: int | None = None
-) -> Comparison:
-    """Return the runs with the state of the system; file system and step default to the lake's choice."""
+def read_conditions(similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None) -> Comparison:
+    """Return the runs with the state of the system (default: of the file system with most of the run's bytes)."""
     runs, group = similar.runs, similar.group
     rows = np.flatnonzero(group == 0)
     try:
-        servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
+        servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem)
         state, found = read_system_states(snapshot, runs, similar.files, servers, group == 0)
     except DataUnavailable:
         if filesystem is not None:
@@ -253,9 +231,7 @@ def read_conditions(
     )
 
 
-def _select_servers(
-    view: JobView, row: int, snapshot: Snapshot, filesystem: str | None, step_ns: int | None
-) -> Servers:
+def _select_servers(view: JobView, row: int, snapshot: Snapshot, filesystem: str | None) -> Servers:
     """The file system with most of the run's bytes if its servers were sampled, else the busiest."""
     sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
     name = filesystem
@@ -267,7 +243,7 @@ def _select_servers(
         raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
-    return Servers(name, kind, step_ns or choose_step(snapshot, name, kind, start, end))
+    return Servers(name, kind, choose_step(snapshot, name, kind, start, end))
 
 
 def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
@@ -318,33 +294,34 @@ def read_system_states(
     ends = io_ends(spans)
     records = file_records(runs, files)
     steps = io_steps(system, spans)
-    targets = target_amounts(samples, steps, (system.stamp(steps.first), system.stamp(steps.last + 1)))
+    stamps = system.stamp(steps.first), system.stamp(steps.last + 1)
+    targets = run_targets.target_amounts(samples, steps, stamps)
     components = targets.components
-    own = own_target_bytes(records, components)
+    own = run_targets.own_target_bytes(records, components)
     unplaced = own.sum(axis=1) == 0
     if unplaced.any():
         counted = _bytes_counted_by_servers(snapshot, runs, servers.filesystem, components)
         own = np.where(unplaced[:, None], counted, own)
         unplaced = own.sum(axis=1) == 0
         moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
-        own = own + place_by_traffic(moved, samples, steps, (system.stamp(steps.first), system.stamp(steps.last + 1)))
+        own = own + run_targets.place_by_traffic(moved, samples, steps, stamps)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
     probed = probe_times(snapshot, servers.filesystem, *ends)
-    slowdowns_of_probes = probe_slowdowns(probed, runs.rows, own, components)
+    slowdowns_of_probes = run_targets.probe_slowdowns(probed, runs.rows, own, components)
     sick = _health_events_of(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
-    hit = sick_during(sick, ends, own, components) & (stalled | ~found_healthy(sick, targets))
+    hit = run_targets.sick_during(sick, ends, own, components) & (stalled | ~run_targets.found_healthy(sick, targets))
     state = state.with_columns(**on_own_targets, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
     similar = similar & (np.arange(runs.rows) > 0)
-    queues = target_queues(targets, state.ints("d_d_steps"))
+    queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
     return state, {
         "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
-        "queue": queue_that_stands_out(queues, used_targets(own), similar, components),
-        "probe": probe_that_stands_out(probed),
+        "queue": run_targets.queue_that_stands_out(queues, run_targets.used_targets(own), similar, components),
+        "probe": run_targets.probe_that_stands_out(probed),
     }
 
 
@@ -394,13 +371,13 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
 
 
 def _target_columns(
-    targets: TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
+    targets: run_targets.TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
-    used = used_targets(own)
-    device_bytes, peak_bytes = on_targets(targets, used, choices.TRAFFIC, steps)
-    device_ops, peak_ops = on_targets(targets, used, OPERATIONS, steps)
-    busiest, own_busiest, peak_busiest = on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
-    contrast = target_contrast(records, targets.components)
+    used = run_targets.used_targets(own)
+    device_bytes, peak_bytes = run_targets.on_targets(targets, used, choices.TRAFFIC, steps)
+    device_ops, peak_ops = run_targets.on_targets(targets, used, OPERATIONS, steps)
+    busiest, own_busiest, peak_busiest = run_targets.on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
+    contrast = run_targets.target_contrast(records, targets.components)
     return {
         "device_busiest": busiest,
         "own_busiest": own_busiest,
@@ -410,9 +387,9 @@ def _target_columns(
         "device_ops": device_ops,
         "peak_ops": peak_ops,
         "target_bytes_per_s": np.maximum(busiest - own_busiest, 0.0) / np.maximum(steps * targets.step_seconds, 1e-9),
-        "service": service_slowdown(targets, used),
-        "queue": longest_queue(target_queues(targets, steps), used),
-        "contrast": shared_contrast(contrast, ends, used, targets.step_seconds),
+        "service": run_targets.service_slowdown(targets, used),
+        "queue": run_targets.longest_queue(run_targets.target_queues(targets, steps), used),
+        "contrast": run_targets.shared_contrast(contrast, ends, used, targets.step_seconds),
     }
 
 
@@ -443,7 +420,7 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
         any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
     probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
     series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
-    return probe_means(probes, series, first, last)
+    return run_targets.probe_means(probes, series, first, last)
 
 
 _SLOW_NODE: Final = 1.15
@@ -506,8 +483,8 @@ COMPARED_TABLES: Final = frozenset({"applications", "events", "files", "job_io",
 
 def similar_to_job(source: DataSource, params: Params) -> SimilarRuns:
     """Runs similar to the job of the parameter `job`. Raises DataUnavailable without a lake."""
-    similar, own_rows = source.shared(_find_similar, params)
-    source.own_rows |= own_rows
+    similar = source.shared(_find_similar, params)
+    source.own_rows |= snapshot_to_judge_on(source.snapshot, similar.view).owner is not None
     source.is_compared = True
     return similar
 
@@ -517,17 +494,15 @@ def conditions_of_job(source: DataSource, params: Params) -> Comparison:
     return source.shared(_find_conditions, params)
 
 
-def _find_similar(source: DataSource, params: Params) -> tuple[SimilarRuns, bool]:
-    """The similar runs, and whether they are of the asking user alone."""
+def _find_similar(source: DataSource, params: Params) -> SimilarRuns:
     snapshot = source.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
     view = source.shared(find_named_log, params)
-    rows = snapshot_to_judge_on(snapshot, view)
-    return similar_runs(view, rows, params.get("as_of")), rows.owner is not None
+    return similar_runs(view, snapshot_to_judge_on(snapshot, view), params.get("as_of"))
 
 
 def _find_conditions(source: DataSource, params: Params) -> Comparison:
-    similar, _ = source.shared(_find_similar, params)
+    similar = source.shared(_find_similar, params)
     rows = snapshot_to_judge_on(source.snapshot, similar.view)
-    return read_conditions(similar, rows, filesystem=params.get("filesystem"), step_ns=params.get("resolution"))
+    return read_conditions(similar, rows, filesystem=params.get("filesystem"))

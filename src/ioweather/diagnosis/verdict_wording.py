@@ -17,7 +17,6 @@ from ioweather.core.results import (
     Cell,
     Chart,
     Coverage,
-    Estimate,
     Exhibit,
     Fact,
     FactGroup,
@@ -433,7 +432,6 @@ def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
     times = found.runs.ints("start_ns")
     order = np.argsort(times, kind="stable").tolist()
     rows: list[tuple[Cell, ...]] = []
-    estimates = []
     for label, values in metrics.items():
         others = _others(values)
         if len(others) < _LEAST_IN_CHART:
@@ -442,14 +440,11 @@ def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
         rows += [
             (label, int(times[i]), float(values[i]), i == 0, q25, q50, q75) for i in order if np.isfinite(values[i])
         ]
-        estimates.append(
-            Estimate(f"median: {label}", q50, "", q25, q75, 0.5, len(others), "quartiles of the similar runs")
-        )
     if not rows:
         return
     table = ResultTable.of("among_like_runs", "metric [text]; time [time_ns]; value; this; q25; q50; q75", rows)
     chart = Chart.of("umami", table, "metric x=time y=value this q25 q50 q75", "This run among similar runs")
-    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,), estimates=tuple(estimates))
+    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,))
 
 
 # Culprits.

@@ -25,6 +25,7 @@ from ioweather.core.results import (
     numbered,
 )
 from ioweather.core.units import format_seconds, format_time_ns
+from ioweather.diagnosis import verdict_wording as wording
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
     Activity,
@@ -37,21 +38,6 @@ from ioweather.diagnosis.blame import (
 )
 from ioweather.diagnosis.blame_query import activity, estimate_without, known_ratio_around, read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
-from ioweather.diagnosis.verdict_wording import (
-    NOT_ADDITIVE,
-    advise_owner,
-    as_culprit,
-    culprit_findings,
-    describe_one_of_two,
-    describe_without,
-    describe_work,
-    explain,
-    find_culprits,
-    name_job,
-    sure,
-    why_no_culprit,
-    with_usual_of_verdict,
-)
 from ioweather.job_io.outcomes import Gain, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
 from ioweather.lake.lake import Snapshot
@@ -134,14 +120,14 @@ def _answer_without(found: WithoutJob) -> Answer:
     low, high = sorted(abs(each or 0.0) for each in (found.saved.low, found.saved.high))
     before = sum(seconds for _, seconds, _ in found.runs)
     headline = (
-        f"Without {name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
+        f"Without {wording.name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
         f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
         f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
     facts = numbered(
-        Fact("run", name_job(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
+        Fact("run", wording.name_job(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
         for party, took, gain in shown
     )
     without = WhatIfOutcome(
@@ -187,21 +173,24 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             result=WhoOutcome("run", None, start, end),
         )
     known_ratio = known_ratio_around(snapshot, state.filesystem, start, end)
-    verdict = explain(view, state).result
+    verdict = wording.explain(view, state).result
     assert isinstance(verdict, WhyOutcome)
-    run = with_usual_of_verdict(slowed, verdict)
-    found = find_culprits(run)
+    run = wording.with_usual_of_verdict(slowed, verdict)
+    found = wording.find_culprits(run)
     lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
     evidence: Literal["servers", "logs", "none"] = "servers" if run.has_servers else "logs" if run.suspects else "none"
     if lost is None:
         headline = "Unknown: too few similar runs to know the usual I/O time."
     elif found:
-        headline = describe_without(run, found[0].worst)
+        headline = wording.describe_without(run, found[0].worst)
     else:
-        headline = describe_one_of_two(run) or f"No culprit found: {why_no_culprit(run, known_ratio)}."
-    advice = (f"To {name_job(each.party)}: {advise_owner(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
+        headline = wording.describe_one_of_two(run) or f"No culprit found: {wording.why_no_culprit(run, known_ratio)}."
+    advice = (
+        f"To {wording.name_job(each.party)}: {wording.advise_owner(each.worst.suspect)}"
+        for each in found[:_MOST_CULPRITS]
+    )
     findings = [
-        *culprit_findings(run, found),
+        *wording.culprit_findings(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
     if known_ratio is not None:
@@ -211,7 +200,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     facts = numbered(
         Fact(
             "active",
-            name_job(each.party),
+            wording.name_job(each.party),
             each.read_bytes + each.write_bytes,
             "bytes",
             each.bytes_ratio,
@@ -233,8 +222,8 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             filesystem=state.filesystem,
             start_ns=start,
             end_ns=end,
-            culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, sum_blames([(run, blame(run))], lambda party: party.user))),
+            culprits=tuple(map(wording.as_culprit, found)),
+            users=tuple(map(wording.as_culprit, sum_blames([(run, blame(run))], lambda party: party.user))),
             io_seconds=run.io_seconds,
             lost_seconds=lost,
             runs=1,
@@ -256,7 +245,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     storm_facts = (
         Fact(
             "storm",
-            name_job(party),
+            wording.name_job(party),
             each.operations_per_s,
             "ops_per_s",
             min(1.0, each.capacity_ratio),
@@ -285,8 +274,8 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
             filesystem=asked.filesystem or None,
             start_ns=asked.start_ns,
             end_ns=asked.end_ns,
-            culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, users)),
+            culprits=tuple(map(wording.as_culprit, found)),
+            users=tuple(map(wording.as_culprit, users)),
             talkers=talkers,
             storms=tuple(each for _, each in storms),
             io_seconds=None,
@@ -320,17 +309,17 @@ def _headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     if not found:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
-    cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
-    return f"{name_job(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
+    cost = f"{format_seconds(first.seconds)} ({wording.sure(first.probability)})"
+    return f"{wording.name_job(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
 
 
 def _findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
-        text = f"{name_job(each.party, begins=True)}: {describe_work(suspect)} {advise_owner(suspect)}"
-        yield Finding(text, name=f"did_{number}")
+        did = f"{wording.describe_work(suspect)} {wording.advise_owner(suspect)}"
+        yield Finding(f"{wording.name_job(each.party, begins=True)}: {did}", name=f"did_{number}")
     if len(found) > 1:
-        yield Finding(NOT_ADDITIVE, name="not_additive")
+        yield Finding(wording.NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
         share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
         yield Finding(f"From {_when(asked)} {share}", name="known")

@@ -50,7 +50,6 @@ QUESTION = Question(
     params=(
         JOB,
         Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),
-        Param("resolution", "Sampling interval (default: 60 s, finer for short runs).", "duration", metavar="TIME"),
         Param("as_of", "Only runs that had ended by this time count (default: all).", "time", metavar="TIME"),
         UID,
         CLUSTER,
