@@ -25,8 +25,8 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     columns_of,
-    identifier,
-    largest,
+    largest_facts,
+    snake_case,
 )
 from ioweather.core.units import NS, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first
@@ -268,7 +268,7 @@ def _facts(state: FileSystemState) -> FactGroup:
     if state.load_ratio is not None:
         facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
     facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
-    return FactGroup(identifier(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
+    return FactGroup(snake_case(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
 
 
 def _exhibits(
@@ -356,7 +356,7 @@ def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
     for line in loads.measured:
         own, others = _means(line)
         note = f"its {loads.peers} peers (median): {format_value(others, _unit(line))}" if others is not None else ""
-        facts.append(Fact(identifier(line.metric), _label(line.metric), own, _unit(line), note=note))
+        facts.append(Fact(snake_case(line.metric), _label(line.metric), own, _unit(line), note=note))
     server = loads.servers.get(loads.where)
     targets = [name for name, home in loads.servers.items() if home == loads.where]
     facts += [Fact("server", "server", server)] if server else []
@@ -416,7 +416,7 @@ def storage_screen(answer: Answer, params: Params) -> Iterator[Block]:
         )
         yield ResultTable.of("filesystems", columns, rows)
     else:
-        yield from (largest(replace(group, title=""), 7) for group in answer.facts)
+        yield from (largest_facts(replace(group, title=""), 7) for group in answer.facts)
     charts = [(exhibit.title, chart) for exhibit in answer.exhibits for chart in exhibit.charts]
     lines = [replace(chart, title=chart.title or title) for title, chart in charts if chart.kind == "timeline"]
     yield from lines[:2]

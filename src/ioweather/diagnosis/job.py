@@ -10,7 +10,7 @@ from typing import Final
 from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
+from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
 from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
@@ -184,7 +184,7 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
     wanted = _OF_JOB if result.logs else _OF_COUNTED_JOB
     groups = {group.name: group for group in answer.facts}
     for name, most in wanted.items():
-        if name in groups and (shown := largest(groups[name], most)).facts:
+        if name in groups and (shown := largest_facts(groups[name], most)).facts:
             yield shown
     if steps := _advice(result.worth):
         yield steps

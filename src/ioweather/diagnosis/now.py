@@ -23,7 +23,7 @@ from ioweather.agent.status import (
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, numbered
+from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
@@ -170,7 +170,7 @@ def run(source: DataSource, params: Params) -> Answer:
         question="How slow is storage now?",
         headline=_headline(outcomes, hangs, agents),
         facts=tuple(groups),
-        findings=numbered([*_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
+        findings=number_names([*_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
         caveats=tuple(caveats),
         coverage=(Coverage(good + missed + failed, good, "operations of the agent", excluded),) if outcomes else (),
         name="now",
@@ -319,7 +319,9 @@ def _path_groups(
     listed = list(paths)
     if not full and len(paths) > _MOST_PATHS:
         listed = sorted(paths, key=lambda path: -slowest[path])[:_MOST_PATHS]
-    groups = [FactGroup(f"path_{number}", titles[path], numbered(paths[path])) for number, path in enumerate(listed, 1)]
+    groups = [
+        FactGroup(f"path_{number}", titles[path], number_names(paths[path])) for number, path in enumerate(listed, 1)
+    ]
     return groups, len(paths) - len(listed)
 
 

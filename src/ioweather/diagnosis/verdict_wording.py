@@ -22,7 +22,7 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     ResultTable,
-    numbered,
+    number_names,
 )
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
 from ioweather.diagnosis.blame import Blame, Party, Slowed, Suspect, TotalBlame, blame, one_of_two, sum_blames
@@ -141,7 +141,7 @@ def explain(
         answer,
         question=f"Was it {view.label}, or the system?",
         facts=(FactGroup("run", "What the run did", did), *(group for group in answer.facts if group.facts)),
-        findings=(*answer.findings, *numbered(shown)),
+        findings=(*answer.findings, *number_names(shown)),
         name="why",
         result=replace(answer.result, io_seconds=io_seconds, **moved, run=number, logs=view.logs_of_job),
     )

@@ -21,8 +21,8 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     columns_of,
-    largest,
-    numbered,
+    largest_facts,
+    number_names,
 )
 from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.diagnosis import verdict_wording as wording
@@ -68,12 +68,12 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         columns = "job [text]; user [text]; cost: cost others [seconds]; sure [ratio]; doing [text]"
         yield ResultTable.of("culprits", columns, rows)
     else:
-        yield from (largest(group, 5) for group in answer.facts if group.name == "beside")
+        yield from (largest_facts(group, 5) for group in answer.facts if group.name == "beside")
         moved = [(_talker_name(t), t.read_bytes, t.write_bytes, t.bytes_ratio) for t in result.talkers[:5]]
         if moved:
             columns = f"who: {params['by']} [text]; read [bytes]; written [bytes]; share: of all bytes [ratio]"
             yield ResultTable.of("talkers", columns, moved, f"Most I/O, by {params['by']}")
-    yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
+    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
     yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
@@ -126,7 +126,7 @@ def _answer_without(found: WithoutJob) -> Answer:
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
-    facts = numbered(
+    facts = number_names(
         Fact("run", wording.name_job(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
         for party, took, gain in shown
     )
@@ -197,7 +197,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
         text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
     most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = numbered(
+    facts = number_names(
         Fact(
             "active",
             wording.name_job(each.party),
@@ -263,7 +263,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     return Answer(
         f"Who slowed others on {asked.filesystem or 'storage'}, {_when(asked)}?",
         f"{_headline(asked, found, lost)}{last_hour}",
-        (FactGroup("storms", "Metadata storms", numbered(storm_facts)),) if storms else (),
+        (FactGroup("storms", "Metadata storms", number_names(storm_facts)),) if storms else (),
         name="who",
         findings=tuple(_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),

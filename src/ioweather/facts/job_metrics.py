@@ -72,6 +72,7 @@ class FileRecords:
         return np.where(self.known(name), self.ints(name), NEVER_FIRST)
 
     def last(self, name: str) -> Ints:
+        """A time in this order, null as NEVER_LAST, which a maximum ignores."""
         return np.where(self.known(name), self.ints(name), NEVER_LAST)
 
     def text(self, name: str) -> Text:
@@ -82,6 +83,7 @@ class FileRecords:
         return sums(values, self.log, self.logs, where)
 
     def per_file(self, values: NDArray[Any], where: Bools | None = None) -> NDArray[Any]:
+        """Sum per file; exact for integers."""
         return sums(values, self.file, self.files, where)
 
     def files_per_log(self, which: Bools) -> Ints:
@@ -145,6 +147,12 @@ def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools | None 
     result = np.full(groups, -np.inf if values.dtype.kind == "f" else NEVER_LAST, values.dtype)
     np.maximum.at(result, group, values)
     return result
+
+
+def rows_of_largest(group: Ints, *values: NDArray[Any]) -> Indices:
+    """Return the row of the largest value in each group that has rows; of ties the one with the largest next value."""
+    order = np.lexsort((*reversed(values), group))
+    return order[np.flatnonzero(np.diff(group[order], append=-1))]
 
 
 def rows_of(known: Text, wanted: Text) -> Ints:
@@ -365,36 +373,6 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     start_ns, end_ns = applications.ints("start_ns"), applications.ints("end_ns")
     partial = applications.text("partial_modules")
     flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial.categories]
-    # The most common access size of a job, from the four of each of its records; of ties the larger.
-    rows = records.counted & (records.mpiio | records.posix)
-    log = np.tile(records.log[rows], 4)
-    size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
-    count = np.concatenate([records.ints(f"access{i}_count")[rows] for i in range(1, 5)])
-    there = count > 0
-    log, size, count = log[there], size[there], count[there]
-    order = np.lexsort((size, log))
-    log, size, count = log[order], size[order], count[order]
-    new = first_of_each(log, size)
-    total = sums(count, np.cumsum(new) - 1, int(new.sum()))
-    log, size = log[new], size[new]
-    best = np.lexsort((size, total, log))
-    best = best[np.flatnonzero(np.diff(log[best], append=-1))]
-    result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
-    result["bytes"][log[best]] = size[best]
-    result["count"][log[best]] = total[best]
-    # The mount point with most of a job's bytes; of ties the first in alphabetical order.
-    mount = records.text("mount")
-    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
-    place = np.empty(len(alphabetical), np.int64)
-    place[alphabetical] = np.arange(len(alphabetical))
-    moved = records.ints("read_bytes") + records.ints("write_bytes")
-    rows = records.counted & (mount.codes >= 0) & (moved > 0)
-    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
-    total = sums(moved[rows], group, len(key))
-    order = np.lexsort((-key, total, key >> 32))
-    best = order[np.flatnonzero(np.diff(key[order] >> 32, append=-1))]
-    codes = np.full(records.logs, -1, np.int32)
-    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,
@@ -407,8 +385,8 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         **file_columns(records),
         **interface_columns(records, applications.text("modules")),
         **rank_columns(records),
-        **{f"common_access_{name}": values for name, values in result.items()},
-        "main_mount": Text(codes, mount.categories),
+        **_most_common_access(records),
+        "main_mount": _main_mount(records),
         **_span_columns(records),
     }
     for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):
@@ -431,6 +409,40 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     return JOB_IO.frame(columns | ratio_columns(Frame(columns)), rows=records.logs)
 
 
+def _most_common_access(records: FileRecords) -> dict[str, Column]:
+    """Return size and count of the most common access of each log, from the four of each record; of ties the larger."""
+    rows = records.counted & (records.mpiio | records.posix)
+    size, count = (
+        np.concatenate([records.ints(f"access{i}_{part}")[rows] for i in range(1, 5)]) for part in ("bytes", "count")
+    )
+    order = np.lexsort((size, log := np.tile(records.log[rows], 4)))
+    order = order[count[order] > 0]
+    log, size, count = log[order], size[order], count[order]
+    new = first_of_each(log, size)
+    total, log, size = sums(count, np.cumsum(new) - 1, int(new.sum())), log[new], size[new]
+    best = rows_of_largest(log, total, size)
+    found = {}
+    for name, values in (("common_access_bytes", size), ("common_access_count", total)):
+        found[name] = np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True)
+        found[name][log[best]] = values[best]
+    return dict(found)
+
+
+def _main_mount(records: FileRecords) -> Text:
+    """Return the mount point with most of the bytes of each log; of ties the first in alphabetical order."""
+    mount = records.text("mount")
+    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
+    place = np.empty(len(alphabetical), np.int64)
+    place[alphabetical] = np.arange(len(alphabetical))
+    moved = records.ints("read_bytes") + records.ints("write_bytes")
+    rows = records.counted & (mount.codes >= 0) & (moved > 0)
+    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
+    best = rows_of_largest(key >> 32, sums(moved[rows], group, len(key)), -key)
+    codes = np.full(records.logs, -1, np.int32)
+    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
+    return Text(codes, mount.categories)
+
+
 def _without(column: Column, unknown: Bools) -> Column:
     """Return the column with nulls where `unknown`."""
     if isinstance(column, Text):
@@ -441,6 +453,7 @@ def _without(column: Column, unknown: Bools) -> Column:
 
 
 def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:
+    """Return D and its parts, also of the POSIX calls below MPI-IO, and the longest file spans."""
     # Of sums over all files only the slowest process's seconds are I/O time: first to last is not.
     timed = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
     with_mpiio = np.bincount(records.log[records.mpiio], minlength=records.logs) > 0
@@ -472,6 +485,7 @@ def _sum_columns(records: FileRecords) -> dict[str, Column]:
 
 
 def _span_columns(records: FileRecords) -> dict[str, Column]:
+    """Return the times of first and last open, read, write and close of each log; null where nothing is recorded."""
     columns: dict[str, Column] = {}
     for name in _SPANS:
         if name.startswith("first"):
@@ -544,9 +558,8 @@ def _unshared(
     pair_meta, pair_moving, pair_reading, pair_writing = (
         sums(values[rows], place, pairs) for values in (meta, moving, reading, writing)
     )
-    # Within a log ascending in time; of equally slow ranks the lowest comes last and is taken.
-    order = np.lexsort((-key, pair_meta + pair_moving, pair_log))
-    slowest = order[np.flatnonzero(np.diff(pair_log[order], append=-1))]
+    # Of equally slow ranks the lowest.
+    slowest = rows_of_largest(pair_log, pair_meta + pair_moving, -key)
     d_u_m, d_u_rw = np.full(records.logs, np.nan), np.full(records.logs, np.nan)
     d_u_m[pair_log[slowest]] = pair_meta[slowest]
     d_u_rw[pair_log[slowest]] = pair_moving[slowest]
@@ -583,6 +596,7 @@ def _shared(
 
 
 def _span(first: Ints, last: Ints) -> Floats:
+    """Return last - first in seconds; NaN where one of them is missing."""
     known = (first != NEVER_FIRST) & (last != NEVER_LAST)
     # int64 until the difference: nanoseconds since 1970 do not fit a float.
     length = np.where(known, last, 0) - np.where(known, first, 0)
@@ -640,6 +654,7 @@ class IoSpans:
         return self._where(np.zeros(len(self.run), np.bool_) if self.monitored is None else self.monitored)
 
     def _where(self, rows: Bools) -> IoSpans:
+        """Return the spans in these rows."""
         monitored = None if self.monitored is None else self.monitored[rows]
         return replace(self, monitored=monitored, **{name: getattr(self, name)[rows] for name in _PER_SPAN})
 

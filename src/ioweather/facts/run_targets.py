@@ -167,7 +167,7 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
     usual = _medians(seconds, series, int(series.max(initial=-1)) + 1)
     ratio = seconds - usual[series]
     data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if means.rows else np.zeros(0, np.bool_)
-    target = _columns(means.text("component"), components)
+    target = _columns_of_components(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own[run[mine], target[mine]] > 0
     # Of places on unknown targets the run may use any.
@@ -198,14 +198,15 @@ def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components:
     end = events.ints("end_ns", missing=_STILL_GOING_NS).astype(np.float64)[None, :]
     shared = np.minimum(last, end) - np.maximum(first, start)
     overlap = (shared >= _LEAST_OVERLAP * np.minimum(last - first, end - start)) & (shared >= 0) & (last > 0)
-    target = _columns(events.text("component"), components)
+    target = _columns_of_components(events.text("component"), components)
     known = own.sum(axis=1) > 0
     for event in np.flatnonzero(target >= 0):
         overlap[:, event] &= ~known | (own[:, target[event]] > 0)
     return np.asarray(overlap)
 
 
-def _columns(component: Text, components: Sequence[str]) -> Ints:
+def _columns_of_components(component: Text, components: Sequence[str]) -> Ints:
+    """Return the position in `components` of each row; -1 for others."""
     place = {name: column for column, name in enumerate(components)}
     lookup = np.array([place.get(name, -1) for name in component.categories] + [-1], np.int64)
     return np.asarray(lookup[component.codes])

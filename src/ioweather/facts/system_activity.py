@@ -39,6 +39,7 @@ class Stretches:
     runs: int
 
     def per_run(self, values: Floats) -> Floats:
+        """Sum values of stretches by run."""
         return np.asarray(sums(values, self.run, self.runs), np.float64)
 
     @property

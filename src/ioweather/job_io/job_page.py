@@ -85,10 +85,11 @@ def page_exhibits(view: JobView) -> Iterator[Exhibit]:
         yield _interface(usage)
     if records.counted.any() and not view.sums_only:
         yield _mounts(view, records)
-        yield _files(records)
+        yield _largest_files(records)
 
 
 def _about(view: JobView) -> Exhibit:
+    """Return job, user, times and versions as a table, and the modules of its logs."""
     row = view.row()
     pairs: list[tuple[str, Cell]] = [
         ("job id", str(row["job_id"])),
@@ -130,6 +131,7 @@ def _module_table(view: JobView) -> ResultTable:
 
 
 def _activity(view: JobView) -> Exhibit:
+    """Return a heat map for each module: bytes by rank and time."""
     charts = tuple(
         heat_chart(heat, heat.module if heat.origin == "heat map" else f"{heat.module}, from its trace", split=True)
         for heat in view.heat_maps
@@ -178,6 +180,7 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
 
 
 def _interface(usage: Usage) -> Exhibit:
+    """Return sizes, operations, order of access and files of one interface."""
     tables: list[ResultTable] = []
     if usage.kinds:
         columns = f"kind [text]; count: {usage.noun} [count]; mean: mean highest byte [bytes]; "
@@ -262,7 +265,8 @@ def _first_rows(records: FileRecords) -> Ints:
     return np.asarray(np.unique(records.file, return_index=True)[1], np.int64)
 
 
-def _files(records: FileRecords) -> Exhibit:
+def _largest_files(records: FileRecords) -> Exhibit:
+    """Return the files with most bytes, and those with most time if they are others."""
     moved = records.per_file(records.ints("read_bytes") + records.ints("write_bytes"), records.counted)
     seconds = np.zeros(records.files)
     for part in ("meta", "read", "write"):
@@ -310,13 +314,13 @@ def usages(records: FileRecords, log: DarshanLog | None) -> list[Usage]:
     """Return every interface with records, the one nearest to the application first."""
     rows = {"MPI-IO": records.mpiio, "POSIX": records.posix, "STDIO": records.stdio}
     found = [
-        _file_module(records, name, rows[name], entry) if name in rows else _library(log, name, entry)
+        _file_module_usage(records, name, rows[name], entry) if name in rows else _library_usage(log, name, entry)
         for name, entry in INTERFACES.items()
     ]
     return [usage for usage in found if usage is not None]
 
 
-def _file_module(records: FileRecords, name: str, rows: Bools, entry: Mapping[str, Any]) -> Usage | None:
+def _file_module_usage(records: FileRecords, name: str, rows: Bools, entry: Mapping[str, Any]) -> Usage | None:
     """Return the use of POSIX, MPI-IO or STDIO from its file records; None without any."""
     if not rows.any():
         return None
@@ -393,7 +397,7 @@ def counters_of(name: str, entry: Mapping[str, Any]) -> dict[str, str]:
     return entry.get("operations") or {each.lower().replace("_", " "): f"{name}_{each}" for each in counters}
 
 
-def _library(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usage | None:
+def _library_usage(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usage | None:
     """Return the use of a library from its own records; None without any."""
     files, data = (None if log is None else log.records(entry[part]) for part in ("files", "data"))
     if not any(records is not None and len(records) for records in (files, data)):
@@ -413,7 +417,7 @@ def _library(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usa
         file_count = len(np.unique(data["file_id"]))  # newer datasets name the file that holds them
     if data is not None and len(data):
         ways = [(data[f"{prefix}_ACCESS{i}_ACCESS"], data[f"{prefix}_ACCESS{i}_COUNT"]) for i in range(1, 5)]
-        common, slowest = _common_sizes(ways), _slowest(data, prefix)
+        common, slowest = _common_sizes(ways), _slowest_rank_seconds(data, prefix)
     sizes = [f"{entry.get('sizes', '')}_{size.upper()}" for size in SIZE_BINS]
     return Usage(
         name=name,
@@ -435,7 +439,7 @@ def _library(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usa
     )
 
 
-def _slowest(data: NDArray[Any], prefix: str) -> float | None:
+def _slowest_rank_seconds(data: NDArray[Any], prefix: str) -> float | None:
     """D of a library's records: the slowest rank on its own records, and the slowest rank's time of each shared one."""
     own = data["rank"] >= 0
     spent = sum(np.maximum(np.nan_to_num(data[f"{prefix}_F_{part}_TIME"]), 0.0) for part in ("READ", "WRITE", "META"))
@@ -489,7 +493,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
         f"{targets} of {where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, as the servers "
         "count it.",
         facts=tuple(FactGroup(name, title, tuple(facts)) for (name, title), facts in groups.items() if facts),
-        exhibits=tuple(_exhibits(found)) if detail else (),
+        exhibits=tuple(_server_exhibits(found)) if detail else (),
         caveats=tuple(caveats),
         result=JobOutcome(
             job_id=found.job_ids[0] if len(found.job_ids) == 1 else None,
@@ -516,10 +520,12 @@ def _mean_requests(found: ServerIo) -> Iterator[Fact]:
 
 
 def _server_time(done: Done) -> str:
+    """Return the servers' seconds for an operation; empty if they do not count them."""
     return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
 
 
-def _exhibits(found: ServerIo) -> Iterator[Exhibit]:
+def _server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
+    """Yield traffic over time, operations, targets and sizes of requests, as the servers counted them."""
     step = -(-len(found.times) // _MOST_TIMES)
     rows: list[tuple[Cell, ...]] = []
     for first in range(0, len(found.times), step):

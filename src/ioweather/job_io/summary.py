@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
+from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, number_names
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
@@ -125,11 +125,11 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
-    for name, text in chain(_missing(view, row), _pattern(view, row), _meaning(row)):
+    for name, text in chain(_notes_on_completeness(view, row), _notes_on_pattern(view, row), _notes_on_speed(row)):
         yield Finding(text, name=name)
 
 
-def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on incomplete logs come first, since all others depend on them."""
     partial = view.listed("partial_modules")
     counters = partial_modules(view)
@@ -169,7 +169,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         yield (
             "which_run",
             f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
-            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}.",
+            f"{format_seconds(every.io_seconds)}, {_read_and_written(every.read_bytes, every.write_bytes)}.",
         )
     elif view.separate:
         yield "logs_as_one_run", f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
@@ -190,7 +190,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         yield "no_heat_map", f"Heat map: {why}."
 
 
-def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on standard streams, negligible I/O, a single process and interfaces. Patterns are the advisor's."""
     _, slowest = console_seconds(view)
     if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
@@ -210,10 +210,10 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
         yield "one_process_io", f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none."
-    yield from _layers(row)
+    yield from _notes_on_interfaces(row)
 
 
-def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Which interfaces, how collective, and what MPI-IO made of it for the file system."""
     if not row["interfaces"]:
         return
@@ -229,7 +229,7 @@ def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "requests_reshaped", f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
 
 
-def _meaning(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on why a speed may not be that of the storage (see facts.bandwidth)."""
     causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
@@ -298,11 +298,13 @@ def job_answer(view: JobView) -> Answer:
     title = f"Files on {kind}" if kind else "Files"
     title += "" if row["nprocs"] == 1 else " (unique: used by one process; shared: by all)"
     groups = (
-        FactGroup("job", "Job", tuple(_about(view, row))),
-        FactGroup("time", _time_title(view, row), tuple(_times(view, row))),
-        FactGroup("speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
-        FactGroup("files", title, tuple(_files(row))),
-        FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
+        FactGroup("job", "Job", tuple(_job_facts(view, row))),
+        FactGroup("time", _time_title(view, row), tuple(_time_facts(view, row))),
+        FactGroup(
+            "speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speed_facts(row))
+        ),
+        FactGroup("files", title, tuple(_file_facts(row))),
+        FactGroup("accesses", "Access sizes and order", tuple(_access_facts(row))),
     )
     modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
     partial = [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
@@ -311,7 +313,7 @@ def job_answer(view: JobView) -> Answer:
         headline=headline(view, row),
         facts=tuple(group for group in groups if group.facts),
         exhibits=tuple(_activity(view)),
-        findings=numbered(notes(view, row)),
+        findings=number_names(notes(view, row)),
         coverage=recorded_whole(partial),
         name="job",
         result=JobOutcome(
@@ -381,6 +383,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
 
 
 def _moved_text(row: Mapping[str, Any]) -> str:
+    """Return bytes read and written, each with its speed, such as "2 GiB read at 1.1 GiB/s"."""
     parts = []
     for verb, word in (("read", "read"), ("write", "written")):
         if row[f"{verb}_bytes"]:
@@ -391,10 +394,12 @@ def _moved_text(row: Mapping[str, Any]) -> str:
 
 
 def _counted(count: int, one: str, many: str) -> str:
+    """Return a count with its noun, singular or plural."""
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield id and owner, command and nodes."""
     user = row.get("user") or f"uid {row['uid']}"
     account = f", account {row['account']}" if row.get("account") else ""
     when = f"started {format_time_ns(row['start_ns'])}"
@@ -411,13 +416,14 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
+    """Return the heading of the bars of time: processes x run time."""
     if row["process_seconds"] is None:
         return "Time of all processes (run time not known)"
     rough = "; rough: the log has whole seconds" if view.whole_seconds and row["run_seconds"] < _SHORT_SECONDS else ""
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 
 
-def _times(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     """Time of all processes together, as shares of processes x run time; none without recorded times."""
     whole = row["process_seconds"]
     console, _ = console_seconds(view)
@@ -450,7 +456,8 @@ def _times(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("all_else", "all else", rest, "ratio", rest, f"computing, communicating, idle{lost}")
 
 
-def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _speed_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield the read and write speed by the slowest process, and the speed per node."""
     rates = {verb: row[f"{verb}_bytes_per_s"] for verb in _VERBS if row[f"{verb}_bytes_per_s"]}
     top = max(rates.values(), default=0.0)
     for verb, rate in rates.items():
@@ -462,7 +469,8 @@ def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("per_node", "per compute node", rate, unit, note="both together")
 
 
-def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _file_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield files by strategy (unique, shared) with their bytes, and by use (only read, written)."""
     count = row["file_count"]
     if not count:
         return
@@ -470,7 +478,7 @@ def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
         files = row[f"{name}_file_count"]
         if files:
             moved = row[f"{name}_read_bytes"], row[f"{name}_write_bytes"]
-            note = "" if None in moved else _both(*moved)
+            note = "" if None in moved else _read_and_written(*moved)
             yield Fact(name, name.replace("_", " "), files, "count", files / count, note)
     used = {kind: row[f"{kind}_file_count"] for kind in ("read_only", "write_only", "read_write")}
     used["open_only"] = count - sum(used.values())
@@ -487,7 +495,8 @@ _USES: Final = {
 }
 
 
-def _both(read: int, written: int) -> str:
+def _read_and_written(read: int, written: int) -> str:
+    """Return bytes read and written as text."""
     parts = [f"{format_bytes(read)} read"] if read else []
     parts += [f"{format_bytes(written)} written"] if written else []
     return ", ".join(parts) or "no data"
@@ -500,7 +509,8 @@ def bin_labels() -> tuple[str, ...]:
     return ("up to 100 B", *spans[1:], f"over {format_bytes(uppers[-1])}")
 
 
-def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _access_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield accesses by size, and the shares that are sequential and aligned."""
     counts = [(row[read] or 0, row[write] or 0) for read, write in zip(READ_BINS, WRITE_BINS, strict=True)]
     total = sum(read + write for read, write in counts)
     for column, label, (read, write) in zip(READ_BINS, bin_labels(), counts, strict=True):
@@ -522,6 +532,7 @@ def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _activity(view: JobView) -> Iterator[Exhibit]:
+    """Yield the heat map of the layer that the application called, if there is one."""
     heat = busiest(view.heat_maps)
     if heat is not None:
         ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"

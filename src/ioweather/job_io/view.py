@@ -125,10 +125,12 @@ class JobView:
 
     @property
     def logs(self) -> int:
+        """Number of logs in this view."""
         return self.applications.rows
 
     @property
     def logs_of_job(self) -> int:
+        """Number of logs of the whole job, of which this view may be one run."""
         if self.of_job is not None:
             return self.of_job.count
         return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs
@@ -344,7 +346,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_of_cluster(params)})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_cluster_filter(params)})
     if params.get("cluster") is not None:
         state = match_jobs(applications, jobs).text("state")
         applications = applications.take(state.equals("matched"))
@@ -358,14 +360,14 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     numbers = job_numbers(applications, matches)
     if numbers.max() > 0:
         clusters = matches.text("cluster").tolist()
-        question = _question(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
+        question = _list_ambiguous_jobs(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
         raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
     return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
 def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
     """Add the heat maps of the logs that are still in their place."""
-    logs = known_logs(_places(snapshot, view.applications))
+    logs = known_logs(_ingested_paths(snapshot, view.applications))
     return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
 
 
@@ -380,14 +382,15 @@ def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
 
 
 def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
+    """Return the job of these applications, with files, metrics and sampled targets from the lake."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
-    known = _places(snapshot, applications).values() if paths == "keep" else ()
+    known = _ingested_paths(snapshot, applications).values() if paths == "keep" else ()
     return JobView(
         label,
-        _hidden(applications, "exe", paths),
-        _hidden(files, "path", paths),
+        _apply_path_policy(applications, "exe", paths),
+        _apply_path_policy(files, "path", paths),
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
@@ -396,7 +399,7 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
     )
 
 
-def _places(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
+def _ingested_paths(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
     """Return the path of each log at its ingest, by digest."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
@@ -410,7 +413,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
     raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_of_cluster(params)}
+    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -421,7 +424,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
                 hint="Select one with --cluster, --uid, --from or --to.",
             )
     found = server_io(rows)
-    return None if found is None else _accounted(found, snapshot, raw_id)
+    return None if found is None else _add_accounting(found, snapshot, raw_id)
 
 
 def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
@@ -437,7 +440,7 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     return server_io(rows.take(np.array(theirs, np.bool_)))
 
 
-def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
+def _add_accounting(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
     """Add users and projects from accounting: allocations of that id and user that overlap in time."""
     columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
     jobs = [
@@ -483,11 +486,12 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     return ids[0]
 
 
-def _of_cluster(params: Params) -> dict[str, str]:
+def _cluster_filter(params: Params) -> dict[str, str]:
+    """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
     return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
 
 
-def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
+def _list_ambiguous_jobs(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
     """List the jobs of one id: start, user, program and number of logs, and cluster if they differ."""
     start = applications.ints("start_ns")
     uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
@@ -504,7 +508,7 @@ def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequenc
     return f"Job ID {job_id} is ambiguous. It matches {len(lines)} jobs in the lake:\n{listed}\n"
 
 
-def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
+def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:
     """Apply the path policy to a column."""
     if paths == "keep":
         return frame

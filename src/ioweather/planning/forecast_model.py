@@ -34,7 +34,7 @@ from ioweather.core.results import (
     Finding,
     Reference,
     ResultTable,
-    largest,
+    largest_facts,
 )
 from ioweather.core.tables import Quality, specs_of
 from ioweather.core.units import (
@@ -246,10 +246,12 @@ class History:
         return {"read": "Reads", "write": "Writes"}.get(self.op, "Reads and writes") + f" on {self.filesystem}"
 
     def forward(self, values: Any) -> Any:
+        """Convert values to the scale of errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log1p(values / MIB) if self.of == "load" else np.log(values)
 
     def back(self, values: Any) -> Any:
+        """Convert from the scale of errors to values."""
         return np.maximum(np.expm1(values), 0.0) * MIB if self.of == "load" else np.exp(values)
 
     def show(self, value: float | None) -> str:
@@ -506,6 +508,8 @@ def _headline(history: History, main: _Judged) -> str:
 
 
 def _with_interval(skill: Estimate) -> str:
+    """Return a skill with its interval as text."""
+
     def signed(value: float) -> str:
         text = f"{value:.3f}" if 0 < abs(value) < 0.01 else f"{value:.2f}"
         return text.removeprefix("-") if float(text) == 0 else text
@@ -699,12 +703,13 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
+    """Choose load if servers were sampled, else slowdown."""
     return "load" if choices.busiest_filesystem(snapshot) is not None else "slowdown"
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
     """What is expected, and when to start."""
-    yield from (largest(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
+    yield from (largest_facts(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
     yield from (finding for finding in answer.findings if finding.name == "knows")
 
 

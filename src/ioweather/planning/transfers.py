@@ -124,6 +124,7 @@ class _NoAnswerError(Exception):
     """There is no answer: a sentence with the reason and a remedy, and the coverage of the samples."""
 
     def answer(self, question: str, name: str, result: PredictOutcome | StripeOutcome) -> Answer:
+        """Return an answer that says why there is none."""
         reason, coverage = self.args
         return Answer(question, f"No answer: {reason}", coverage=coverage, name=name, result=result)
 

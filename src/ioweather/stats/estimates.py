@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from ioweather.core.frames import Bools, Floats
-from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, identifier, quantity_label
+from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, quantity_label, snake_case
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 
 LEVEL: Final = 0.9
@@ -370,8 +370,8 @@ def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Findin
     """Return the sentence that the interval supports, or an undecided finding; for statements that no paper makes."""
     if estimate.value is None:
         text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
-        return Finding(text, "undecided", identifier(estimate.name))
-    text, name = (above if estimate.value > pivot else below), identifier(estimate.name)
+        return Finding(text, "undecided", snake_case(estimate.name))
+    text, name = (above if estimate.value > pivot else below), snake_case(estimate.name)
     if surely(estimate, above=pivot) or surely(estimate, below=pivot):
         return Finding(text, name=name)
     return Finding(f"{text} (these data do not decide it)", "undecided", name)

@@ -17,7 +17,7 @@ from ioweather.core.papers.claim_tests import (
     STANDINGS,
     Judgement,
     claims,
-    judge,
+    judge_claim,
     printed_value,
 )
 from ioweather.core.results import (
@@ -167,7 +167,7 @@ def claims_answer(
         if isinstance(exhibit, str):
             found.append(Judgement(claim, "untestable", why=exhibit))
         else:
-            found.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
+            found.append(judge_claim(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
     here = SiteClaims(facility.name, facility.simulated, tuple(map(_outcome, found)))
     counts = Counter(judgement.standing for judgement in found)
     groups = []

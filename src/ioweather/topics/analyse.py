@@ -19,8 +19,8 @@ from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
-from ioweather.core.papers.claim_tests import judged
-from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
+from ioweather.core.papers.claim_tests import judge_claims
+from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.limited import WorkerDied
@@ -28,11 +28,11 @@ from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import (
     DataSource,
-    check_names,
-    of_people,
+    has_user_rows,
     provenance_of,
+    refuse_unknown_names,
     resolve_params,
-    standing_caveats,
+    simulated_caveat,
 )
 
 _MOST_CACHED = 20  # results of one exhibit
@@ -96,7 +96,7 @@ def _resolved(
 ) -> tuple[dict[str, Any], Provenance]:
     """The values of all parameters, and what the result depends on."""
     values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
-    return values, provenance_of(snapshot, study.tables, values, period, own_rows=of_people(study.tables))
+    return values, provenance_of(snapshot, study.tables, values, period, own_rows=has_user_rows(study.tables))
 
 
 def catalogue_only() -> list[Availability]:
@@ -126,7 +126,7 @@ def make_exhibits(
     typed = params or {}
     studies = {exhibit_id: study_of(exhibit_id) for exhibit_id in ids}
     unique = list({study.name: study for study in studies.values()}.values())
-    check_names(unique, typed)
+    refuse_unknown_names(unique, typed)
     made: dict[str, Exhibit] = {}
     with lake.snapshot() as snapshot:
         here = [study for study in unique if executor is None or study.spreads]
@@ -214,8 +214,10 @@ def _run(
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
             published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
-            findings=numbered((*(j.finding for j in judged(exhibit.id, exhibit.estimates)), *exhibit.findings)),
-            caveats=(*standing_caveats(facility), *exhibit.caveats),
+            findings=number_names(
+                (*(j.finding for j in judge_claims(exhibit.id, exhibit.estimates)), *exhibit.findings)
+            ),
+            caveats=(*simulated_caveat(facility), *exhibit.caveats),
         )
         results[full.id] = full
     for exhibit_id in {*results, *wanted}:

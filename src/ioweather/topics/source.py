@@ -1,4 +1,4 @@
-"""The lake or log that a question reads, values of its parameters, its answer, and the provenance of results."""
+"""DataSource: what questions and studies read. Values of parameters, answers to questions, provenance of results."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 UNREAL: Final = Quality.OVER_LIMIT | Quality.RESET
 
 
-def standing_caveats(facility: Facility) -> tuple[str, ...]:
+def simulated_caveat(facility: Facility) -> tuple[str, ...]:
+    """The caveat of results from a simulated facility; empty for a real one."""
     return ("This facility is simulated.",) if facility.simulated else ()
 
 
-def of_people(tables: Collection[str]) -> bool:
+def has_user_rows(tables: Collection[str]) -> bool:
     """Whether one of the tables has rows of users, which not all users may see."""
     return bool(set(tables) - OF_THE_FACILITY)
 
@@ -50,8 +51,8 @@ def of_people(tables: Collection[str]) -> bool:
 def provenance_of(
     snapshot: Snapshot | None, used: Collection[str], values: Mapping[str, Any], period: Period, *, own_rows: bool
 ) -> Provenance:
-    """`used` are the tables that were read; `own_rows`: of people only rows of the one who asked. Without a lake only
-    the parameters and the software are known."""
+    """What a result depends on. `used` are the tables that were read; `own_rows`: of tables about users, only rows of
+    the asking user. Without a snapshot only the parameters and the software are known."""
     params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
     if snapshot is None:
         return Provenance(params=params, software_version=__version__, made_ns=now_ns())
@@ -81,12 +82,13 @@ SharedResults: TypeAlias = "dict[Callable[[DataSource, Params], Any], Any]"
 
 
 class DataSource:
-    """What a question reads, and what it has read so far.
+    """The lake, and perhaps the log, that a question or a study reads; and a record of what it has read.
 
-    `reads_files`: paths may be opened, since they are those of the person who asks. `tables` are those that the answer
-    depends on, for its provenance; a question that reads fewer than it declares sets them. `own_rows` is set if rows
-    of the asking user alone were read where all users' rows would give another answer. `reads_agents`: the answer is
-    about measurements of this machine, whatever the facility of the lake.
+    `reads_files`: it may open paths, which are those of the asking user. `tables` are those that the answer depends on,
+    for its provenance; a question that reads fewer than it declares sets them. `own_rows` is set if only rows of the
+    asking user were read, and all users' rows would give another answer. `reads_agents`: the answer is about
+    measurements of this machine, not about the facility of the lake. `is_compared`: a log was compared with runs of the
+    lake.
 
     For studies: `wanted` are the exhibits to make (empty: all); a study may make others too. `spread(task, inputs)`
     gives task(*input) of each input in their order, like `starmap`, perhaps from other processes: task is a function of
@@ -159,7 +161,7 @@ class DataSource:
 
     @property
     def has_lake(self) -> bool:
-        """Whether a lake was named or is open; a log alone is answered without looking for one."""
+        """Whether a lake was named or is open; without one, a question about a log is answered from the log alone."""
         return self.was_named or self.opened is not None
 
     def wants(self, *exhibits: str) -> bool:
@@ -167,7 +169,7 @@ class DataSource:
         return not self.wanted or not self.wanted.isdisjoint(exhibits)
 
     def shared(self, make: Callable[[DataSource, Params], T], params: Params) -> T:
-        """The result of `make(self, params)`, made once for all questions that share results. An error is not kept."""
+        """`make(self, params)`, computed once for all questions that share results. An error is not cached."""
         if make not in self._shared:
             self._shared[make] = make(self, params)
         return cast(T, self._shared[make])
@@ -250,7 +252,7 @@ class DataSource:
 
     def note_tables(self, tables: Collection[str]) -> None:
         """Record that rows of these tables are read as the asking user sees them."""
-        self.own_rows |= self.snapshot.owner is not None and of_people(tables)
+        self.own_rows |= self.snapshot.owner is not None and has_user_rows(tables)
 
     def note_logs(self, param: str, digests: Sequence[str] = (), *, from_file: bool = False) -> None:
         """Record the logs that the answer is about, and the parameter that named them: provenance gives digests, not
@@ -265,6 +267,7 @@ class DataSource:
 
 
 def _flag(text: str) -> bool:
+    """Parse yes or no."""
     found = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     if text.lower() not in found:
         raise ValueError(f"{text!r} is neither yes nor no")
@@ -305,7 +308,7 @@ def resolve_params(
 
 
 def _parse(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
-    """Parse text as a command does; values from Python need no parsing."""
+    """The value of a parameter; text is parsed by its kind. Raises UsageError."""
     spelled = param.name if not param.option or "/" in param.option else param.option
     value = str(typed) if param.kind == "text" else typed
     try:
@@ -320,8 +323,8 @@ def _parse(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
     return value
 
 
-def check_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
-    """Raise UsageError if a name is no parameter of any of the studies."""
+def refuse_unknown_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
+    """Raise UsageError if a name is no parameter of any of these studies or questions."""
     known = sorted({param.name for study in studies for param in study.params})
     for name in set(typed) - set(known):
         near = get_close_matches(name, known, n=1)
@@ -358,12 +361,12 @@ def ask(
     shared: SharedResults | None = None,
     files: bool = True,
 ) -> Answer:
-    """The answer to the question of this name. `lake`: default the person's own, where the question needs one. Text
-    among the parameters is parsed as a command parses it. `shared` are results of other questions about the same job;
-    without `files` nothing is read from a path."""
+    """Answer the question of this name. `lake`: default the user's own, if the question needs one. Parameters that are
+    text are parsed as on the command line. `shared` are results of other questions about the same job; without `files`
+    nothing is read from a path."""
     question = QUESTIONS[name]
     typed = {key: value for key, value in (params or {}).items() if value is not None}
-    check_names([question], typed)
+    refuse_unknown_names([question], typed)
     with ExitStack() as until:
         source = DataSource(lake, until, period_ns, reads_files=files, shared=shared)
         source.tables = question.tables
@@ -396,13 +399,13 @@ def ask(
 
 
 def _simulated(source: DataSource) -> tuple[str, ...]:
-    """Whether the answer is about simulated data. What agents measure now is not; nor is a log that the lake does not
-    have, though the runs that it is compared with are."""
+    """The caveat of an answer about simulated data. Measurements by agents are real, and so is a log that is not in the
+    lake, though the runs that it is compared with are not."""
     if not source.facility.simulated or source.reads_agents:
         return ()
     digests = source.file_digests
     if not digests or source.snapshot.frame("applications", ("log_digest",), {"log_digest": tuple(digests)}).rows:
-        return standing_caveats(source.facility)
+        return simulated_caveat(source.facility)
     return ("The runs that it is compared with are simulated.",) if source.is_compared else ()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ioweather.core.counters.growth import Growth, Sample, Target
 from ioweather.core.errors import CorruptInput
-from ioweather.core.safe_files import unescaped
+from ioweather.core.safe_files import unescape_octal
 from ioweather.core.units import NS, names_of, pairs_of
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
@@ -53,7 +53,7 @@ def parse_mountstats(lines: Iterable[str], where: str) -> list[Mount]:
             match = _DEVICE.fullmatch(line)
             # Other file systems have no statistics.
             if match is not None and match[3] in ("nfs", "nfs4") and match[4] is not None:
-                current = Mount(unescaped(match[2]))
+                current = Mount(unescape_octal(match[2]))
         elif current is not None:
             _add(current, line, where)
     return found

@@ -65,20 +65,20 @@ _YEAR_NS: Final = 365 * DAY_NS
 
 
 def is_histogram(text: str) -> bool:
-    """Whether the text is a packed histogram."""
+    """Whether a text is a packed histogram of durations."""
     gaps = sum(map(ord, text[1::2])) - 33 * (len(text) // 2) if text.startswith("~") else 0
     return gaps <= _MOST_BINS and _HISTOGRAM.fullmatch(text) is not None
 
 
 def is_event_details(details: Mapping[str, Any]) -> bool:
-    """Whether known keys of a JSON object have values of their type."""
+    """Whether the values of known keys of `events.details` have the right type."""
     known = {key: value for key, value in details.items() if key in _EVENT_KEYS and value is not None}
     through = known.get("through", [])
     return all(_is(value, _EVENT_KEYS[key]) for key, value in known.items()) and all(_is(name, str) for name in through)
 
 
 def _is(value: Any, kind: type) -> bool:
-    """Whether JSON has a value of the type there; an int also one that fits into 64 bits."""
+    """Whether a value of JSON is of this type; an int must fit into 64 bits."""
     if isinstance(value, bool):
         return False
     if kind is int:
@@ -87,7 +87,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bool]:
-    """Whether a text is a JSON object of which `is_right` is true."""
+    """A rule for texts: a JSON object for which `is_right` is true."""
 
     def is_such_object(text: str) -> bool:
         try:
@@ -162,7 +162,7 @@ METRICS: Final[dict[str, Metric]] = {
 
 @dataclass(frozen=True)
 class Range:
-    """From `least` to `most`, both allowed; of a time, to `ahead_ns` after now. `label` is how a page shows it."""
+    """The numbers from `least` to `most`, both included; for times, to `ahead_ns` after now. `label` is for docs."""
 
     least: float
     most: float
@@ -173,8 +173,7 @@ class Range:
         return self.most if self.ahead_ns is None else now_ns + self.ahead_ns
 
 
-# Identities are compared and never counted; hashes stand in for them in anonymous logs. Times of files are whatever
-# their owner set.
+# For identities, which anonymous logs replace by hashes, and for times of files, which their owner may set.
 ANY: Final = Range(-_INT64_MOST - 1, _INT64_MOST, "any")
 _NOT_NEGATIVE: Final = Range(0, _INT64_MOST, "0 or more")
 _SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
@@ -250,8 +249,8 @@ _BY_UNIT: Final = {
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """A column. Of a number `range` says what it may be; of a text `choices` or `reads`, where there is such a rule.
-    `else_null`: a number outside of its range is left out, and its row stays."""
+    """A column and the values that it may have: numbers of `range`; texts of `choices`, or those that `reads` accepts.
+    `else_null`: a number outside of its range becomes null, and its row is stored."""
 
     name: str
     type: ColumnType
@@ -292,7 +291,7 @@ def columns_of(text: str) -> tuple[ColumnSpec, ...]:
 
 
 def specs_of(text: str) -> tuple[ColumnSpec, ...]:
-    """Columns of what a query gives, from `name=type name=type? ...`; with a question mark they may be null."""
+    """Columns of a query's result, from `name=type name=type? ...`; `?`: may be null."""
     pairs = (word.split("=") for word in text.split())
     return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in pairs)
 
@@ -336,12 +335,13 @@ class TableSpec:
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> ColumnSpec:
+        """The column of this name."""
         return next(column for column in self.columns if column.name == name)
 
     def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
-        """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).
+        """A Frame of this table's columns, from lists, arrays or scalars (repeated to `rows`).
 
-        Nullable columns left out are all null; an unknown or a missing required column is a mistake of the caller.
+        Nullable columns that are left out are null. Raises ValueError for unknown columns and missing required ones.
         """
         given = {**(columns or {}), **more}
         unknown = set(given) - set(self.names)
@@ -353,12 +353,12 @@ class TableSpec:
         return Frame({spec.name: build_column(spec, given.get(spec.name), rows) for spec in self.columns})
 
     def frame_of(self, rows: Sequence[Mapping[str, Any]]) -> Frame:
-        """A frame of rows by the names of their columns; what a row does not have is null."""
+        """A Frame of rows as mappings; a column that a row lacks is null."""
         return self.frame({name: [row.get(name) for row in rows] for name in self.names}, rows=len(rows))
 
 
 def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
-    """A column with null as NaN, a mask, or code -1."""
+    """A column of `rows` cells from a list, an array or a scalar. Null is NaN, a mask, or code -1."""
     if value is None and not spec.nullable:
         raise ValueError(f"column {spec.name} may not be null")
     if spec.type == "text":
@@ -399,7 +399,7 @@ def encode_text(values: Sequence[str | None]) -> Text:
 
 
 def concat(frames: Sequence[Frame]) -> Frame:
-    """Rows of all frames, in order; they must have the same columns."""
+    """The rows of all frames, in order. All frames have the same columns."""
     if len(frames) == 1:
         return frames[0]
     return Frame({name: _concat_columns([frame[name] for frame in frames]) for name in frames[0]})
@@ -505,6 +505,7 @@ class Complaints:
 
 
 def _faults(table: TableSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
+    """Every rule with the rows that break it, which may be none."""
     for column in table.columns:
         yield from _text_faults(column, frame) if column.type == "text" else _number_faults(column, frame, now_ns)
     for first, last in (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns")):
@@ -529,6 +530,7 @@ def _faults(table: TableSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
 
 
 def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[_Fault]:
+    """Rules of a column of text: null, closed lists, formats."""
     text = frame.text(column.name)
     if not column.nullable:
         yield _Fault(text.codes < 0, column.name, "is missing")
@@ -542,6 +544,7 @@ def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[_Fault]:
 
 
 def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
+    """Rules of a column of numbers: finite, not null, within its range."""
     allowed, values = column.range, frame.array(column.name)
     if allowed is None:  # true or false
         return
@@ -559,10 +562,10 @@ def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[_F
 
 
 def _sample_faults(frame: Frame) -> Iterator[_Fault]:
-    """Samples that their metric does not allow. An infinite one is refused elsewhere.
+    """Rules of samples, by their metric. Infinite values are refused by the rules of the column.
 
-    A negative difference of counters means that they restarted, and says nothing of the amount; neither does a value
-    above all limits. Both stay as samples without a value, so that a reader sees the flag and counts a gap.
+    A negative amount means that a counter restarted; it and a value above all limits are stored as null with a quality
+    flag, so that readers of the lake see a gap.
     """
     value, text = frame.array("value"), frame.text("metric")
     known = [METRICS.get(name) for name in text.categories]
@@ -585,7 +588,7 @@ def _sample_faults(frame: Frame) -> Iterator[_Fault]:
 
 
 def _operation_faults(frame: Frame) -> Iterator[_Fault]:
-    """More than a target can do in the time: the counter is not the job's, or the time is wrong."""
+    """Rules of `job_operations`: no more than a target can do in the time."""
     seconds = np.maximum(frame.array("interval_ns") / NS, 1.0)
     kinds = frame.text("component_kind")
     for column in ("count", "bytes"):
@@ -620,6 +623,7 @@ def _first_row(table: TableSpec, frame: Frame, fault: _Fault) -> str:
 
 
 def _shown(frame: Frame, name: str, place: int) -> str:
+    """A cell for the description of a row."""
     column = frame[name]
     if isinstance(column, Text):
         code = int(column.codes[place])

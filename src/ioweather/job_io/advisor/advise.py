@@ -120,7 +120,7 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
     """Facts of the advice above the floor: seconds, file, evidence, and the lines to type; then other patterns."""
     groups = []
     if advised.shown:
-        facts = [fact for advice in advised.shown for fact in _facts(advice)]
+        facts = [fact for advice in advised.shown for fact in _lines_of_advice(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
         tried = sum(advice.promise.tried for advice in advised.worth)
@@ -138,24 +138,29 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
             title += "; what it costs is unknown, since the log is incomplete"
         elif not any(advice.matters for advice in others):
             title += f", not worth changing (each saves under {format_seconds(advised.floor_seconds)})"
-        facts = [Fact(a.name, a.headline, _value(a) if a.matters else "", note=_where(a)) for a in others]
+        facts = [
+            Fact(a.name, a.headline, _saving_text(a) if a.matters else "", note=_file_and_evidence(a)) for a in others
+        ]
         groups.append(FactGroup("seen", title, tuple(facts)))
     return tuple(groups)
 
 
-def _where(advice: Advice) -> str:
+def _file_and_evidence(advice: Advice) -> str:
+    """Return the evidence, after the name of the file if it is known."""
     return f"{advice.file}: {advice.evidence}" if advice.file else advice.evidence
 
 
-def _value(advice: Advice) -> str:
+def _saving_text(advice: Advice) -> str:
+    """Return the saving as text; "up to" if no such change was ever measured."""
     up_to = "" if advice.promise.tried else "up to "
     return f"{up_to}{format_seconds(advice.most_seconds)}"
 
 
-def _facts(advice: Advice) -> Iterator[Fact]:
+def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
+    """Yield the lines on a pattern: saving, lines to type, note of the site, interval and model."""
     promise = advice.promise
-    value, unit = (advice.seconds, "seconds") if promise.tried else (_value(advice), "text")
-    yield Fact(advice.name, advice.headline, value, unit, note=_where(advice))
+    value, unit = (advice.seconds, "seconds") if promise.tried else (_saving_text(advice), "text")
+    yield Fact(advice.name, advice.headline, value, unit, note=_file_and_evidence(advice))
     for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
@@ -175,7 +180,7 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
             yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
-        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_value(more[0])}"
+        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_saving_text(more[0])}"
         yield Finding(f"{len(more)} more to change, {largest}: --json has them.", name="more_advice")
 
 
@@ -244,6 +249,7 @@ class Advised:
 
     @property
     def worth(self) -> tuple[Advice, ...]:
+        """The patterns whose saving is above the floor."""
         return tuple(advice for advice in self.patterns if advice.matters)
 
     @property
@@ -285,6 +291,7 @@ class Advised:
         return self._scaled(lambda a: most / a.seconds if a.name in rules and a.seconds > most else 1.0)
 
     def _scaled(self, share_of: Callable[[Advice], float]) -> Advised:
+        """Scale the savings of each pattern; one that falls below the floor no longer matters."""
         patterns = []
         for advice in self.patterns:
             share = share_of(advice)
@@ -295,6 +302,7 @@ class Advised:
 
 
 def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
+    """Return the first pattern of each dimension."""
     first: dict[Dimension, Advice] = {}
     for advice in patterns:
         first.setdefault(advice.dimension, advice)

@@ -59,6 +59,7 @@ _FILES: Final[Mapping[str, Callable[[Profile], Bools]]] = {
 
 
 def _sum_of(column: str) -> Callable[[Profile, Bools], Any]:
+    """Return the measure that adds up a column of the chosen files."""
     return lambda p, rows: p.ints(column)[rows].sum(dtype=np.float64)
 
 

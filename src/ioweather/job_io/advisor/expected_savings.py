@@ -66,10 +66,12 @@ class Past:
 
     @property
     def ratio(self) -> float:
+        """Saved seconds over modelled seconds."""
         return max(self.won_seconds, 0.0) / self.modelled_seconds
 
     @property
     def rate_after(self) -> float:
+        """Bytes per second of the whole run after the change."""
         return self.moved_bytes / max(self.before_seconds - self.won_seconds, WRITE_TO_MEMORY_SECONDS)
 
 
@@ -86,6 +88,7 @@ class Promise:
     tried: bool = True
 
     def scaled(self, share: float) -> Promise:
+        """Return the saving of a run that is `share` as long."""
         return replace(self, seconds=self.seconds * share, low=self.low * share, high=self.high * share)
 
 

@@ -8,8 +8,10 @@ never the B / R that remains.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final, Literal
 
 import numpy as np
@@ -100,40 +102,7 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, s
     return Seen(evidence, seconds, request_lines(profile, "collective", rows), rows)
 
 
-# Lines that make requests larger, or collective: in C, and in Python where these differ.
-_LINES: Final[dict[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
-    ("larger", "HDF5"): (
-        ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),
-        ("h5py.File(path, rdcc_nbytes=64 << 20)", "file.create_dataset(name, data=a, chunks=(64, *s))"),
-    ),
-    ("larger", "PnetCDF"): (("ncmpi_iput_vara(...); ncmpi_wait_all(...);",),),
-    ("larger", "MPI-IO"): (
-        ("one MPI_File_{verb}_at per 4 MiB or more",),
-        ("one File.{Verb}_at of 4 MiB or more (mpi4py)",),
-    ),
-    ("larger", "POSIX"): (
-        ("{verb}(fd, buffer, 4 << 20) instead of each piece",),
-        ("open(path, mode, buffering=4 << 20)", "zarr.create_array(store, chunks=..., shards=...)"),
-    ),
-    ("larger", "STDIO"): (("setvbuf(file, NULL, _IOFBF, 4 << 20);",), ("open(path, mode, buffering=4 << 20)",)),
-    ("collective", "HDF5"): (
-        ("H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);", "H5Pset_all_coll_metadata_ops(fapl, true);"),
-        ("h5py.File(path, 'a', driver='mpio', comm=comm)", "with dataset.collective: dataset[part] = data"),
-    ),
-    ("collective", "PnetCDF"): (("ncmpi_{put_or_get}_vara_all instead of ncmpi_{put_or_get}_vara",),),
-    ("collective", "MPI-IO"): (
-        ("MPI_File_{verb}_at_all instead of MPI_File_{verb}_at",),
-        ("File.{Verb}_at_all instead of File.{Verb}_at",),
-    ),
-    ("collective", "POSIX"): (
-        ("MPI_File_{verb}_at_all instead of {verb}",),
-        ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
-    ),
-    ("collective", "STDIO"): (
-        ("MPI_File_{verb}_at_all instead of f{verb}",),
-        ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
-    ),
-}
+_LINES: Final = tomllib.loads(files("ioweather.job_io.advisor").joinpath("fixes.toml").read_text("utf-8"))
 BROADCAST: Final = ("if (rank == 0) read(fd, buffer, bytes);", "MPI_Bcast(buffer, bytes, MPI_BYTE, 0, comm);")
 
 
@@ -142,10 +111,10 @@ def request_lines(
 ) -> tuple[str, ...]:
     """Return lines that make the requests of these rows larger or collective, by interface and language."""
     verb = main_verb(profile, rows)
-    lines = _LINES[change, interface or interface_of(profile, rows, profile.operations)]
+    lines = _LINES[change][interface or interface_of(profile, rows, profile.operations)]
     words = {"{verb}": verb, "{Verb}": verb.capitalize(), "{put_or_get}": "put" if verb == "write" else "get"}
     found = []
-    for line in lines[-1] if profile.python else lines[0]:
+    for line in lines.get("python", lines["c"]) if profile.python else lines["c"]:
         for word, meant in words.items():
             line = line.replace(word, meant)
         found.append(line)

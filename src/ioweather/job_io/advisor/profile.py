@@ -123,6 +123,7 @@ class Profile:
         return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
 
     def _mark_records(self) -> None:
+        """Mark the records by layer and use, and give each its bytes, seconds and part of D_S."""
         records = self.records
         self.counted = records.counted
         self.operations: Ints = self.ints("read_count") + self.ints("write_count")

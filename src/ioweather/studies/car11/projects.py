@@ -28,7 +28,7 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
     exhibit,
-    numbered,
+    number_names,
     quantity_label,
 )
 from ioweather.core.tables import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
@@ -560,7 +560,7 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
     listed = ResultTable.of("signatures", columns, marks)
     yield listed, Chart.of("matrix", listed, "x=signature y=project value=share", "Share of jobs with a signature")
     yield [_estimates(project, instances) for project in projects]
-    yield numbered(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
+    yield number_names(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
     yield "Signatures are read off counters by stated thresholds; what a program's authors meant is not in a log."
     yield "A file shared by all processes counts as I/O of all of them, unless the log shows that one did it all."
     yield jobs.node_caveats, jobs.node_coverage

@@ -21,7 +21,7 @@ from ioweather.core import choices
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.frames import BlockwiseMatrix, Floats, Frame
-from ioweather.core.papers.claim_tests import STANDINGS, claims, evidence, judge
+from ioweather.core.papers.claim_tests import STANDINGS, claims, describe_estimate, judge_claim
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -648,9 +648,9 @@ def observations(
     claim_rows: list[tuple[Cell, ...]] = []
     rows: list[tuple[Cell, ...]] = []
     for number, (section, text) in enumerate(OBSERVATIONS, 1):
-        found = [judge(c, known.get(c.exhibit, {})) for c in claims("pat19") if c.observation == number]
+        found = [judge_claim(c, known.get(c.exhibit, {})) for c in claims("pat19") if c.observation == number]
         claim_rows += [
-            (number, j.claim.text, STANDINGS[j.standing], evidence(j) or j.why, j.claim.exhibit) for j in found
+            (number, j.claim.text, STANDINGS[j.standing], describe_estimate(j) or j.why, j.claim.exhibit) for j in found
         ]
         standings = [j.standing for j in found]
         kind: Literal["supported", "refuted", "undecided"] = "undecided"

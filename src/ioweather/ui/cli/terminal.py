@@ -33,7 +33,7 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     estimate_table,
-    evidence,
+    evidence_blocks,
     result_json,
 )
 from ioweather.core.tabular import as_text, plain
@@ -296,7 +296,7 @@ def print_answer(answer: Answer, *, full: bool = False) -> None:
         _draw_all(out, answer.blocks)
         _draw_all(out, [" ".join((*answer.caveats[:1], *zone, "--full shows the evidence."))])
     else:
-        _draw_all(out, evidence(answer))
+        _draw_all(out, evidence_blocks(answer))
         _draw_all(out, (*_small_print(answer), *zone))
 
 
