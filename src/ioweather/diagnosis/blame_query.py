@@ -169,7 +169,7 @@ _MOST_DAYS: Final = 4000
 
 
 def read_slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
-    """Runs of the period that took longer than similar ones, with their suspects, by row of `all_runs`.
+    """Read the runs of the period that took longer than similar ones, and their suspects, by row of `all_runs`.
 
     The run that lost most comes first.
     """
@@ -183,7 +183,7 @@ def read_slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, perio
 
 
 def read_slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
-    """The run of `similar` with its suspects."""
+    """Read the suspects of the run that `similar` is about, whether it was slowed or not."""
     if not filesystem:
         raise DataUnavailable("no system data")
     run = similar.runs.take([0]).select(tuple(similar.all_runs))
@@ -201,7 +201,7 @@ def read_slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -
 def read_suspects(
     snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, own_files: Frame | None = None
 ) -> dict[int, Slowed]:
-    """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out.
+    """Read the suspects of the runs in `rows`, by row of `runs`; runs without known I/O times are left out.
 
     `own_files` are those of run 0, if its log may be outside the lake.
     """
@@ -246,7 +246,7 @@ def read_suspects(
 
 
 def days_around(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
-    """Days with runs in [low, high] and `reach` days on either side."""
+    """Days with runs in [low, high] (ns) and `reach` days on either side."""
     known = set(snapshot.pinned["job_io"].days())
     begin, end = max(low - reach * DAY_NS, 0), high + reach * DAY_NS
     if end - begin > _MOST_DAYS * DAY_NS:
@@ -255,7 +255,7 @@ def days_around(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]
 
 
 def select_overlapping(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
-    """Runs that overlap one of the windows, which are sorted and disjoint."""
+    """Whether each run overlaps one of the windows, which are sorted and disjoint."""
     first, last = (np.array(edge, np.int64) for edge in zip(*windows, strict=True))
     following = np.searchsorted(last, runs.ints("start_ns"), side="right")
     return np.asarray(
@@ -277,8 +277,8 @@ def known_ratio_around(snapshot: Snapshot, filesystem: str, start_ns: int, end_n
     return known_ratio
 
 
-def activity(snapshot: Snapshot, params: Params, period: Period) -> Activity:
-    """Who did what: during the event or around the moment that the parameters name, else in the period."""
+def find_activity(snapshot: Snapshot, params: Params, period: Period) -> Activity:
+    """Read who did what during the event or around the moment that the parameters name, else in the period."""
     filesystem = params["filesystem"]
     if params["job"] is not None:
         event = _event(snapshot, params["job"])
@@ -297,13 +297,13 @@ def activity(snapshot: Snapshot, params: Params, period: Period) -> Activity:
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
-    """On the busiest file system, so long before the newest."""
+    """Read who did what on the busiest file system in the last `duration_ns` of the lake."""
     newest = _newest(snapshot)
     return read_activity(snapshot, None, (newest - duration_ns, newest))
 
 
 def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    """By its id, or a beginning of it that only one has."""
+    """The event with this id, or the only one whose id begins with it."""
     events = [
         row
         for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()
@@ -317,6 +317,7 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def _newest(snapshot: Snapshot) -> int:
+    """Time of the newest sample, log or count of a job."""
     ends = [*(group.end_ns for group in snapshot.series()), *_ends_of_jobs(snapshot)]
     if not ends:
         raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
@@ -328,7 +329,7 @@ def _ends_of_jobs(snapshot: Snapshot) -> list[int]:
 
 
 def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[int]:
-    """Extreme of a time in each table, from the newest or oldest days only: a year has many files."""
+    """Read the `min` or `max` of a time in each table, from the oldest or newest days: a year has many files."""
     found = []
     for table, time in times.items():
         days = sorted(snapshot.pinned[table].days())
@@ -340,7 +341,7 @@ def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[
 
 
 def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
-    """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
+    """Read who did what on a file system (default: the busiest) in a period, and whom it slowed."""
     sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
     if sampled_from is None or period[0] < sampled_from:  # other tables may begin earlier
         starts = _extremes(snapshot, "min", {"applications": "start_ns", "job_operations": "start_ns"})
@@ -382,7 +383,7 @@ _ROUNDS: Final = 3
 
 
 def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> WithoutJob:
-    """The other runs of the period (default: an hour around the job) as they would be without the job `without`."""
+    """Estimate the other runs of the period (default: an hour around the job) without the job `without`."""
     job = params["without"]
     if job is None:
         raise UsageError("Say which job: --without JOB.")
@@ -456,7 +457,10 @@ def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, 
 
 
 def job_overlaps(ends: Floats, run_job: Ints, jobs: int, row: int) -> Floats:
-    """How much of each job one run meets: number of the job's runs, by the share of their time in common with it."""
+    """How much of each job overlaps with run `row`: number of the job's runs, by the share of their time in common.
+
+    `ends` are (start, end) of each run, `run_job` the job of each.
+    """
     first, last = np.nan_to_num(ends).T
     both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)
     return np.bincount(run_job, weights=both / np.maximum(last - first, 1.0), minlength=jobs).astype(np.float64)

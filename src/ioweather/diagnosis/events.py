@@ -100,10 +100,10 @@ def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
 
 def events_of(source: DataSource) -> list[EventOutcome]:
     """All stored events, and the maintenance windows of the facility file."""
-    return [*_stored(source), *_maintenance(source.facility)]
+    return [*_stored_events(source), *_maintenance_events(source.facility)]
 
 
-def _stored(source: DataSource) -> Iterator[EventOutcome]:
+def _stored_events(source: DataSource) -> Iterator[EventOutcome]:
     events, facility = source.frame("events", _STORED, optional=True, any_time=True), source.facility
     for row in events.records():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
@@ -112,7 +112,7 @@ def _stored(source: DataSource) -> Iterator[EventOutcome]:
         yield EventOutcome(row["kind"], where, row["label"], *when, row["source"], row["event_id"], row["component"])
 
 
-def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
+def _maintenance_events(facility: Facility) -> Iterator[EventOutcome]:
     for window in facility.maintenance:
         label = window.label or "maintenance"
         yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
@@ -189,7 +189,7 @@ def find_episodes(lake: Lake) -> int:
     # Episodes have raw system names; readers map them to file systems.
     series = usual_requests(operation_series(rollups, {}, interval))
     found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
-    gone = _is_gone(stored, found, interval)
+    gone = _is_withdrawn(stored, found, interval)
     return replace_events(lake, found, stored.take(gone), SOURCE)
 
 
@@ -199,7 +199,7 @@ def replace_events(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
     return lake.append("events", concat([found, withdrawn]), source=source)
 
 
-def _is_gone(stored: Frame, found: Frame, interval_ns: int) -> Bools:
+def _is_withdrawn(stored: Frame, found: Frame, interval_ns: int) -> Bools:
     """Stored episodes that are replaced or no longer found.
 
     An episode that was found with shorter intervals, and has ended, may be too short to be found with this one.
@@ -228,6 +228,8 @@ def _series_of(event: Mapping[str, Any]) -> Hashable:
 
 
 def _episode_rows(found: list[Episode]) -> Frame:
+    """Rows of `events`; the id of an episode is stable while it is found again."""
+
     def event_id(episode: Episode) -> str:
         series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
         return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]

@@ -140,7 +140,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             if window.components > _MOST_COMPONENTS:
                 left_out.append(f"{window.filesystem} has {window.components:,} components, more than can be compared")
                 continue
-            found = incidents.to_events(incidents_of(window), window.system)
+            found = incidents.to_events(search_window(window), window.system)
             where: dict[str, Cell | Sequence[Cell]] = {
                 "kind": "component_health",
                 "source": SOURCE,
@@ -197,12 +197,14 @@ def _count_components(groups: Sequence[SeriesGroup]) -> int:
 
 
 def _describes_server(kind: str, metric: str) -> bool:
+    """Whether a metric shows the load or the latency of a server, a target or an NFS client."""
     if kind == _CLIENT:
         return any(metric == seconds for seconds, _ in _ROUND_TRIPS)
     return kind in (*_TARGETS, *_METADATA) and METRICS[metric].extensive
 
 
 def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
+    """Windows of file systems whose targets are probed, in the last `_LONGEST_NS` of their probes."""
     if not snapshot.pinned["responses"].uris:
         return
     rows = snapshot.rows("responses", {"start_ns >=": max(0, since_ns - _HISTORY_NS)})
@@ -219,8 +221,8 @@ def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
         )
 
 
-def incidents_of(window: SearchWindow) -> list[incidents.Incident]:
-    """The incidents of the window."""
+def search_window(window: SearchWindow) -> list[incidents.Incident]:
+    """Find the incidents of the window, from all evidence that it has."""
     facility = window.snapshot.facility
     kind = next((kind for kind in _TARGETS if any(kind in window.kinds(name) for name in TRAFFIC)), None)
     metadata = [*_metadata_probes(window), *_metadata_requests(window)]
@@ -229,7 +231,7 @@ def incidents_of(window: SearchWindow) -> list[incidents.Incident]:
     traffic = _sum_matrices(list(window.matrices(kind, TRAFFIC, min(MINUTE_NS, window.bin_ns)).values()))
     load = replace(traffic, values=incidents.utilisation(traffic.values))
     servers = servers_of(window.snapshot, traffic.components)
-    runs = _using_runs(window, traffic.components)
+    runs = _read_using_runs(window, traffic.components)
     observations = [*_device_requests(window, kind, load)] or [*_target_requests(window, load)]
     observations += [*_probes(window, load), *_run_contrasts(runs, load), *metadata]
     return incidents.find_incidents(window.bins, observations, facility, traffic, servers, runs)
@@ -251,7 +253,7 @@ def count_components(window: SearchWindow) -> dict[str, int]:
     return {kind: count for kind, count in found.items() if count}
 
 
-def names_of(window: SearchWindow, kind: str) -> tuple[str, ...]:
+def target_names(window: SearchWindow, kind: str) -> tuple[str, ...]:
     """Names of the targets of a kind on the last day of the window; of servers and clients none."""
     if kind not in ("ost", "mdt", "probed"):
         return ()
@@ -262,7 +264,7 @@ def names_of(window: SearchWindow, kind: str) -> tuple[str, ...]:
     return tuple(name for (name,) in window.snapshot.bare.execute(sql).fetchall())
 
 
-def sources_of(window: SearchWindow) -> set[str]:
+def evidence_sources(window: SearchWindow) -> set[str]:
     """Sources of evidence of slowness that the window has, by name of `Observations.source`."""
     counted, snapshot = count_components(window), window.snapshot
     kinds = {metric: window.kinds(metric) for metric in METRICS}
@@ -289,7 +291,8 @@ def sources_of(window: SearchWindow) -> set[str]:
     return sources
 
 
-def _using_runs(window: SearchWindow, components: Sequence[str]) -> incidents.UsingRuns:
+def _read_using_runs(window: SearchWindow, components: Sequence[str]) -> incidents.UsingRuns:
+    """Runs of the window whose targets are known, with their bytes and waits on each component."""
     snapshot = window.snapshot
     known = set(snapshot.pinned["job_io"].days())
     days = {utc_day(t) for t in (*range(window.start_ns, window.end_ns, DAY_NS), window.end_ns)} & known
@@ -368,6 +371,7 @@ def _counter_tables(
 
 
 def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[incidents.Observations]:
+    """Seconds per request of devices or targets, from their own counters."""
     tables = _counter_tables(window, kind, _DEVICE_TIMES, load.components)
     if tables is not None and len(tables[0]) >= incidents.LEAST_PEERS:
         names, seconds, counts = tables
@@ -418,6 +422,7 @@ def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
 
 
 def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[incidents.Observations]:
+    """Seconds per request of targets, from counts of jobs at their servers."""
     names, seconds, counts = _job_tables(window, "ost")
     known = [column for column, name in enumerate(names) if name in load.components]
     if len(known) < incidents.LEAST_PEERS:
@@ -434,6 +439,7 @@ def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[incidents.O
 
 
 def _metadata_requests(window: SearchWindow) -> Iterator[incidents.Observations]:
+    """Seconds per operation of metadata targets, from counts of jobs at their servers."""
     names, seconds, counts = _job_tables(window, "mdt")
     if not names:
         return

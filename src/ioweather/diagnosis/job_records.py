@@ -27,7 +27,7 @@ from ioweather.diagnosis.job_loads import (
     loads_of_logs,
     loads_of_servers,
 )
-from ioweather.diagnosis.similar_runs import health_events
+from ioweather.diagnosis.similar_runs import read_health_events
 from ioweather.facts.job_metrics import on_mounts
 from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
@@ -111,11 +111,11 @@ def read_records(
         operations = runs.floats("file_count") / np.maximum(runs.floats("io_seconds"), 1.0)
         capacity.per_second["requests"][-1] = np.nanmax(operations, initial=0.0)
     # Degraded targets in the period.
-    events = health_events(whole)
+    events = read_health_events(whole, filesystem)
     found = []
     for event in events.take(events.ints("start_ns") < period[1]).records():
         details = json.loads(event["details"] or "{}")
-        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
+        if details.get("direction") not in _DOES_LESS:
             continue
         names = {event["component"], *details.get("through", [])}
         columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
@@ -146,6 +146,7 @@ def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
 
 
 def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
+    """Files on the mounts of a file system, and files whose mount is not recorded."""
     mounts = monitored_mounts(files, snapshot.facility, filesystem)
     if mounts is None:
         return files

@@ -135,7 +135,7 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         metadata_ratio=None,
         files=0,
     )
-    about = _accounting_group(row)
+    about = _accounting_facts(row)
     if counted is not None:
         answer = server_answer(row["job_id"], counted, detail=params["detail"])
         facts = tuple(group for group in answer.facts if group.name != "job")
@@ -168,7 +168,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
         FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, row))),
-        _accounting_group(row),
+        _accounting_facts(row),
     )
     reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
     return Answer(
@@ -406,7 +406,7 @@ def _findings(verdict: JobVerdict, filesystem: str | None, counted: ServerIo | N
         yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
 
 
-def _accounting_group(row: dict[str, Any]) -> FactGroup:
+def _accounting_facts(row: dict[str, Any]) -> FactGroup:
     said = {name: (name, one_line(str(row[name] or ""))) for name in ("account", "name", "cluster", "state")}
     said = {"user": ("user", _user(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
     if row["end_ns"] is not None:

@@ -178,6 +178,7 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _is_shown(name: str, runs: Sequence[RunOutcome]) -> bool:
+    """Whether the table has the column: if a listed job has a value, or all jobs have a log."""
     unlogged = any(run.known_by for run in runs)
     if name in _IF_KNOWN:
         return any(getattr(run, name) for run in runs)
@@ -347,6 +348,7 @@ def _users(runs: Frame) -> list[str]:
 
 
 def _filesystem(facility: Facility, mount: str | None) -> str | None:
+    """Name of the file system of a mount, else the mount itself."""
     return facility.filesystem_of(f"mount:{mount}").removeprefix("mount:") if mount else None
 
 

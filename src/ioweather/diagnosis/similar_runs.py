@@ -102,16 +102,16 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     rows, group = select_runs(runs, 0)
     runs = runs.take(rows)
     files = _rows_of_logs("files", view.files.select(FILE_COLUMNS), runs, snapshot)
-    elsewhere = _elsewhere(runs, files, snapshot.facility)
+    elsewhere = _is_elsewhere(runs, files, snapshot.facility)
     if elsewhere.any():
-        runs = _without_files_elsewhere(view, runs, files.text("log_digest")[elsewhere], snapshot)
+        runs = _recount_on_main_filesystem(view, runs, files.text("log_digest")[elsewhere], snapshot)
         files = files.take(~elsewhere)
     runs = runs.with_columns(sync_count=sync_counts(runs, files))
     return SimilarRuns(view, runs, group, files, all_runs, float(slowdown))
 
 
-def _elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
-    """Files that are not on the file system with most bytes of their run.
+def _is_elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
+    """Whether each file is on another file system than most bytes of its run.
 
     A Python program imports hundreds of files from a local disk: these say nothing of the file system it works on.
     """
@@ -126,14 +126,14 @@ def _elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
     return np.asarray((run >= 0) & (main[run] >= 0) & (systems(files.text("mount")) != main[run]))
 
 
-def _without_files_elsewhere(view: JobView, runs: Frame, mixed: Text, snapshot: Snapshot) -> Frame:
-    """The runs, with the metrics of those with logs in `mixed` from their files on the main file system alone."""
+def _recount_on_main_filesystem(view: JobView, runs: Frame, mixed: Text, snapshot: Snapshot) -> Frame:
+    """Compute the metrics of runs with logs in `mixed` again, from files on the main file system alone."""
     chosen = runs.take(np.isin(np.arange(runs.rows), rows_of(runs.text("log_digest"), mixed)))
     applications, files = (
         _rows_of_logs(table, own, chosen, snapshot)
         for table, own in (("applications", view.applications), ("files", view.files))
     )
-    files = files.take(~_elsewhere(chosen, files, snapshot.facility))
+    files = files.take(~_is_elsewhere(chosen, files, snapshot.facility))
     again, rows = job_io(applications, files), rows_of(runs.text("log_digest"), applications.text("log_digest"))
     columns: dict[str, NDArray[Any]] = {}
     for name in _METRICS:
@@ -159,11 +159,12 @@ def read_runs(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
 
 
 def _join(applications: Frame, job_io: Frame) -> Frame:
+    """`job_io` with the job id, user and program of each run; rows are in the same order."""
     return job_io.with_columns(**{name: applications[name] for name in ("job_id", "uid", "exe")})
 
 
 def _on_same_filesystem(mine: Frame, runs: Frame, facility: Facility) -> Bools:
-    """Runs on the file system of the first run, or on none: a storm elsewhere is no evidence."""
+    """Whether each run is on the file system of `mine`, or on none: slowness elsewhere is no evidence."""
     mounts = runs.text("main_mount")
     own = mine.text("main_mount").tolist()[0]
     here = facility.filesystem_of_path(own) if own else None
@@ -172,7 +173,7 @@ def _on_same_filesystem(mine: Frame, runs: Frame, facility: Facility) -> Bools:
 
 
 def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Frame:
-    """Rows of the runs' logs; a log from outside the lake brings its own."""
+    """Read the rows of the runs' logs in `table`; `own` are those of a log that may be outside the lake."""
     digests = tuple(str(d) for d in runs.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in runs.array("start_ns")}
     stored = snapshot.frame(table, tuple(own), {"log_digest": digests}, days=days)
@@ -182,28 +183,24 @@ def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Fr
 
 def io_bounds_ns(runs: Frame) -> tuple[Ints, Ints]:
     """First and last moment of each run's I/O; the run's own start or end where the log has none."""
-    return (
-        _io_time(runs, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True),
-        _io_time(runs, ("last_read_ns", "last_write_ns"), "end_ns", earliest=False),
+    first, last = (
+        np.ma.stack([np.ma.masked_array(runs.array(f"{end}_{verb}_ns")) for verb in ("read", "write")])
+        for end in ("first", "last")
     )
-
-
-def _io_time(frame: Frame, names: tuple[str, ...], default: str, *, earliest: bool) -> Ints:
-    columns = np.ma.stack([np.ma.masked_array(frame.array(name)) for name in names])
-    found = columns.min(axis=0) if earliest else columns.max(axis=0)
-    return np.asarray(np.where(np.ma.getmaskarray(found), frame.array(default), np.ma.getdata(found)), np.int64)
+    start, end = first.min(axis=0).filled(runs.array("start_ns")), last.max(axis=0).filled(runs.array("end_ns"))
+    return np.asarray(start, np.int64), np.asarray(end, np.int64)
 
 
 @dataclass(frozen=True)
 class Servers:
-    """The servers whose samples are read, and the step of the grid."""
+    """The servers whose samples describe the runs, and the length of a sampling step."""
 
     filesystem: str
     component_kind: str
     step_ns: int
 
     def selection(self, snapshot: Snapshot, metrics: Sequence[str], step_ns: int, **within: Any) -> grid.Selection:
-        """Samples of these servers, without those over the limit and resets."""
+        """Select samples of these servers, without those over the limit and resets."""
         place = self.filesystem, self.component_kind
         return snapshot.selection(*place, metrics, step_ns, excluded_quality=_EXCLUDED_QUALITY, **within)
 
@@ -232,7 +229,7 @@ def read_conditions(similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str
 
 
 def _select_servers(view: JobView, row: int, snapshot: Snapshot, filesystem: str | None) -> Servers:
-    """The file system with most of the run's bytes if its servers were sampled, else the busiest."""
+    """Choose the file system with most bytes of run `row` if its servers were sampled, else the busiest."""
     sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
     name = filesystem
     if name is None:
@@ -247,7 +244,7 @@ def _select_servers(view: JobView, row: int, snapshot: Snapshot, filesystem: str
 
 
 def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
-    """The sampling interval around a short run if finer than a minute; else a minute."""
+    """Choose the sampling step in ns: a minute, or the sampling interval around a short run if it is finer."""
     intervals = [
         g.interval_ns
         for g in snapshot.series()
@@ -298,17 +295,17 @@ def read_system_states(
     targets = run_targets.target_amounts(samples, steps, stamps)
     components = targets.components
     own = run_targets.own_target_bytes(records, components)
-    unplaced = own.sum(axis=1) == 0
-    if unplaced.any():
+    without_layout = own.sum(axis=1) == 0
+    if without_layout.any():
         counted = _bytes_counted_by_servers(snapshot, runs, servers.filesystem, components)
-        own = np.where(unplaced[:, None], counted, own)
+        own = np.where(without_layout[:, None], counted, own)
         unplaced = own.sum(axis=1) == 0
         moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
         own = own + run_targets.place_by_traffic(moved, samples, steps, stamps)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
     probed = probe_times(snapshot, servers.filesystem, *ends)
     slowdowns_of_probes = run_targets.probe_slowdowns(probed, runs.rows, own, components)
-    sick = _health_events_of(snapshot, servers.filesystem)
+    sick = read_health_events(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
@@ -347,14 +344,14 @@ def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, 
 
 
 def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
-    """Times of the runs with some steps on either side, on the grid; close windows are merged."""
+    """[first, last) windows of the runs with some steps on either side, on the grid; close windows are merged."""
     low, high = (start // step - _STEPS_ASIDE) * step, (end // step + 1 + _STEPS_ASIDE) * step
     gap = _MERGED_STEPS * step
     return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
 
 def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
-    """Traffic and operations of all servers together; raises DataUnavailable without traffic in [first, last)."""
+    """Add up traffic and operations of all servers; raises DataUnavailable without traffic in `during` (ns)."""
     first = samples.start_ns
     traffic = [samples.values[name] for name in choices.TRAFFIC if name in samples.values]
     known = np.any([np.isfinite(each).any(axis=1) for each in traffic], axis=0) if traffic else np.zeros(0, np.bool_)
@@ -373,6 +370,7 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
 def _target_columns(
     targets: run_targets.TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
+    """Load and slowness of the targets of each run (see `read_system_states`); `own` are its bytes on each."""
     used = run_targets.used_targets(own)
     device_bytes, peak_bytes = run_targets.on_targets(targets, used, choices.TRAFFIC, steps)
     device_ops, peak_ops = run_targets.on_targets(targets, used, OPERATIONS, steps)
@@ -407,15 +405,11 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
         if high > 0
         for t in (*range(low, high, DAY_NS), high)
     }
-    scan = snapshot.pinned["responses"].scan(days, ("system",))
-    counts = dict(snapshot.bare.execute(f"SELECT system, count(*) FROM ({scan}) GROUP BY system").fetchall())
-    systems = tuple(name for name in counts if name is not None and snapshot.facility.filesystem_of(name) == filesystem)
+    rows = snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)
+    ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
     # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
-    rows = sum(counts.values())
-    sampled = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
-    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number
-        FROM ({snapshot.rows("responses", {"system": systems, "status": "ok"}, days=days)})
-        WHERE duration_ns > 0 AND cached IS NOT TRUE{sampled}"""
+    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number FROM ({rows})
+        WHERE duration_ns > 0 AND cached IS NOT TRUE AND hash(start_ns) % {count // _MOST_RESPONSES + 1} = 0"""
     names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
         any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
     probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
@@ -423,22 +417,23 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
     return run_targets.probe_means(probes, series, first, last)
 
 
+# Least slowdown of a slow node.
 _SLOW_NODE: Final = 1.15
 
 
 def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
-    """How many times as long as usual runs of other programs took on the run's nodes then, if they were slow.
+    """Slowdown of runs of other programs on the run's nodes at the same time.
 
-    None without node lists in accounting.
+    None if they were as fast as usual, or accounting has no node lists.
     """
     run, others = similar.runs.take([0]), similar.all_runs
     if not others.rows or not snapshot.pinned["jobs"].uris:
         return None
-    beside = (others.ints("start_ns") < run.ints("end_ns")[0]) & (others.ints("end_ns") > run.ints("start_ns")[0])
-    beside &= np.array(program_names(others)) != program_names(run)[0]
-    times = usual_times(others, np.flatnonzero(beside))
+    concurrent = (others.ints("start_ns") < run.ints("end_ns")[0]) & (others.ints("end_ns") > run.ints("start_ns")[0])
+    concurrent &= np.array(program_names(others)) != program_names(run)[0]
+    times = usual_times(others, np.flatnonzero(concurrent))
     slow = (times.seconds / times.usual)[np.isfinite(times.usual)]
-    others = others.take(np.flatnonzero(beside)[np.isfinite(times.usual)])
+    others = others.take(np.flatnonzero(concurrent)[np.isfinite(times.usual)])
     asked = concat([run.select(_RUN_COLUMNS), others.select(_RUN_COLUMNS)])
     jobs = {"raw_job_id": tuple(np.unique(asked.ints("job_id")).tolist())}
     accounting = snapshot.whole.frame("jobs", (*JOB_COLUMNS, "nodes"), jobs)
@@ -450,18 +445,9 @@ def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
     return factor if factor >= _SLOW_NODE else None
 
 
-def health_events(snapshot: Snapshot) -> Frame:
-    """All stored health events; cached."""
-    if "health_events" not in snapshot.memory:
-        snapshot.memory["health_events"] = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health"})
-    found: Frame = snapshot.memory["health_events"]
-    return found
-
-
-def _health_events_of(snapshot: Snapshot, filesystem: str) -> Frame:
-    events = health_events(snapshot)
-    known = [None if name is None else snapshot.facility.filesystem_of(name) for name in events.text("system").tolist()]
-    return events.take(np.array([name == filesystem for name in known], np.bool_))
+def read_health_events(snapshot: Snapshot, filesystem: str) -> Frame:
+    """Stored events on unhealthy components of a file system."""
+    return snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health", "filesystem": filesystem})
 
 
 # The job of a question. `job` and `why` share both.
@@ -495,6 +481,7 @@ def conditions_of_job(source: DataSource, params: Params) -> Comparison:
 
 
 def _find_similar(source: DataSource, params: Params) -> SimilarRuns:
+    """Read the runs similar to the named log."""
     snapshot = source.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
@@ -503,6 +490,7 @@ def _find_similar(source: DataSource, params: Params) -> SimilarRuns:
 
 
 def _find_conditions(source: DataSource, params: Params) -> Comparison:
+    """Read what the system did during the named log and similar runs."""
     similar = source.shared(_find_similar, params)
     rows = snapshot_to_judge_on(source.snapshot, similar.view)
     return read_conditions(similar, rows, filesystem=params.get("filesystem"))

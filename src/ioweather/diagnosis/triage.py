@@ -204,17 +204,17 @@ def triage_answer(
     """
     mine = [run for run in every if run.row["start_ns"] >= since_ns]
     items, gone = rank_programs(mine), find_fixed(every)
-    others = _cost_others(activity, items) if isinstance(activity, Activity) else []
+    others = _rank_by_cost_to_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
     tables = [
-        ResultTable("triage", _COLUMNS, tuple(_cells(item, _COLUMNS) for item in items), "Biggest possible savings")
+        ResultTable("triage", _COLUMNS, tuple(_table_row(item, _COLUMNS) for item in items), "Biggest possible savings")
     ]
     if others:
         tables.append(
-            ResultTable("others", _OTHERS, tuple(_cells(item, _OTHERS) for item in others), "Cost others most")
+            ResultTable("others", _OTHERS, tuple(_table_row(item, _OTHERS) for item in others), "Cost others most")
         )
     if gone:
-        tables.append(ResultTable("fixed", _FIXED, tuple(_cells(item, _FIXED) for item in gone), "Fixed since"))
+        tables.append(ResultTable("fixed", _FIXED, tuple(_table_row(item, _FIXED) for item in gone), "Fixed since"))
     told = [
         Finding(
             f"Fixed: {item.program} of {item.user}, {item.name.replace('_', ' ')}: "
@@ -236,10 +236,10 @@ def triage_answer(
     )
 
 
-def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
+def _rank_by_cost_to_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
     """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
-    found = sum_blames([(run, blame(run)) for run in asked.slowed], _of_program)
+    found = sum_blames([(run, blame(run)) for run in asked.slowed], _program_key)
     return [
         OthersItem(
             each.party.program or "",
@@ -257,7 +257,7 @@ def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersIte
     ]
 
 
-def _of_program(party: Party) -> str | None:
+def _program_key(party: Party) -> str | None:
     """Key of the program and user; None for hidden jobs."""
     return f"{party.program}\0{party.user or party.uid}" if party.program and not party.hidden else None
 
@@ -270,7 +270,7 @@ def _caveats(activity: Activity | str) -> Iterator[str]:
         yield f"What programs cost others is not known: {activity}."
 
 
-def _cells(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
+def _table_row(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
     values = {column.name: getattr(item, column.name) for column in columns}
     return tuple(str(value) if name == "job_id" else value for name, value in values.items())
 
@@ -370,11 +370,11 @@ def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
     for run in runs:
         if run.advised.together_seconds > 0:
             groups[run.whose].append(run)
-    items = [_item(whose, found) for whose, found in groups.items()]
+    items = [_triage_item(whose, found) for whose, found in groups.items()]
     return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))
 
 
-def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
+def _triage_item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
         seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
@@ -409,11 +409,11 @@ def find_fixed(runs: Sequence[AdvisedRun]) -> list[FixedItem]:
     groups: dict[tuple[Any, ...], list[AdvisedRun]] = defaultdict(list)
     for run in runs:
         groups[*run.whose, run.row["nprocs"]].append(run)
-    found = [item for group in groups.values() for item in _fixed(group)]
+    found = [item for group in groups.values() for item in _fixed_patterns(group)]
     return sorted(found, key=lambda item: -item.won_seconds)
 
 
-def _fixed(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
+def _fixed_patterns(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
     for name in sorted(frozenset().union(*(run.patterns for run in runs))):
         last = max(number for number, run in enumerate(runs) if name in run.patterns)
         before = [run for run in runs[: last + 1] if name in run.patterns]

@@ -251,11 +251,12 @@ def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
 
 
 def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
+    """The run's I/O time beside the usual one."""
     definition = "same user, program, processes; bytes within 25%"
     yield Fact("similar_runs", "similar runs", verdict.n, "count", note=definition)
     if verdict.usual is None:
         return
-    others = _others(found.runs.floats("io_seconds"))
+    others = _known_of_others(found.runs.floats("io_seconds"))
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
         slower = float(np.mean(others < verdict.io_seconds))
@@ -266,7 +267,8 @@ def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
 
 
-def _others(values: NDArray[Any]) -> Floats:
+def _known_of_others(values: NDArray[Any]) -> Floats:
+    """Known values of the similar runs; the run itself is the first."""
     rest = np.asarray(values[1:], np.float64)
     return rest[np.isfinite(rest)]
 
@@ -314,8 +316,9 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
 
 
 def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
+    """Load and slowness of the system during the run, as percentiles among similar runs."""
     for name, label, values, unit in measures:
-        here, others = float(values[0]), _others(values)
+        here, others = float(values[0]), _known_of_others(values)
         if not np.isfinite(here):
             continue
         share = float(np.mean(others < here)) if len(others) >= LEAST_RUNS else None
@@ -325,25 +328,27 @@ def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
 
 
 def _split_facts(verdict: Verdict) -> Iterator[Fact]:
+    """The run's seconds: as usual, by the system, by its own change, unexplained."""
     if verdict.usual is None or verdict.system is None or verdict.own is None or verdict.unexplained is None:
         return
     system, own, rest = _attribute_delay(verdict)
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
-        ("usual", "as usual", usual, f"range {_range(verdict.usual)}"),
-        ("system", "the system", system, _range(verdict.system)),
-        ("own", "what it did differently", own, _range(verdict.own)),
-        ("unexplained", "unexplained", rest, _range(verdict.unexplained)),
+        ("usual", "as usual", usual, f"range {_seconds_range(verdict.usual)}"),
+        ("system", "the system", system, _seconds_range(verdict.system)),
+        ("own", "what it did differently", own, _seconds_range(verdict.own)),
+        ("unexplained", "unexplained", rest, _seconds_range(verdict.unexplained)),
     )
     for name, label, value, note in parts:
         yield Fact(name, label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
 
 
-def _range(part: Seconds) -> str:
+def _seconds_range(part: Seconds) -> str:
     return f"{format_seconds(max(0.0, part.low))} to {format_seconds(max(0.0, part.high))}"
 
 
 def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
+    """What is unsure, what changed, where the system was slow, and what would change the verdict."""
     if verdict.reason is not None:
         yield Finding(_describe_doubt(verdict.reason, found, verdict)[1], "undecided", "what_would_help")
     elif verdict.probabilities:
@@ -396,6 +401,7 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
 
 
 def _changes(found: Comparison, verdict: Verdict) -> tuple[Change, ...]:
+    """How the run's pattern differs from that of similar runs."""
     if not verdict.changed:
         return ()
     table = find_patterns(found.runs)
@@ -422,6 +428,7 @@ def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
 
 
 def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+    """Each metric of the run among those of similar runs (a umami chart)."""
     metrics: dict[str, Floats] = {
         "I/O time [s]": found.runs.floats("io_seconds"),
         "rate [GiB/s]": found.runs.floats("bytes_per_s") / GIB,
@@ -433,7 +440,7 @@ def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
     order = np.argsort(times, kind="stable").tolist()
     rows: list[tuple[Cell, ...]] = []
     for label, values in metrics.items():
-        others = _others(values)
+        others = _known_of_others(values)
         if len(others) < _LEAST_IN_CHART:
             continue
         q25, q50, q75 = (float(q) for q in np.quantile(others, (0.25, 0.5, 0.75)))

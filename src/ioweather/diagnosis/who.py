@@ -36,7 +36,7 @@ from ioweather.diagnosis.blame import (
     blame,
     sum_blames,
 )
-from ioweather.diagnosis.blame_query import activity, estimate_without, known_ratio_around, read_slowed_run
+from ioweather.diagnosis.blame_query import estimate_without, find_activity, known_ratio_around, read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
 from ioweather.job_io.outcomes import Gain, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
@@ -111,7 +111,7 @@ def run(source: DataSource, params: Params) -> Answer:
         return _answer_without(estimate_without(snapshot, params, source.period_ns))
     if job is not None and (JOB_ID.fullmatch(job) or (source.reads_files and Path(job).is_file())):
         return _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
-    return _answer_period(activity(snapshot, params, source.period_ns), params)
+    return _answer_period(find_activity(snapshot, params, source.period_ns), params)
 
 
 def _answer_without(found: WithoutJob) -> Answer:
@@ -235,6 +235,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
 
 
 def _answer_period(asked: Activity, params: Params) -> Answer:
+    """Which jobs and users slowed others in the period, and who did most I/O."""
     blamed = [(run, blame(run)) for run in asked.slowed]
     found = sum_blames(blamed, lambda party: party.key)
     users = sum_blames(blamed, lambda party: party.user)
@@ -254,18 +255,18 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         for party, each in storms
     )
     last_hour = (
-        f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."
+        f" This is the last hour with jobs, {_describe_period(asked)}; choose another period with --from and --to."
         if asked.is_last_hour
         else ""
     )
     talker_rows = tuple(tuple(getattr(each, column.name) for column in _TALKER_COLUMNS) for each in talkers)
     talker_table = ResultTable("talkers", _TALKER_COLUMNS, talker_rows)
     return Answer(
-        f"Who slowed others on {asked.filesystem or 'storage'}, {_when(asked)}?",
-        f"{_headline(asked, found, lost)}{last_hour}",
+        f"Who slowed others on {asked.filesystem or 'storage'}, {_describe_period(asked)}?",
+        f"{_period_headline(asked, found, lost)}{last_hour}",
         (FactGroup("storms", "Metadata storms", number_names(storm_facts)),) if storms else (),
         name="who",
-        findings=tuple(_findings(asked, found)),
+        findings=tuple(_period_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),
         caveats=_CAVEATS,
         coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log that took longer than similar runs"),),
@@ -292,15 +293,15 @@ def _runs(count: int) -> str:
     return f"{count:,} run{'s' if count != 1 else ''}"
 
 
-def _others(count: int) -> str:
+def _other_runs(count: int) -> str:
     return "one other run" if count == 1 else f"{count:,} other runs"
 
 
-def _when(asked: Activity) -> str:
+def _describe_period(asked: Activity) -> str:
     return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
 
-def _headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
+def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     if not asked.runs:
         return "Not known: no run with a log in this period. Choose a longer one."
     if not asked.slowed:
@@ -310,10 +311,11 @@ def _headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
     cost = f"{format_seconds(first.seconds)} ({wording.sure(first.probability)})"
-    return f"{wording.name_job(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
+    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
 
 
-def _findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
+def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
+    """What each culprit did, and the advice to its owner."""
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
         did = f"{wording.describe_work(suspect)} {wording.advise_owner(suspect)}"
@@ -322,7 +324,7 @@ def _findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]
         yield Finding(wording.NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
         share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
-        yield Finding(f"From {_when(asked)} {share}", name="known")
+        yield Finding(f"From {_describe_period(asked)} {share}", name="known")
 
 
 def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:
@@ -372,12 +374,14 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
 
 
 def _group_key(party: Party, by: str) -> str | None:
+    """Name of the job, user, project or program of a party."""
     if by == "user":
         return party.user or (f"uid {party.uid}" if party.uid is not None else party.key)
     return {"job": party.key, "project": party.project, "program": party.program}[by]
 
 
 def _talker_name(talker: Talker) -> str:
+    """Such as: job 4711, alice, bulkcopy."""
     names = [talker.program, talker.user or talker.project]
     if talker.job_id is not None:
         names = [f"job {talker.job_id}", talker.user, talker.program]
