@@ -186,7 +186,6 @@ def why(
     job: str | int | os.PathLike[str],
     *,
     filesystem: str | None = ...,
-    resolution: str | int | None = ...,
     as_of: str | int | None = ...,
     uid: int | None = ...,
     cluster: str | None = ...,
