@@ -24,6 +24,7 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
+from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
 from ioweather.facts import accounting
 from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
@@ -36,15 +37,11 @@ from ioweather.lake.lake import Snapshot
 from ioweather.stats.system_grid import MIN_COVERAGE
 from ioweather.topics.source import DataSource
 
-# The job is slow from this share of the usual run time, or this many MADs of similar jobs. [ours]
-_HARM_SHARE: Final = 0.15
-_HARM_MADS: Final = 2.0
 # Schedulers record whole seconds.
 _LEAST_HARM_SECONDS: Final = 1.0
 # A measure is unusual from this many standard deviations, estimated from values below the median; in logarithms. [ours]
 _EXPOSED: Final = 2.0
 _LEAST_SPREAD: Final = 0.1
-_MAD_TO_SD: Final = 1.4826
 # Jobs as exposed as this one, at least; and jobs in the comparison, nearest in time. [ours]
 _LEAST_EXPOSED: Final = 8
 _MOST_JOBS: Final = 400
@@ -268,7 +265,7 @@ def _slow_jobs(alike: accounting.SimilarJobs) -> tuple[Bools, Bools]:
             continue
         usual = float(np.median(seconds[similar]))
         spread = float(np.median(np.abs(seconds[similar] - usual)))
-        least = max(_HARM_SHARE * usual, _HARM_MADS * spread, _LEAST_HARM_SECONDS)
+        least = max(HARM_SHARE * usual, HARM_MADS * spread, _LEAST_HARM_SECONDS)
         slow[row], comparable[row] = seconds[row] - usual >= least, True
     return slow, comparable
 
@@ -283,7 +280,7 @@ def _exposure(measure: Floats, group: Ints) -> Floats:
         values = measure[members]
         median = float(np.median(values))
         below = median - values[values < median]
-        spread = _MAD_TO_SD * float(np.median(below)) if len(below) else 0.0
+        spread = MAD_TO_SD * float(np.median(below)) if len(below) else 0.0
         found[members] = (values - median) / max(spread, _LEAST_SPREAD)
     return found
 

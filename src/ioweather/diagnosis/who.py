@@ -30,6 +30,7 @@ from ioweather.diagnosis.blame import (
     NAMED_FROM,
     Activity,
     Party,
+    Slowed,
     TotalBlame,
     Volume,
     WithoutJob,
@@ -38,7 +39,7 @@ from ioweather.diagnosis.blame import (
 )
 from ioweather.diagnosis.blame_query import estimate_without, find_activity, known_ratio_around, read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
-from ioweather.job_io.outcomes import Gain, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.job_io.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
 from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
@@ -196,18 +197,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     if known_ratio is not None:
         text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
-    most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = number_names(
-        Fact(
-            "active",
-            wording.name_job(each.party),
-            each.read_bytes + each.write_bytes,
-            "bytes",
-            each.bytes_ratio,
-            f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}",
-        )
-        for each in most_active[:_MOST_CULPRITS]
-    )
+    facts = number_names(_active_jobs(run))
     return Answer(
         question,
         headline,
@@ -234,6 +224,23 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     )
 
 
+def _active_jobs(run: Slowed) -> Iterator[Fact]:
+    """The jobs that cost the targets of the run most seconds during its I/O, with their bytes."""
+    most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
+    for each in most_active[:_MOST_CULPRITS]:
+        note = f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}"
+        moved = each.read_bytes + each.write_bytes
+        yield Fact("active", wording.name_job(each.party), moved, "bytes", each.bytes_ratio, note)
+
+
+def _storm_facts(storms: Sequence[tuple[Party, Storm]]) -> Iterator[Fact]:
+    """Operations per second of each metadata storm, and when it was."""
+    for party, storm in storms:
+        when = f"{format_time_ns(storm.start_ns)} to {format_time_ns(storm.end_ns)}"
+        share = min(1.0, storm.capacity_ratio)
+        yield Fact("storm", wording.name_job(party), storm.operations_per_s, "ops_per_s", share, when)
+
+
 def _answer_period(asked: Activity, params: Params) -> Answer:
     """Which jobs and users slowed others in the period, and who did most I/O."""
     blamed = [(run, blame(run)) for run in asked.slowed]
@@ -243,17 +250,6 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     storms = asked.storms[:_MOST_STORMS]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
-    storm_facts = (
-        Fact(
-            "storm",
-            wording.name_job(party),
-            each.operations_per_s,
-            "ops_per_s",
-            min(1.0, each.capacity_ratio),
-            f"{format_time_ns(each.start_ns)} to {format_time_ns(each.end_ns)}",
-        )
-        for party, each in storms
-    )
     last_hour = (
         f" This is the last hour with jobs, {_describe_period(asked)}; choose another period with --from and --to."
         if asked.is_last_hour
@@ -264,7 +260,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     return Answer(
         f"Who slowed others on {asked.filesystem or 'storage'}, {_describe_period(asked)}?",
         f"{_period_headline(asked, found, lost)}{last_hour}",
-        (FactGroup("storms", "Metadata storms", number_names(storm_facts)),) if storms else (),
+        (FactGroup("storms", "Metadata storms", number_names(_storm_facts(storms))),) if storms else (),
         name="who",
         findings=tuple(_period_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),
