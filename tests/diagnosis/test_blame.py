@@ -92,9 +92,9 @@ def test_slight_suspicions_do_not_add_up_to_an_accusation() -> None:
     weak = run(suspect(1, 6.0, evidence="log"))
     (found,) = blame(weak)
     assert 0.01 < found.probability < NAMED_FROM
-    assert sum_blames([(weak, blame(weak))] * 50, lambda party: party.key) == ()
+    assert sum_blames([blame(weak)] * 50, lambda party: party.key) == ()
     strong = run(suspect(1, 100.0))
-    (one,) = sum_blames([(strong, blame(strong))] * 3, lambda party: party.user)
+    (one,) = sum_blames([blame(strong)] * 3, lambda party: party.user)
     assert one.runs == 3
     assert one.seconds == pytest.approx(3 * blame(strong)[0].seconds)
 

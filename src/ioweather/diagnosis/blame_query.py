@@ -283,7 +283,7 @@ def find_activity(snapshot: Snapshot, params: Params, period: Period) -> Activit
     if params["job"] is not None:
         event = _event(snapshot, params["job"])
         start, end = event["start_ns"], event["end_ns"]
-        period = start, max(_newest(snapshot) if end is None else end, start + 1)
+        period = start, max(_recorded_period(snapshot)[1] if end is None else end, start + 1)
         filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
     elif params["at"] is not None:
         half = params["window"] // 2
@@ -291,14 +291,14 @@ def find_activity(snapshot: Snapshot, params: Params, period: Period) -> Activit
     is_last_hour = period == ALL_TIME
     if is_last_hour:
         # The last hour with jobs: samples of servers go on while no job runs.
-        high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
+        high = _recorded_period(snapshot, of_jobs=True)[1] + 1
         period = high - HOUR_NS, high
     return replace(read_activity(snapshot, filesystem, period), is_last_hour=is_last_hour)
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
     """Read who did what on the busiest file system in the last `duration_ns` of the lake."""
-    newest = _newest(snapshot)
+    _, newest = _recorded_period(snapshot)
     return read_activity(snapshot, None, (newest - duration_ns, newest))
 
 
@@ -316,38 +316,28 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     return exact[0]
 
 
-def _newest(snapshot: Snapshot) -> int:
-    """Time of the newest sample, log or count of a job."""
-    ends = [*(group.end_ns for group in snapshot.series()), *_ends_of_jobs(snapshot)]
-    if not ends:
-        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
-    return max(ends)
-
-
-def _ends_of_jobs(snapshot: Snapshot) -> list[int]:
-    return _extremes(snapshot, "max", {"applications": "end_ns", "job_operations": "start_ns + interval_ns"})
-
-
-def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[int]:
-    """Read the `min` or `max` of a time in each table, from the oldest or newest days: a year has many files."""
-    found = []
-    for table, time in times.items():
+def _recorded_period(snapshot: Snapshot, *, of_jobs: bool = False) -> Period:
+    """First and last moment of samples, logs and counts of jobs; with `of_jobs` of jobs alone, if there are any."""
+    times = list[tuple[int, int]]()
+    for table, end in (("applications", "end_ns"), ("job_operations", "start_ns + interval_ns")):
         days = sorted(snapshot.pinned[table].days())
-        near = {*(days[:3] if which == "min" else days[-3:])}
+        near = {*days[:3], *days[-3:]}  # a year has many files
         if near:
-            sql = f"SELECT {which}({time}) FROM ({snapshot.whole.rows(table, days=near)})"
-            found += [int(value) for (value,) in snapshot.bare.execute(sql).fetchall() if value is not None]
-    return found
+            rows = snapshot.whole.rows(table, days=near)
+            times += snapshot.bare.execute(
+                f"SELECT min(start_ns), max({end}) FROM ({rows}) HAVING count(*) > 0"
+            ).fetchall()
+    if not (of_jobs and times):
+        times += [(group.first_ns, group.end_ns) for group in snapshot.series()]
+    if not times:
+        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
+    return min(first for first, _ in times), max(last for _, last in times)
 
 
 def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
     """Read who did what on a file system (default: the busiest) in a period, and whom it slowed."""
-    sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
-    if sampled_from is None or period[0] < sampled_from:  # other tables may begin earlier
-        starts = _extremes(snapshot, "min", {"applications": "start_ns", "job_operations": "start_ns"})
-        oldest = min([*starts, *(group.first_ns for group in snapshot.series())], default=0)
-        period = max(period[0], oldest), period[1]
-    low, high = period = period[0], min(period[1], _newest(snapshot) + 1)
+    oldest, newest = _recorded_period(snapshot)
+    low, high = period = max(period[0], oldest), min(period[1], newest + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = snapshot.whole

@@ -239,7 +239,7 @@ def triage_answer(
 def _rank_by_cost_to_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
     """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
-    found = sum_blames([(run, blame(run)) for run in asked.slowed], _program_key)
+    found = sum_blames([blame(run) for run in asked.slowed], _program_key)
     return [
         OthersItem(
             each.party.program or "",

@@ -538,7 +538,7 @@ def with_usual_of_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
 
 def find_culprits(run: Slowed) -> tuple[TotalBlame, ...]:
     """Jobs that are named for slowing the run, the most seconds first."""
-    return sum_blames([(run, blame(run))], lambda party: party.key)
+    return sum_blames([blame(run)], lambda party: party.key)
 
 
 def with_culprits(answer: Answer, run: Slowed | None) -> Answer:

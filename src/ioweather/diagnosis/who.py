@@ -213,7 +213,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             start_ns=start,
             end_ns=end,
             culprits=tuple(map(wording.as_culprit, found)),
-            users=tuple(map(wording.as_culprit, sum_blames([(run, blame(run))], lambda party: party.user))),
+            users=tuple(map(wording.as_culprit, sum_blames([blame(run)], lambda party: party.user))),
             io_seconds=run.io_seconds,
             lost_seconds=lost,
             runs=1,
@@ -243,7 +243,7 @@ def _storm_facts(storms: Sequence[tuple[Party, Storm]]) -> Iterator[Fact]:
 
 def _answer_period(asked: Activity, params: Params) -> Answer:
     """Which jobs and users slowed others in the period, and who did most I/O."""
-    blamed = [(run, blame(run)) for run in asked.slowed]
+    blamed = [blame(run) for run in asked.slowed]
     found = sum_blames(blamed, lambda party: party.key)
     users = sum_blames(blamed, lambda party: party.user)
     talkers = _talkers(asked.volumes, params["by"])[: params["top"]]
