@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -12,15 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
 from ioweather.core.results import (
     Answer,
     Block,
     Coverage,
     Exhibit,
-    Fact,
-    FactGroup,
     Item,
     Items,
     ResultTable,
@@ -40,6 +36,8 @@ TROUBLES: Final = ("incident", "component_health", "episode")
 
 @dataclass(frozen=True)
 class EventOutcome:
+    """An event. `filesystem` also names the component, `strength_ratio` is a slowdown; `end_ns` None: it continues."""
+
     kind: str
     filesystem: str
     label: str
@@ -53,6 +51,8 @@ class EventOutcome:
 
 @dataclass(frozen=True)
 class EventsOutcome:
+    """The selected events, in the order asked for."""
+
     events: tuple[EventOutcome, ...]
 
 
@@ -76,12 +76,9 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["strongest"]:
         found.sort(key=lambda event: -(event.strength_ratio or 0.0))
     rows = tuple(tuple(getattr(event, column.name) for column in _COLUMNS) for event in found)
-    counts = Counter(event.kind for event in found)
-    facts = tuple(Fact(kind, kind.replace("_", " "), counts[kind], "count") for kind in sorted(counts))
     return Answer(
         question="What happened?",
         headline=f"{len(found):,} event{'s' if len(found) != 1 else ''} recorded." if found else _NOTHING,
-        facts=(FactGroup("kinds", "Events by kind", facts),) if facts else (),
         exhibits=(Exhibit("events", "Events", tables=(ResultTable("events", _COLUMNS, rows),)),),
         coverage=(Coverage(len(every), len(found), "matching events in the lake"),),
         name="events",
@@ -100,22 +97,16 @@ def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
 
 def events_of(source: DataSource) -> list[EventOutcome]:
     """All stored events, and the maintenance windows of the facility file."""
-    return [*_stored_events(source), *_maintenance_events(source.facility)]
-
-
-def _stored_events(source: DataSource) -> Iterator[EventOutcome]:
-    events, facility = source.frame("events", _STORED, optional=True, any_time=True), source.facility
-    for row in events.records():
+    facility, found = source.facility, list[EventOutcome]()
+    for row in source.frame("events", _STORED, optional=True, any_time=True).records():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
         where = " ".join(filter(None, [filesystem, row["component"]]))
-        when = (row["start_ns"], row["end_ns"], row["strength_ratio"])
-        yield EventOutcome(row["kind"], where, row["label"], *when, row["source"], row["event_id"], row["component"])
-
-
-def _maintenance_events(facility: Facility) -> Iterator[EventOutcome]:
+        same = {name: row[name] for name in ("kind", "label", "start_ns", "end_ns", "strength_ratio", "source")}
+        found.append(EventOutcome(filesystem=where, event_id=row["event_id"], component=row["component"], **same))
     for window in facility.maintenance:
         label = window.label or "maintenance"
-        yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
+        found.append(EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml"))
+    return found
 
 
 def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
