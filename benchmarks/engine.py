@@ -35,7 +35,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Processes, in_order, opened
+from ioweather.lake.workers import Processes, in_order, open_executor
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.darshan.writer import write_log
@@ -187,7 +187,7 @@ def dask(stack: ExitStack, count: int) -> Executor:
 
     options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     cluster = stack.enter_context(LocalCluster(n_workers=count, processes=True, silence_logs=50, **options))
-    return stack.enter_context(opened(dask=cluster.scheduler_address))
+    return stack.enter_context(open_executor(dask=cluster.scheduler_address))
 
 
 def compare(work: Work) -> None:

@@ -37,6 +37,7 @@ from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.source import ask
+from planted_servers import planted_numbers
 
 Measure: TypeAlias = Literal["factor", "difference", "rate"]
 
@@ -93,7 +94,7 @@ class Evidence:
 
     @cached_property
     def planted(self) -> dict[str, float]:
-        return {row["name"]: row["value"] for row in self.truth("planted")}
+        return planted_numbers(self.made)
 
     @cached_property
     def judged(self) -> list[Judged]:

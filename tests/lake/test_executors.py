@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.errors import FacilityError, IoweatherError, UsageError
 from ioweather.lake.dask_cluster import _walltime_seconds
-from ioweather.lake.workers import Processes, cluster_settings, in_order, opened, workers_of
+from ioweather.lake.workers import Processes, cluster_settings, in_order, open_executor, workers_of
 
 
 def test_serial_and_processes_agree_in_order():
@@ -71,7 +71,7 @@ def test_a_task_that_the_cluster_gave_up_costs_itself_alone():
 
 def test_stopping_does_not_wait_for_what_is_being_done():
     def stopped() -> None:
-        with opened(workers=2) as pool:
+        with open_executor(workers=2) as pool:
             next(in_order(pool, time.sleep, [(0.01,), *[(900,)] * 3]))
             raise KeyboardInterrupt
 
@@ -82,7 +82,7 @@ def test_stopping_does_not_wait_for_what_is_being_done():
 
 
 def test_the_choices_exclude_each_other():
-    with pytest.raises(UsageError, match="exclude each other"), opened(workers=2, dask="tcp://127.0.0.1:1"):
+    with pytest.raises(UsageError, match="exclude each other"), open_executor(workers=2, dask="tcp://127.0.0.1:1"):
         pass
 
 

@@ -17,7 +17,7 @@ import slurm_cluster
 from ioweather.core.errors import UsageError
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Processes, opened
+from ioweather.lake.workers import Processes, open_executor
 from ioweather.readers.darshan.writer import write_log
 from lake_contents import contents
 from planted_logs import JOB, records, write_climate
@@ -82,7 +82,7 @@ def test_a_job_cancelled_midway_leaves_the_lake_as_it_would_be(logs, tmp_path):
             cancelled.append(running[0])
             subprocess.run(["scancel", "--signal=KILL", "--full", running[0]], check=True)
 
-    with opened(slurm=4, settings=lambda: SETTINGS) as executor:
+    with open_executor(slurm=4, settings=lambda: SETTINGS) as executor:
         wait_until(lambda: executor.threads == 4)
         began = time.monotonic()
         report = ingest(lake, [logs], executor=executor, progress=cancel_one)
@@ -127,7 +127,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_same_command_goes_on(logs, tmp_path):
 def test_what_slurm_refuses_is_said_at_once():
     with (
         pytest.raises(UsageError, match=r"Slurm refuses such a job: .*partition.*facility\.toml"),
-        opened(slurm=1, settings=lambda: {**SETTINGS, "partition": "nowhere"}),
+        open_executor(slurm=1, settings=lambda: {**SETTINGS, "partition": "nowhere"}),
     ):
         pass
     assert not jobs()

@@ -13,7 +13,6 @@ import numpy as np
 
 from ioweather.agent.status import (
     OperationStatus,
-    Remote,
     Status,
     TargetStatus,
     find_problems,
@@ -146,12 +145,12 @@ def run(source: DataSource, params: Params) -> Answer:
     if not statuses and not remote:
         raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
     # Numbers of a remote agent that is gone are days old.
-    live = [agent.status for agent in remote if agent.status and agent.state(moment) == "running"]
+    live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
     operations = [_compare_operation(*each, operation, history) for each in targets for operation in each[1].operations]
     hangs = [hang for each in targets for hang in _hangs(*each, history.facility, moment)]
     outcomes = [outcome for outcome, _ in operations]
-    agents = tuple(AgentOutcome(each.host, each.state(moment), (moment - each.heard_ns) / NS) for each in remote)
+    agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
     groups, left_out = _facts_by_path(operations, moment, params["full"])
     if agents:
         title = "Agents of other hosts (time since their last report)"
@@ -206,14 +205,14 @@ def _operation_findings(
             yield Finding(f"{n:,} {o.op} operations on {_where(o)} failed with {name}.", "alarm", "failed_operations")
 
 
-def _agent_facts(agents: Sequence[AgentOutcome], remote: Sequence[Remote]) -> Iterator[Fact]:
+def _agent_facts(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Fact]:
     """Time since the last report of each agent on another host."""
     for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
         note = ", ".join((agent.state, *_describe_agent(each)))
         yield Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note)
 
 
-def _agent_findings(agents: Sequence[AgentOutcome], remote: Sequence[Remote]) -> Iterator[Finding]:
+def _agent_findings(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Finding]:
     """Which agents on other hosts no longer report, and the problems that they reported."""
     for agent, each in zip(agents, remote, strict=True):
         ago = format_seconds(agent.heard_seconds)
@@ -221,7 +220,7 @@ def _agent_findings(agents: Sequence[AgentOutcome], remote: Sequence[Remote]) ->
             yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm", "silent_agent")
         elif agent.state == "stopped":
             yield Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent")
-        for (_, state), text in find_problems(each.status).items() if each.status is not None else ():
+        for (_, state), text in find_problems(each).items():
             # Hangs of a running agent are listed by target.
             if state != "hung" or agent.state != "running":
                 yield Finding(f"{agent.host}: {text}", "alarm", "agent_trouble")
@@ -279,12 +278,8 @@ def _compare_operation(
     return outcome, recent
 
 
-def _describe_agent(agent: Remote) -> Iterator[str]:
+def _describe_agent(status: Status) -> Iterator[str]:
     """Version of an agent, age of its last measurement when it last reported, and files in its spool."""
-    status = agent.status
-    if status is None:
-        yield "no status"
-        return
     yield status.software_version
     cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
     cycles += [o.last.start_ns for target in status.targets for o in target.operations if o.last is not None]

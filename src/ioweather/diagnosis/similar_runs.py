@@ -41,7 +41,7 @@ from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Snapshot, own_uids
-from ioweather.stats.system_grid import MIN_COVERAGE, SystemGrid
+from ioweather.stats.system_grid import MIN_COVERAGE, Steps
 from ioweather.topics.source import DataSource
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
@@ -350,7 +350,7 @@ def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tu
     return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
 
-def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
+def _sum_servers(samples: Cells, during: tuple[int, int]) -> Steps:
     """Add up traffic and operations of all servers; raises DataUnavailable without traffic in `during` (ns)."""
     first = samples.start_ns
     traffic = [samples.values[name] for name in choices.TRAFFIC if name in samples.values]
@@ -364,7 +364,7 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
         if name in samples.values:
             enough = samples.coverage[name] >= MIN_COVERAGE - 1e-9
             values[name][place[enough]] = np.nansum(samples.values[name][enough], axis=1)
-    return SystemGrid(int(first[0]), samples.step_ns, values)
+    return Steps(int(first[0]), samples.step_ns, values, needed=choices.TRAFFIC)
 
 
 def _target_columns(

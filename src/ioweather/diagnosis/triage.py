@@ -31,7 +31,7 @@ from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
-from ioweather.job_io.advisor.expected_savings import Advice, Promise
+from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.view import JobView, printable
 from ioweather.lake.caches import read_record, write_record
 from ioweather.topics.source import DataSource
@@ -109,7 +109,7 @@ class TriageOutcome:
 _LONGEST_RUN_DAYS: Final = 31
 # A job is submitted so long before its run at most. [ours]
 _LONGEST_WAIT_NS: Final = 365 * DAY_NS
-_CACHE: Final = "advice"
+_CACHE: Final = "savings"
 _MOST_CACHED: Final = 4_000
 # Runs whose files are in memory together.
 _AT_ONCE: Final = 50
@@ -185,7 +185,7 @@ def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[l
 
 def _advised_from_json(cached: Mapping[str, Any]) -> Advised:
     patterns = (
-        Advice(**{**each, "promise": Promise(**each["promise"]), "fix_lines": tuple(each["fix_lines"])})
+        Advice(**{**each, "saving": Saving(**each["saving"]), "fix_lines": tuple(each["fix_lines"])})
         for each in cached["patterns"]
     )
     return Advised(**{**cached, "patterns": tuple(patterns)})
@@ -387,9 +387,9 @@ def _triage_item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> Tri
         len(runs),
         sum(float(run.row["io_seconds"]) for run in runs),
         sum(run.advised.together_seconds for run in runs),
-        sum(run.advised.worth[0].promise.low for run in runs),
+        sum(run.advised.worth[0].saving.low for run in runs),
         sum(
-            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].promise.high
+            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].saving.high
             for run in runs
         ),
         name,

@@ -35,7 +35,7 @@ from ioweather.stats.mixture import (
     fit_mixture,
     refitted,
 )
-from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
+from ioweather.stats.order_statistics import BySize, IndependenceTest, check_maxima, independence
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
@@ -313,14 +313,10 @@ def parameter_estimates(item: FittedSample) -> tuple[Estimate, ...]:
     fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.laws))
     intervals = bootstrap_intervals(sample, fit, replicates, seed=item.seed, level=LEVEL) if replicates else {}
     units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
-    found = []
-    for name, value in fit.distribution.parameters.items():
-        interval = intervals.get(name)
-        low, high, level = (interval.low, interval.high, interval.level) if interval else (None, None, None)
-        missing = "no interval: a Cauchy head does not tell where it ends" if intervals else "no interval asked for"
-        method = interval.method if interval else missing
-        found.append(Estimate(name, value, units.get(name, ""), low, high, level, fit.n, method))
-    return tuple(found)
+    method = "no interval: a Cauchy head does not tell where it ends" if intervals else "no interval asked for"
+    values = fit.distribution.parameters.items()
+    found = {name: plain(name, value, "", n=fit.n, method=method) for name, value in values} | dict(intervals)
+    return tuple(replace(each, unit=units.get(name, "")) for name, each in found.items())
 
 
 PROBABILITIES: Final = (0.5, 0.9, 0.99)
@@ -421,13 +417,13 @@ def concurrent_rounds(sample: ResponseSample) -> Floats | None:
     return np.asarray(table[~np.isnan(table).any(axis=1)], np.float64)
 
 
-def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest | None, tuple[MaximaCheck, ...]]:
+def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest | None, list[tuple[Cell, ...]]]:
     """Test independence across targets on the sample with most of them, and compare predicted and measured maxima."""
     tables = [(item, table) for item in fitted if (table := concurrent_rounds(item.sample)) is not None and table.size]
     if not tables:
-        return None, ()
+        return None, []
     item, table = max(tables, key=lambda pair: (pair[1].shape[1], pair[1].shape[0]))
-    return independence(table), check_maxima(table, item.fit.distribution)
+    return independence(table), [*check_maxima(table, item.fit.distribution)]
 
 
 def independence_finding(test: IndependenceTest | None) -> Finding:
@@ -488,7 +484,7 @@ def striping_exhibit(
             "maxima",
             "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
             "ratio: predicted / measured [factor]; rounds [count]",
-            ((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks),
+            checks,
             "Predicted and measured slowest request, targets measured together",
         )
     by_width = ResultTable.of(

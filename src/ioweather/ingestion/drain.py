@@ -36,7 +36,7 @@ from ioweather.ingestion.reading import context_of
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.layout import locked
 from ioweather.lake.ledger import FileOutcome
-from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
@@ -67,14 +67,14 @@ def drain(lake: Lake) -> int:
         if is_part and is_last:
             break
         is_last = is_last or is_part
-        with _attempt(lake.root, files):
-            _write(lake, files, report)
+        with _counting_deaths(lake.root, files):
+            _write_or_split(lake, files, report)
         done += len(files)
-    _search(lake, report.first_ns)
+    _search_if_due(lake, report.first_ns)
     return done
 
 
-def _search(lake: Lake, first_ns: dict[str, int]) -> None:
+def _search_if_due(lake: Lake, first_ns: dict[str, int]) -> None:
     """Search new rows for events, of this pass and of passes that left it to a later one."""
     note = queue.queue_dir(lake.root) / ".searched"
     not_before = 0.0
@@ -95,12 +95,12 @@ def next_batch(lake: Lake) -> list[Queued]:
     """The oldest files; those that writers died over come last and one at a time, and are set aside in the end."""
     files, deaths = queue.queued(lake.root), _read_deaths(lake.root)
     if clean := [file for file in files if deaths[file.path.name] < MOST_DEATHS]:
-        return queue.one_pass(clean, BATCH_FILES, BATCH_BYTES)
+        return queue.first_within(clean, BATCH_FILES, BATCH_BYTES)
     for file in files:
         count = deaths[file.path.name]
         if count < 2 * MOST_DEATHS:
             return [file]
-        with _attempt(lake.root, [file]):
+        with _counting_deaths(lake.root, [file]):
             _set_aside(lake, file, "worker_lost", f"{count} writers of the lake died over it.")
     return []
 
@@ -113,7 +113,7 @@ def _read_deaths(root: Path) -> Counter[str]:
 
 
 @contextmanager
-def _attempt(root: Path, files: Sequence[Queued]) -> Iterator[None]:
+def _counting_deaths(root: Path, files: Sequence[Queued]) -> Iterator[None]:
     """Count one death for each file while it is written. Only a kill leaves the count: after an exception the writer
     is alive."""
 
@@ -133,7 +133,7 @@ def _attempt(root: Path, files: Sequence[Queued]) -> Iterator[None]:
     note(Counter({name: count for name, count in before.items() if name not in names}))
 
 
-def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write a batch; if that fails, each file alone, so that one bad file does not stop others."""
     try:
         take(lake, files, report)
@@ -143,7 +143,7 @@ def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
         left = [file for file in files if file.path.exists()]
         if len(files) > 1:
             for file in left:
-                _write(lake, [file], report)
+                _write_or_split(lake, [file], report)
         elif left:
             reason = error.reason if isinstance(error, SourceError) else "reader_failed"
             _set_aside(lake, left[0], reason, f"It cannot be written ({type(error).__name__}: {error}).")
@@ -157,11 +157,11 @@ def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
             samples.setdefault(file.name, []).append(file)
     for name, mine in samples.items():
         sender = name.removeprefix(queue.SAMPLES).removesuffix(".ndjson")
-        _take_samples(lake, sender, mine, report)
-    _take_rows(lake, [file for file in files if not file.name.startswith(queue.SAMPLES)], report)
+        _write_samples(lake, sender, mine, report)
+    _write_rows(lake, [file for file in files if not file.name.startswith(queue.SAMPLES)], report)
 
 
-def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+def _write_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write rows that were checked when they came, in one commit of each table. Files without a complaint have one
     entry in the ledger: one for each would be more than the rows after some months of many hosts."""
     rows = _CheckedRows()
@@ -246,20 +246,20 @@ def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
 # Samples of remote write are used in the order of time: those of the last minute wait for the next pass
 
 
-def _take_samples(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
+def _write_samples(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
     """Write the rows that follow from the samples of one sender, and keep its counters for the next pass."""
     context = ReadContext(cluster=context_of(lake.facility).cluster)
-    known = Known(mappings_of(own_mapping(lake.root)), context)
+    mappings = Mappings(own_mapping(lake.root), context)
     amounts = Amounts(by_minute=True, cluster=context.cluster)
     path = lake.root / "counters" / f"{sender}.json"
-    names, samples, newest_ns = _read_state(path, amounts)
-    counts = [_read_file(file, names, samples) for file in files]
+    names, samples, newest_ns = _read_counters(path, amounts)
+    counts = [_read_samples(file, names, samples) for file in files]
     samples.sort()
     newest_ns = max([newest_ns, *(time_ns for time_ns, _, _ in samples[-1:])])
     ready = [sample for sample in samples if sample[0] <= newest_ns - _DELAY_NS]
     later = samples[len(ready) :]
     for time_ns, key, value in ready:
-        mapped = known.of(key, *names[key])
+        mapped = mappings.find(key, *names[key])
         if mapped is not None:
             amounts.add(key, mapped, time_ns, value)
     ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False
@@ -293,12 +293,12 @@ _Names = dict[str, tuple[str, dict[str, str]]]
 _Samples = list[tuple[int, str, float]]
 
 
-def _read_state(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]:
+def _read_counters(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]:
     """Names and labels of series, samples that are too new to be used, and the time of the newest sample."""
     with suppress(FileNotFoundError):
         try:
             state = json.loads(path.read_bytes())
-            amounts.go_on(state["amounts"])
+            amounts.restore(state["amounts"])
             names = {key: (name, labels) for key, (name, labels) in state["names"].items()}
             return names, [(time, key, value) for time, key, value in state["waiting"]], int(state["newest_ns"])
         except (ValueError, KeyError, TypeError):
@@ -308,7 +308,7 @@ def _read_state(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]:
     return {}, [], 0
 
 
-def _read_file(file: Queued, names: _Names, samples: _Samples) -> int:
+def _read_samples(file: Queued, names: _Names, samples: _Samples) -> int:
     """Add the samples of a queued file; returns how many it has. We wrote the file, so an error in it is damage."""
     try:
         header, *lines = file.path.read_text(encoding="utf-8").splitlines()

@@ -85,6 +85,7 @@ def server_at(address: str, context: ReadContext, token: str | None = None) -> P
 
 
 def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
+    """A Prometheus server, and with which mapping and resolution it is read."""
     poll = Poll(server, context)
     own = hashlib.sha256(repr(sorted((context.mapping or {}).items())).encode()).hexdigest()[:8]
     options = {"mapping": own} if context.mapping else {}
@@ -95,7 +96,7 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
         return until - _FIRST_TIME_NS, until
 
     def note() -> str:
-        hosts = poll.known.without_host
+        hosts = poll.mappings.without_host
         return f"{hosts} series are of an unknown host (give --host)" if hosts else ""
 
     where = server.where + (f"#{urlencode(options)}" if options else "")
@@ -103,6 +104,8 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
 
 
 def _mysql(server: MysqlServer, context: ReadContext) -> Polled:
+    """The MySQL database of an LMT server."""
+
     def period_ns() -> tuple[int, int]:
         """Samples of the newest minute may still be on their way."""
         with closing(open_mysql(server)) as database:
@@ -205,19 +208,17 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
 _FLUSH_SECONDS = 10.0
-_COPY = "The lake has this run in a fuller form: nothing was added."
+_IS_COPY = "The lake has this run in a fuller form: nothing was added."
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 class Found(NamedTuple):
+    """A file or directory to read, and its size."""
+
     file: str
     bytes: int
-
-    @property
-    def path(self) -> Path:
-        return Path(self.file)
 
 
 @dataclass(repr=False)
@@ -249,6 +250,7 @@ class IngestReport:
 
     @property
     def bad(self) -> list[FileOutcome]:
+        """Files that were refused or read in part."""
         return [outcome for outcome in self.outcomes if outcome.status != "ok"]
 
     @property
@@ -263,6 +265,7 @@ class IngestReport:
 
     @property
     def good(self) -> list[FileOutcome]:
+        """Files that were read whole."""
         return [outcome for outcome in self.outcomes if outcome.status == "ok"]
 
 
@@ -289,13 +292,14 @@ def find_files(paths: Sequence[Path]) -> Iterator[Found]:
             raise UsageError(
                 f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
             )
-        for found in _below(file) if stat.S_ISDIR(status.st_mode) else (Found(file, status.st_size),):
+        for found in _files_below(file) if stat.S_ISDIR(status.st_mode) else (Found(file, status.st_size),):
             if found.file not in seen:
                 seen.add(found.file)
                 yield found
 
 
-def _below(top: str) -> Iterator[Found]:
+def _files_below(top: str) -> Iterator[Found]:
+    """Files below a directory, in order of their names."""
     unlisted: list[str] = []
     for folder, subfolders, names in os.walk(top, onerror=lambda error: unlisted.append(error.filename)):
         if layout.lake_marker(Path()).name in names:
@@ -350,7 +354,7 @@ def ingest(
     reading = Reading(context or ReadContext(), source, select, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
-    pool = _suited(executor, files)
+    pool = _choose_pool(executor, files)
     try:
         for outcomes, frames in _read(pool, files, known, reading):
             first = []  # of files with the same content: their rows are the same rows
@@ -382,7 +386,7 @@ def ingest(
     return report
 
 
-def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
+def _choose_pool(executor: Executor | None, files: Sequence[Found]) -> Executor:
     """The executor of the readers: a given cluster, or threads that wait for limited processes, one for each worker of
     this machine; one for a handful of files."""
     if executor is not None and not isinstance(executor, Processes):
@@ -414,7 +418,7 @@ def _read(
         return replace(reading, known=frozenset(digest for digest, size in known.items() if size in sizes))
 
     small = [file for file in files if file.bytes <= _STREAM_BYTES]
-    batches = ((batch, reading_of(batch)) for batch in _batches(small))
+    batches = ((batch, reading_of(batch)) for batch in _make_batches(small))
     # A batch over which the workers of a cluster died is read here.
     yield from in_order(pool, read_bounded, batches, lost=read_bounded)
     for file in files:
@@ -424,7 +428,8 @@ def _read(
                 yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
 
 
-def _batches(files: Sequence[Found]) -> Iterator[Batch]:
+def _make_batches(files: Sequence[Found]) -> Iterator[Batch]:
+    """The files in batches for one task each."""
     batch: Batch = []
     size = 0
     for file in files:
@@ -474,13 +479,14 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
+        """Commit the collected rows, then their ledger entries."""
         ingest_id = new_ingest_id()
         self._ingest_ids |= {ingest_id} if self._frames else set()
         joined = {key: concat(frames) for key, frames in self._frames.items()}
         of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
-        logs, left_out = without_copies(self._lake, of_logs)
+        logs, left_out = leave_out_copies(self._lake, of_logs)
         if left_out:
-            less: Any = {"rows": {}, "message": _COPY}
+            less: Any = {"rows": {}, "message": _IS_COPY}
             self._entries = [e._replace(**less) if e.digest in left_out else e for e in self._entries]
             outcomes = self._report.outcomes
             outcomes[:] = [o._replace(**less) if o.digest in left_out else o for o in outcomes]
@@ -502,7 +508,7 @@ _COLUMNS: Final = ("log_digest", "form", "end_ns", "start_ns", "job_id", "uid", 
 _NEAR_NS: Final = 2 * NS
 
 
-def without_copies(
+def leave_out_copies(
     lake: Lake, made: Mapping[tuple[str, str], Frame]
 ) -> tuple[Mapping[tuple[str, str], Frame], Set[str]]:
     """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, get_args
 
-from ioweather.agent.exporter import Metric, gauge, gauges
+from ioweather.agent.exporter import gauge, gauges
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import sync_to_disk
 from ioweather.job_io.outcomes import VerdictKind
@@ -35,6 +35,8 @@ TROUBLE_BYTES: Final = 512
 
 
 class Queued(NamedTuple):
+    """A file of the queue; `digest` and `name` are those of what was pushed, `came_ns` is when."""
+
     path: Path
     digest: str
     name: str
@@ -134,7 +136,7 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
+def first_within(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
     """The first files within these limits, at least one."""
     taken: list[T] = []
     size = 0
@@ -147,6 +149,7 @@ def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
 
 
 def caught_up_file(root: Path) -> Path:
+    """Where the next pass of `ingest --watch` begins, and what the last one did."""
     return root / "catch_up.json"
 
 
@@ -159,7 +162,7 @@ def read_caught_up(root: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) and isinstance(body.get("last", {}), dict) else {}
 
 
-def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[Metric]:
+def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[str]:
     """Metrics of the queue and of the last pass. Verdicts are counted as of the ends of runs, never by job."""
     now = now_ns()
     if queue_dir(lake).is_dir():

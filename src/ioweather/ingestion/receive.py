@@ -10,10 +10,10 @@ import hashlib
 import json
 import re
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ioweather.agent.status import keep_heard
 from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
 from ioweather.core.units import GIB, KIB, now_ns
 from ioweather.ingestion import queue
@@ -31,8 +31,8 @@ from ioweather.ingestion.reading import (
 from ioweather.lake.lake import Lake
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.mapping import mappings_of
-from ioweather.readers.prometheus.server import decoded
+from ioweather.readers.prometheus.mapping import Mappings
+from ioweather.readers.prometheus.server import decode_request
 from ioweather.readers.segments import segment_host
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
@@ -50,7 +50,8 @@ _ONE_READER: Final = threading.Lock()
 _REFUSALS: Final = {"foreign_rows": "ForeignRows", "impossible_rows": "ImpossibleRows", "too_many_days": "TooManyDays"}
 
 
-class Received(NamedTuple):
+@dataclass(frozen=True)
+class Received:
     """`status` is ok, known (it is in the queue already) or partial (rows after a wrong line are left out, as `message`
     says). `message` also describes flagged rows."""
 
@@ -69,7 +70,7 @@ def check_names(host: str, name: str) -> None:
         )
 
 
-def check_room(found: queue.Waiting) -> None:
+def require_room(found: queue.Waiting) -> None:
     """Raise Busy: a slow or dead writer must not fill the disk, and agents have spools of their own."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
         raise Busy(
@@ -100,7 +101,6 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     if _is_refused(outcome):
         kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
         raise SourceError(message or f"{name} cannot be read.", kind=kind)
-    keep_heard(lake.root, host)
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise SourceError(
             message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.", kind="ImpossibleRows"
@@ -142,11 +142,13 @@ def _write_checked(draft: Path, checked: Path, host: str, name: str, reading: Re
 
 
 def _read_here(path: Path, size: int, reading: Reading) -> list[Any]:
+    """Read a small file in this process, one at a time."""
     with _ONE_READER:
         return [*read_file(path, size, reading)]
 
 
 def _is_refused(outcome: FileOutcome) -> bool:
+    """Whether none of the file's rows may go into the lake."""
     return outcome.status == "quarantined" or outcome.reason == "foreign_rows"
 
 
@@ -158,10 +160,10 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
             f"The token {token.name} is for {token.hosts}, and remote write brings samples of any host.",
             hint="ioweather serve token create NAME --hosts '*'",
         )
-    mappings = mappings_of(own_mapping(lake.root))
+    mappings = Mappings(own_mapping(lake.root))
     lines, taken = [json.dumps({"sender": token.name, "came_ns": now_ns()})], 0
-    for series in decoded(body):
-        if series.samples and mappings.of(series.name, series.labels) is not None:
+    for series in decode_request(body):
+        if series.samples and mappings.find(series.key, series.name, series.labels) is not None:
             lines.append(json.dumps([series.key, series.name, series.labels, series.samples]))
             taken += len(series.samples)
     if taken:

@@ -98,7 +98,7 @@ def scan(
             raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.")
         state, about = _open_state(files, request, plan)
         try:
-            return _run(root, request, state, about, files, executor, progress)
+            return _scan_and_store(root, request, state, about, files, executor, progress)
         finally:
             state.close()
 
@@ -142,7 +142,7 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
     return state, about
 
 
-def _run(
+def _scan_and_store(
     lake: Path,
     request: ScanRequest,
     state: ScanState,
@@ -151,6 +151,7 @@ def _run(
     executor: Executor | None,
     progress: Progress,
 ) -> ScanReport:
+    """Walk the tree from its state, then write rows and remove the state."""
     started = time.monotonic()
     resumed = state.usable
     plan = plan_scan(
@@ -161,7 +162,7 @@ def _run(
         rate=request.rate,
     )
     tree = tree_facts(plan.root)
-    with _listing(files.listing, request.entries) as listing:
+    with _open_listing(files.listing, request.entries) as listing:
         # The number of entries of the last scan; of a whole file system, its used inodes.
         expected = tree.used_inodes if plan.root == tree.mount else None
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -201,7 +202,7 @@ def _run(
 
 
 @contextmanager
-def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
+def _open_listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
     """The list of entries, opened for appending, without a last record that an interruption cut."""
     if not wanted:
         yield None
@@ -283,6 +284,7 @@ def summary(report: ScanReport) -> Answer:
 
 
 def _caveats(report: ScanReport) -> Iterator[str]:
+    """Sentences on what the scan did not see."""
     counts = report.tally.counts
     names = ", ".join(f"{n:,} {code}" for code, n in sorted(report.tally.errors.items()))
     if counts["unreadable"]:

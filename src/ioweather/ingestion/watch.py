@@ -36,7 +36,7 @@ from ioweather.core.units import DAY_NS, GIB, HOUR_NS, MIB, MINUTE_NS, NS, now_n
 from ioweather.diagnosis.recorded_verdicts import clusters_of, count_verdicts, judge_due, text_of_row
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.mappings import own_mapping
-from ioweather.ingestion.queue import caught_up_file, one_pass, read_caught_up
+from ioweather.ingestion.queue import caught_up_file, first_within, read_caught_up
 from ioweather.ingestion.reading import UNREADABLE, context_of
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake
@@ -63,6 +63,8 @@ _MOST_JUDGING_SECONDS: Final = 30.0
 
 
 class Changed(NamedTuple):
+    """A file, its size and when its inode changed last."""
+
     path: str
     bytes: int
     changed_ns: int
@@ -94,7 +96,7 @@ class Watched:
         if everything:
             self.quiet, self.recent = {}, {}
         found = []
-        for file in self._below(self.top, at_ns):
+        for file in self._list_files(self.top, at_ns):
             size, changed, handed = self.recent.get(file.path, (-1, -1, 0))
             is_settled = not 0 <= at_ns - file.changed_ns < _SETTLED_NS
             is_growing = size >= _LARGE_BYTES and at_ns - handed < _GROWING_NS
@@ -111,7 +113,7 @@ class Watched:
         self.mark_ns = max([self.mark_ns, *(min(file.changed_ns, at_ns) for file in files)])
         self.recent = {path: seen for path, seen in self.recent.items() if seen[1] >= self.mark_ns - OVERLAP_NS}
 
-    def _below(self, folder: Path, at_ns: int) -> Iterator[Changed]:
+    def _list_files(self, folder: Path, at_ns: int) -> Iterator[Changed]:
         """Regular files, without hidden ones, links, lakes, files that were just removed, and logs that Darshan writes
         at this moment: it renames them at the end."""
         try:
@@ -139,7 +141,7 @@ class Watched:
                 newest = max(newest, status.st_ctime_ns)
                 yield Changed(entry.path, status.st_size, status.st_ctime_ns)
         for subfolder in subfolders:
-            yield from self._below(subfolder, at_ns)
+            yield from self._list_files(subfolder, at_ns)
         self.quiet.pop(str(folder), None)
         if not subfolders and at_ns - newest > _QUIET_NS and folder != self.top:
             self.quiet[str(folder)] = changed
@@ -205,7 +207,7 @@ def catch_up(
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
         done.verdicts, done.left_verdicts = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
         if settings.tell is not None:
-            tell_verdicts(lake, settings.tell, state, done, clock())
+            report_verdicts(lake, settings.tell, state, done, clock())
         done.seconds = round(time.monotonic() - started, 3)
         at_ns = clock()
         with lake.snapshot() as snapshot:
@@ -215,7 +217,7 @@ def catch_up(
     return done
 
 
-def tell_verdicts(lake: Lake, program: Path, state: dict[str, Any], done: CaughtUp, at_ns: int) -> None:
+def report_verdicts(lake: Lake, program: Path, state: dict[str, Any], done: CaughtUp, at_ns: int) -> None:
     """Run the program for each verdict, as of a run's end, that is newer than the last one it was run for. After a kill
     some are repeated; none is left out."""
     since = max(state["told_ns"], at_ns - _TOLD_NS)
@@ -249,6 +251,7 @@ def tell_verdicts(lake: Lake, program: Path, state: dict[str, Any], done: Caught
 def _read_directory(
     lake: Lake, top: Path, context: ReadContext, state: dict[str, Any], done: CaughtUp, at_ns: int, *, everything: bool
 ) -> Counter[str]:
+    """Read new files of one directory; returns new rows by table. Updates `state` and `done`."""
     watched = Watched.from_json(top, state["watched"].get(str(top)))
     added: Counter[str] = Counter()
     try:
@@ -257,7 +260,7 @@ def _read_directory(
         done.troubles.append(f"{top}: {error.strerror}")
         return added
     while waiting:
-        files = one_pass(waiting, MOST_FILES, MOST_BYTES)
+        files = first_within(waiting, MOST_FILES, MOST_BYTES)
         waiting = waiting[len(files) :]
         paths = [Path(file.path) for file in files]
         try:
@@ -284,6 +287,7 @@ def _read_directory(
 def _read_accounting(
     lake: Lake, context: ReadContext, state: dict[str, Any], done: CaughtUp, at_ns: int
 ) -> Counter[str]:
+    """Read what sacct reports since the last poll; returns new rows by table. Updates `state` and `done`."""
     since = state["polled_ns"] - _POLL_OVERLAP_NS if state["polled_ns"] else at_ns - _FIRST_POLL_NS
     added: Counter[str] = Counter()
     try:

@@ -59,8 +59,8 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
     if rows.rows == 0:
         return 0
     completed = 0
-    with writing(spec) as con:
-        count, low_ns, high_ns, days, streams = _load(con, spec, rows, source, ingest_id)
+    with writer_connection(spec) as con:
+        count, low_ns, high_ns, days, streams = _make_batch(con, spec, rows, source, ingest_id)
 
         def add() -> int:
             nonlocal completed
@@ -68,12 +68,12 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
             near = table.files_near(days, low_ns, high_ns)
             added, new = count, "batch"
             if near.uris:
-                stored = _stored_rows(near, low_ns, high_ns)
+                stored = _select_stored(near, low_ns, high_ns)
                 if spec.revisable:
-                    _let_come_last(con, stored, ingest_id)
-                added, new = _create_table(con, "fresh", _new_rows(spec, stored)), "fresh"
+                    _make_batch_newest(con, stored, ingest_id)
+                added, new = _create_table(con, "fresh", _select_new(spec, stored)), "fresh"
                 if added < count and spec.unfinished:
-                    flag, same = f"quality & {spec.unfinished}", _same((*spec.identity, "day"))
+                    flag, same = f"quality & {spec.unfinished}", _equal((*spec.identity, "day"))
                     cut = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
                     whole = f"SELECT b.* FROM batch b SEMI JOIN ({cut}) s ON {same} WHERE b.{flag} = 0"
                     if finished := _create_table(con, "finished", whole):
@@ -85,7 +85,7 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
                 merge_small_files(con, table, days)
             return completed + added
 
-        return retry_refused(spec, add)
+        return retry_conflicts(spec, add)
 
 
 def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
@@ -95,12 +95,12 @@ def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
         if (table := open_table(root, spec)) is not None:
             replace_rows(con, table, table.files(), condition)
 
-    with writing(spec) as con:
-        retry_refused(spec, delete)
+    with writer_connection(spec) as con:
+        retry_conflicts(spec, delete)
 
 
 @contextmanager
-def writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
+def writer_connection(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to write a table with; errors of libraries and the operating system become LakeError."""
     with connection(WRITER_MEMORY) as con:
         try:
@@ -113,7 +113,7 @@ def writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
             raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
 
 
-def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
+def retry_conflicts(spec: TableSpec, change: Callable[[], T]) -> T:
     """Repeat a change until no other writer commits first, each time from a newer version of the table."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     attempt = 0
@@ -131,7 +131,7 @@ def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
             time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
 
 
-def _load(
+def _make_batch(
     con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str
 ) -> tuple[int, int, int, frozenset[str], frozenset[str]]:
     """Make the table `batch` of the rows, one per identity; of several, the newest or the finished one. Returns its
@@ -165,37 +165,38 @@ def _create_table(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
     return count
 
 
-def _same(names: Collection[str]) -> str:
+def _equal(names: Collection[str]) -> str:
+    """SQL condition: the batch `b` and the stored row `s` agree in these columns; null equals null."""
     return " AND ".join(f"b.{quote(name)} IS NOT DISTINCT FROM s.{quote(name)}" for name in names)
 
 
-def _stored_rows(files: TableFiles, low_ns: int, high_ns: int) -> str:
+def _select_stored(files: TableFiles, low_ns: int, high_ns: int) -> str:
     """The rows of these files that may be in the batch; of revisable rows, the newest ones."""
     spec = files.spec
     if not spec.revisable:
         moment = f"coalesce({quote(spec.time)}, 0)"
         return f"SELECT * FROM ({files.scan()}) WHERE {moment} BETWEEN {low_ns} AND {high_ns}"
     key = [name for name in spec.key if spec.placeholder is None or name != spec.placeholder[0]]
-    return newest_rows(spec, f"SELECT s.* FROM ({files.scan()}) s SEMI JOIN batch b ON {_same(key)}")
+    return newest_rows(spec, f"SELECT s.* FROM ({files.scan()}) s SEMI JOIN batch b ON {_equal(key)}")
 
 
-def _new_rows(spec: TableSpec, stored: str) -> str:
+def _select_new(spec: TableSpec, stored: str) -> str:
     """The batch without stored rows. A revision is new when it differs from the newest stored one; a row without an
     origin, when it differs from those of every origin."""
     if not spec.revisable:
-        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_same(spec.identity)}"
+        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_equal(spec.identity)}"
     if spec.placeholder is None:
-        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_same(spec.names)}"
+        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_equal(spec.names)}"
     name, unknown = spec.placeholder
-    same = _same(spec.names)
-    rest = _same([column for column in spec.names if column != name])
+    same = _equal(spec.names)
+    rest = _equal([column for column in spec.names if column != name])
     return (
         f"SELECT b.* FROM batch b WHERE NOT EXISTS (SELECT 1 FROM ({stored}) s WHERE {same}) "
         f"AND NOT (b.{quote(name)} = {literal(unknown)} AND EXISTS (SELECT 1 FROM ({stored}) s WHERE {rest}))"
     )
 
 
-def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
+def _make_batch_newest(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
     """Give the batch a newer id than the rows it revises, also where the clock was set back."""
     newest = con.execute(f"SELECT max(ingest_id) FROM ({stored})").fetchall()[0][0]
     if newest is not None and newest >= ingest_id:

@@ -30,7 +30,7 @@ _MOST_RECORDS: Final = 2
 _SUFFIX: Final = ".npz"
 
 
-def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
+def version_mark(root: Path, names: Collection[str] = TABLES) -> Mark:
     """Versions of the tables, and the times of facility.toml and of the lake's marker: equal while nothing changed."""
     tables = layout.tables_dir(root)
     files = (layout.facility_file(root), layout.lake_marker(root))
@@ -38,6 +38,7 @@ def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
 
 
 def _modified_ns(path: Path) -> int | None:
+    """Time of the last change; None where there is no such file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -59,6 +60,7 @@ class LakeCache:
         return known[1] if known is not None and known[0] == mark else None
 
     def put(self, key: Hashable, mark: Mark, value: T, size_bytes: int = 0) -> T:
+        """Store a value; not where it has more bytes than there is room. Returns the value."""
         with self._lock:
             if (old := self._values.pop(key, None)) is not None:
                 self.room_bytes += old[2]
@@ -78,7 +80,10 @@ def read_record(root: Path, place: str, key: str) -> dict[str, NDArray[Any]] | N
     """The arrays that `write_record` stored under this place and key. None where there are none, or the file is damaged
     or of another version of this software: the caller computes them again. No pickle is read."""
     try:
-        with (root / "records" / _file(place, key)).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with (
+            (root / "records" / _record_name(place, key)).open("rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):
             return dict(arrays)
     except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile):
         return None
@@ -94,7 +99,7 @@ def write_record(root: Path, place: str, key: str, record: Mapping[str, Any]) ->
         ):
             body = io.BytesIO()
             np.savez(body, **record)
-            folder.replace(_file(place, key), body.getvalue(), 0o640)
+            folder.replace(_record_name(place, key), body.getvalue(), 0o640)
             same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
             age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
             for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
@@ -103,5 +108,6 @@ def write_record(root: Path, place: str, key: str, record: Mapping[str, Any]) ->
         return
 
 
-def _file(place: str, key: str) -> str:
+def _record_name(place: str, key: str) -> str:
+    """Name of the file of an array record."""
     return f"{place}.{key}-{__version__}{_SUFFIX}"

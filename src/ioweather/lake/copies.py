@@ -127,6 +127,7 @@ def restore(source: Path, target: Path, *, progress: Progress = silent) -> int:
 
 
 def _manifest(source: Path) -> dict[str, Any]:
+    """The list of files of a backup. Raises LakeError where it is missing or damaged."""
     try:
         body: dict[str, Any] = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
         _ = body["files"], body["versions"]
@@ -222,6 +223,7 @@ def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
 
 
 def _require_same(path: Path, entry: Mapping[str, Any], digest: str) -> None:
+    """Raise LakeError if the digest is not that of the manifest."""
     if digest != entry["sha256"]:
         raise LakeError(f"{path} is not what was backed up: its digest differs.", hint="Use another backup.")
 

@@ -41,6 +41,7 @@ _EMPTY_SECONDS = 300.0
 
 
 def _require_dask(*modules: str) -> None:
+    """Raise UsageError if one of these packages is not installed."""
     from importlib.util import find_spec
 
     missing = [name for name in modules if find_spec(name) is None]
@@ -51,12 +52,12 @@ def _require_dask(*modules: str) -> None:
         )
 
 
-def connected(address: str) -> _DaskExecutor:
+def connect_dask(address: str) -> _DaskExecutor:
     """The cluster whose scheduler listens at `address` (tcp://host:port, tls://host:port, or a scheduler file)."""
     _require_dask("distributed")
     from distributed import Client
 
-    _quiet()
+    _silence_dask()
     place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
         client = Client(**place, timeout=_CONNECT_SECONDS, set_as_default=False, name="ioweather")
@@ -69,7 +70,7 @@ def connected(address: str) -> _DaskExecutor:
     return _DaskExecutor(client)
 
 
-def on_slurm(jobs: int, settings: Mapping[str, Any], progress: Progress = silent) -> _DaskExecutor:
+def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progress = silent) -> _DaskExecutor:
     """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them. The settings are those
     of `cluster_settings`.
 
@@ -81,7 +82,7 @@ def on_slurm(jobs: int, settings: Mapping[str, Any], progress: Progress = silent
     from dask_jobqueue import SLURMCluster
     from distributed import Client
 
-    _quiet()
+    _silence_dask()
     shared = default_spool_dir().with_name("slurm")
     PrivateDirectory.named(shared).close()
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
@@ -90,7 +91,7 @@ def on_slurm(jobs: int, settings: Mapping[str, Any], progress: Progress = silent
         queue=settings["partition"],
         processes=settings["cores"],
         **{key: settings[key] for key in ("account", "walltime", "cores", "memory", "interface")},
-        security=_keys(folder),
+        security=_make_keys(folder),
         log_directory=str(folder),
         scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
         job_script_prologue=settings["setup"],
@@ -145,7 +146,7 @@ def _walltime_seconds(walltime: str) -> int:
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def _keys(folder: Path) -> Security:
+def _make_keys(folder: Path) -> Security:
     """A certificate of this run, in files that only this user can read."""
     from distributed.security import Security
 
@@ -183,7 +184,7 @@ class _DaskExecutor(Executor):
             try:
                 self._known = max(self.threads, self._planned)
             except OSError:
-                raise _gone() from None
+                raise _scheduler_lost() from None
             self._counted = now
             if self._known:
                 self._worked = now
@@ -195,8 +196,9 @@ class _DaskExecutor(Executor):
         return max(self._known, 1)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run fn(*args, **kwargs) on a worker of the cluster."""
         # Not pure: equal calls are different tasks, and no result is cached.
-        remote = self._client.submit(_call, __version__, fn, args, kwargs, pure=False)
+        remote = self._client.submit(_run_task, __version__, fn, args, kwargs, pure=False)
         here: Future[Any] = Future()
         here.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
         remote.add_done_callback(lambda future: self._deliver(future, here))
@@ -215,7 +217,7 @@ class _DaskExecutor(Executor):
             self._trouble = True
             here.set_exception(BrokenExecutor("every worker that ran the task died"))
         except (CancelledError, CommClosedError):
-            here.set_exception(_gone())
+            here.set_exception(_scheduler_lost())
         except ModuleNotFoundError as error:
             here.set_exception(
                 IoweatherError(
@@ -229,6 +231,7 @@ class _DaskExecutor(Executor):
             remote.release()  # the worker may now forget it
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Close the connection; end workers that this process started, and remove their keys."""
         # Errors of a closing connection have no consequence.
         with suppress(Exception):
             self._client.close(timeout=5)
@@ -242,7 +245,7 @@ class _DaskExecutor(Executor):
                 shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run_task(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a task in the worker. Another version of ioweather is refused: it could read other rows."""
     if version != __version__:
         raise UsageError(
@@ -254,13 +257,13 @@ def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
     return fn(*args, **kwargs)
 
 
-def _gone() -> IoweatherError:
+def _scheduler_lost() -> IoweatherError:
     return IoweatherError(
         "The Dask scheduler went away.", hint="Run the same command again: it goes on from what is in the lake."
     )
 
 
-def _quiet() -> None:
+def _silence_dask() -> None:
     """Silence Dask's warnings of lost workers and closing connections, which would break the progress bar."""
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     for name in ("distributed", "distributed.client", "distributed.scheduler", "distributed.worker", "tornado"):

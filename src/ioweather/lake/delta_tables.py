@@ -60,6 +60,7 @@ class TableFiles(NamedTuple):
         return found
 
     def only(self, names: Collection[str]) -> TableFiles:
+        """The files with these names (without directories)."""
         return self._replace(uris=tuple(uri for uri in self.uris if uri.rsplit("/", 1)[1] in names))
 
     def scan(self, days: Collection[str] | None = None, columns: Collection[str] = ()) -> str:
@@ -131,11 +132,13 @@ def is_one_per_key(uri: str) -> bool:
 
 
 def _parquet(uris: Iterable[str], *options: str) -> str:
+    """SQL of a table function that reads these files."""
     named = ("union_by_name=true", "hive_partitioning=true", "hive_types={'day': 'VARCHAR'}", *options)
     return f"read_parquet([{literals(uris)}], {', '.join(named)})"
 
 
 def _day_of(uri: str) -> str:
+    """The day (UTC, YYYY-MM-DD) of a file, from its partition."""
     return uri.rsplit("day=", 1)[1].split("/", 1)[0]
 
 
@@ -177,10 +180,12 @@ def newest_version(root: Path, spec: TableSpec) -> int | None:
 
 
 def newest_files(root: Path, spec: TableSpec) -> TableFiles:
+    """The files of the table's newest version."""
     return files_in(root, spec, newest_version(root, spec))
 
 
 def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
+    """The files of the table at this version; none where it is None."""
     return TableFiles(spec, None, ()) if version is None else _open(root, spec, version).files()
 
 
@@ -233,6 +238,7 @@ def make_table(root: Path, spec: TableSpec) -> Table:
 
 
 def _fields(spec: TableSpec) -> list[Field]:
+    """The columns of the table as the Delta library wants them."""
     columns = [*((c.name, _TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
     return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
 
@@ -299,6 +305,7 @@ class Table:
             self._write(files, uris, None)
 
     def _write(self, files: Sequence[AddAction], gone: Collection[str], properties: CommitProperties | None) -> None:
+        """Commit new files, in place of the files that are gone."""
         now = int(time.time() * 1000)
         actions: list[Any] = [replace(file, data_change=not gone) for file in files]
         for day, name in sorted((_day_of(uri), uri.rsplit("/", 1)[1]) for uri in gone):

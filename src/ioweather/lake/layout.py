@@ -45,6 +45,7 @@ def lake_marker(root: Path) -> Path:
 
 
 def is_lake(root: Path) -> bool:
+    """Whether the directory is a lake."""
     return lake_marker(root).exists()
 
 
@@ -146,6 +147,7 @@ _NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
 
 
 def content_digest(path: Path) -> str:
+    """BLAKE2 digest of the file, as in the names of table files."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 

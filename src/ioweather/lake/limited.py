@@ -71,11 +71,11 @@ CONTEXT.set_forkserver_preload(
 
 def run_limited(task: Callable[..., T], *args: Any, wall_seconds: float) -> T:
     """task(*args) in a process of its own, for a task that returns its result."""
-    results: list[T] = [*stream_limited(_in_list, task, args, wall_seconds=wall_seconds)]
+    results: list[T] = [*stream_limited(_call_once, task, args, wall_seconds=wall_seconds)]
     return results[0]
 
 
-def _in_list(task: Callable[..., T], args: tuple[Any, ...]) -> list[T]:
+def _call_once(task: Callable[..., T], args: tuple[Any, ...]) -> list[T]:
     return [task(*args)]
 
 
@@ -83,7 +83,7 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
     """The items of task(*args), made in a process of its own. The task waits while the caller handles an item; this
     time does not count. Raises WorkerDied, or the exception of the task."""
     ours, theirs = CONTEXT.Pipe(duplex=False)
-    worker = CONTEXT.Process(target=_work, args=(theirs, task, args), daemon=True)
+    worker = CONTEXT.Process(target=_run_in_worker, args=(theirs, task, args), daemon=True)
     worker.start()
     theirs.close()
     left = wall_seconds
@@ -135,7 +135,8 @@ def end_with_parent() -> None:
         fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, os.O_ASYNC)
 
 
-def _work(connection: Connection, task: Callable[..., Iterable[Any]], args: tuple[Any, ...]) -> None:
+def _run_in_worker(connection: Connection, task: Callable[..., Iterable[Any]], args: tuple[Any, ...]) -> None:
+    """Run the task in this new process and send its items, then (True, its exception or None)."""
     global _is_limited
     end_with_parent()
     _is_limited = True

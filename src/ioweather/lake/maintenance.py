@@ -25,10 +25,10 @@ from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, day_start_ns, now_ns, utc_day
 from ioweather.lake import layout
-from ioweather.lake.appends import delete_rows, retry_refused, rewrite_day, writing
+from ioweather.lake.appends import delete_rows, retry_conflicts, rewrite_day, writer_connection
 from ioweather.lake.database import connection, literal, literals, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
-from ioweather.lake.inventory import IS_MINUTE, find_totals, seal_file, seal_of, write_seal
+from ioweather.lake.inventory import IS_MINUTE, find_totals, read_seal, seal_file, write_seal
 from ioweather.lake.layout import damaged_files, digest_in_name, require_undamaged
 
 if TYPE_CHECKING:
@@ -92,8 +92,9 @@ def _age_seconds(path: Path) -> float:
 
 
 def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
+    """Whether the day is one file that needs no search for duplicates (and a day of `series` has its seal)."""
     if spec.name == "series":
-        return seal_of(root, day, uris) is not None
+        return read_seal(root, day, uris) is not None
     return len(uris) == 1 and (spec.keeps_revisions or is_one_per_key(uris[0]))
 
 
@@ -111,7 +112,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> list[SealedDay]:
         rows, prefix = f"SELECT * FROM ({once}) ORDER BY {order}", "part"
     else:
         rows, prefix = f"SELECT * FROM ({files.view({day})}) ORDER BY {order}", ONE_PER_KEY
-    with writing(spec) as con:
+    with writer_connection(spec) as con:
         made = rewrite_day(con, table, files, day, rows, prefix)
         if made is None:
             return []
@@ -124,7 +125,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> list[SealedDay]:
 
 def write_seal_of_day(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
     """Write the seal of a day that is already one file, sorted and without duplicates."""
-    with writing(spec) as con:
+    with writer_connection(spec) as con:
         write_seal(con, root, TableFiles(spec, None, tuple(uris)), day)
 
 
@@ -190,7 +191,7 @@ def check_lake(lake: Lake, *, progress: Progress = silent) -> dict[str, Any]:
     size = 0
     for position, path in enumerate(paths):
         progress(position, len(paths), "files checked")
-        if damaged_files([path]) or (digest_in_name(path) is None and not _can_be_read(path)):
+        if damaged_files([path]) or (digest_in_name(path) is None and not _is_readable(path)):
             damaged.append(str(path.relative_to(tables)))
         if path.exists():
             size += path.stat().st_size
@@ -212,7 +213,8 @@ def last_check(root: Path) -> dict[str, Any] | None:
         return None
 
 
-def _can_be_read(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
+    """Whether DuckDB reads every row of the file."""
     try:
         with connection() as con:
             con.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet({literal(path)}) t").fetchall()
@@ -229,7 +231,7 @@ def set_aside(lake: Lake, damaged: Sequence[str]) -> list[str]:
     ranges: list[tuple[str, str]] = []
     for name in sorted({relative.split("/", 1)[0] for relative in damaged}):
         files = [relative for relative in damaged if relative.startswith(f"{name}/")]
-        ranges += retry_refused(TABLES[name], partial(_remove_files, root, name, files))
+        ranges += retry_conflicts(TABLES[name], partial(_remove_files, root, name, files))
         for relative in files:
             aside = lake.root / "damaged" / relative
             make_directories(aside.parent, lake.root)

@@ -53,7 +53,7 @@ _HIDDEN: Final = frozenset(
 _HARMLESS: Final = frozenset(names_of("value alias column_names column_name_alias"))
 # Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
 # times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
-_WHOLE: Final = frozenset(
+_PYTHON_TYPES: Final = frozenset(
     names_of("""
     boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double decimal
     varchar blob uuid enum
@@ -106,7 +106,7 @@ def run_user_sql(
         f"CREATE VIEW quarantine AS {QUARANTINE}",
         f"SET memory_limit = {literal(memory)}",
         "SET TimeZone = 'UTC'",
-        *locking([literal(path) for path in paths]),
+        *locking_settings([literal(path) for path in paths]),
     ]
     question = {
         "directory": directory,
@@ -145,7 +145,7 @@ def _too_large(memory: str) -> QueryRefused:
     )
 
 
-def locking(paths: Sequence[str]) -> list[str]:
+def locking_settings(paths: Sequence[str]) -> list[str]:
     """Settings of a child's DuckDB, for the end of its setup. `paths` are SQL literals of the files it may read."""
     return [
         f"SET threads = {_THREADS}",
@@ -246,7 +246,7 @@ def _decode(value: dict[str, Any]) -> Any:
 # In the child
 
 
-def _answer(question: Mapping[str, Any]) -> str:
+def _answer_query(question: Mapping[str, Any]) -> str:
     """The rows of a query over the lake, as JSON. The setup creates the views, and locks the configuration."""
     import duckdb
 
@@ -257,7 +257,7 @@ def _answer(question: Mapping[str, Any]) -> str:
         asked = con.sql(checked_statement(con, question["sql"]))
         columns, types = asked.columns, asked.types
         every = enumerate(types, start=1)  # by position, because names may be there twice
-        readable = [f"#{n}" if _is_whole(kind) else f"CAST(#{n} AS {_textual(kind)})" for n, kind in every]
+        readable = [f"#{n}" if _fits_python(kind) else f"CAST(#{n} AS {_type_as_text(kind)})" for n, kind in every]
         rows = asked.project(", ".join(readable)).limit(question["rows"] + 1).fetchall()
         result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: question["rows"]]}
         data = json.dumps({**result, "truncated": len(rows) > question["rows"]}, default=_encode)
@@ -270,22 +270,23 @@ def _answer(question: Mapping[str, Any]) -> str:
     return data
 
 
-def _is_whole(kind: Any) -> bool:
+def _fits_python(kind: Any) -> bool:
+    """Whether Python represents every value of the DuckDB type exactly."""
     if kind.id in ("list", "array"):
-        return _is_whole(kind.children[0][1])
+        return _fits_python(kind.children[0][1])
     if kind.id == "struct":
-        return all(_is_whole(child) for _, child in kind.children)
-    return kind.id in _WHOLE or kind.id == "null"
+        return all(_fits_python(child) for _, child in kind.children)
+    return kind.id in _PYTHON_TYPES or kind.id == "null"
 
 
-def _textual(kind: Any) -> str:
+def _type_as_text(kind: Any) -> str:
     """The type with text in place of types that Python cannot represent. A map becomes text: its keys may not hash."""
     if kind.id in ("list", "array"):
-        return f"{_textual(kind.children[0][1])}[]"
+        return f"{_type_as_text(kind.children[0][1])}[]"
     if kind.id == "struct":
         quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
-        return "STRUCT(" + ", ".join(f'"{name}" {_textual(child)}' for name, child in quoted) + ")"
-    return str(kind) if kind.id in _WHOLE else "VARCHAR"
+        return "STRUCT(" + ", ".join(f'"{name}" {_type_as_text(child)}' for name, child in quoted) + ")"
+    return str(kind) if kind.id in _PYTHON_TYPES else "VARCHAR"
 
 
 def _write_rows(question: Mapping[str, Any]) -> None:
@@ -302,7 +303,7 @@ def _write_rows(question: Mapping[str, Any]) -> None:
                 except duckdb.Error as error:
                     if not line.startswith("CREATE VIEW"):
                         raise
-                    unreadable = f" The file is no table: {_brief(error)}"  # but may have lines()
+                    unreadable = f" The file is no table: {_one_line(error)}"  # but may have lines()
             names = [] if unreadable else con.sql("FROM input").columns
             more = f" and {len(names) - _MOST_COLUMNS} more" if len(names) > _MOST_COLUMNS else ""
             present = f"The file has: {', '.join(names[:_MOST_COLUMNS])}{more}." if names else ""
@@ -315,10 +316,10 @@ def _write_rows(question: Mapping[str, Any]) -> None:
         except QueryRefused as refusal:
             raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
         except Exception as error:  # of DuckDB, or of the stream that its rows go through
-            raise QueryRefused(f"DuckDB says: {_brief(error)}{unreadable}", hint=present) from None
+            raise QueryRefused(f"DuckDB says: {_one_line(error)}{unreadable}", hint=present) from None
 
 
-def _brief(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
 
 
@@ -363,6 +364,7 @@ def give_up_rights(
 
 
 def main() -> None:
+    """Answer the question on standard input."""
     question = json.loads(sys.stdin.buffer.read())
     is_file = "table" in question
     try:
@@ -372,7 +374,7 @@ def main() -> None:
             if is_file:
                 _write_rows(question)
             else:
-                sys.stdout.write(_answer(question))
+                sys.stdout.write(_answer_query(question))
         except MemoryError:
             raise _too_large(question["memory"]) from None
     except QueryRefused as error:

@@ -124,6 +124,7 @@ def in_order(
 
 
 def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
+    """Submit the task; a broken executor gives a future with its error."""
     try:
         return executor.submit(task, *arguments)
     except BrokenExecutor as error:
@@ -133,6 +134,7 @@ def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ..
 
 
 def _result(executor: Executor, future: Future[T]) -> T:
+    """The result of the task; raises IoweatherError where a cluster has no workers for minutes."""
     while not wait((future,), _LOOK_SECONDS).done:
         workers_of(executor)  # raises, if a cluster has had none for long
     return future.result()
@@ -141,6 +143,7 @@ def _result(executor: Executor, future: Future[T]) -> T:
 def _run_alone(
     executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...], lost: Callable[..., T] | None
 ) -> T:
+    """Run a task while no other is in flight, twice at most; then `lost` gives its result."""
     for _ in range(_TRIES_ALONE):
         try:
             return _result(executor, _submit(executor, task, arguments))
@@ -189,7 +192,7 @@ def cluster_settings(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(
+def open_executor(
     *,
     workers: int | None = None,
     dask: str | None = None,
@@ -203,13 +206,13 @@ def opened(
         raise UsageError("--workers, --dask and --slurm exclude each other.")
     executor: Executor
     if dask is not None:
-        from ioweather.lake.dask_cluster import connected
+        from ioweather.lake.dask_cluster import connect_dask
 
-        executor = connected(dask)
+        executor = connect_dask(dask)
     elif slurm is not None:
-        from ioweather.lake.dask_cluster import on_slurm
+        from ioweather.lake.dask_cluster import start_slurm_cluster
 
-        executor = on_slurm(slurm, cluster_settings(settings()), progress)
+        executor = start_slurm_cluster(slurm, cluster_settings(settings()), progress)
     else:
         executor = Processes(workers)
     try:

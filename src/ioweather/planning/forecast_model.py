@@ -372,10 +372,10 @@ def timed(history: History, zone: dt.tzinfo, longest_ns: int) -> Timed:
     """Return the logarithms of a history, with the local clock of its windows and of those ahead."""
     ahead = longest_ns // history.window_ns
     times = history.start_ns + np.arange(len(history.values) + ahead, dtype=np.int64) * history.window_ns
-    clock = local_clock(times, zone)
+    day, hour, weekday = local_clock(times, zone)
     values = np.asarray(history.forward(history.values), np.float64)
     values[~np.isfinite(values)] = np.nan
-    return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
+    return Timed(values, day - day[0], weekday * 24 + hour, history.window_ns / MINUTE_NS)
 
 
 def by_jobs(history: History, horizons: tuple[int, ...]) -> Floats | None:
@@ -408,16 +408,16 @@ def judged(rolling: Rolling, history: History) -> _Judged:
     )
     skilled = surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
     by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
-    bands = rolling_intervals(rolling, by)
-    known = np.isfinite(bands.inside)
+    lows, highs, within = rolling_intervals(rolling, by)
+    known = np.isfinite(within)
     covered = Intervals(known, history.window_ns)
-    inside = covered.sums(known, bands.inside)
+    inside = covered.sums(known, within)
     coverage = covered.estimate(
         f"coverage {label}", "ratio", inside, lambda s: s[..., 1] / s[..., 0], n=int(known.sum())
     )
     value, low, high = (
         float(last) if np.isfinite(last := history.back(values)[-1]) else None
-        for values in (rolling.point[by], bands.low, bands.high)
+        for values in (rolling.point[by], lows, highs)
     )
     amount_of_skill = Amount(skill.value, skill.low, skill.high)
     time_ns, by_name = history.end_ns + horizon_ns, CANDIDATES[by]
@@ -435,8 +435,8 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     """Compare starts in the 24 hours after `after_ns`; `hourly` are means of logarithms. None unless the climate is
     known for all starts."""
     times = -(-after_ns // HOUR_NS) * HOUR_NS + np.arange(24, dtype=np.int64) * HOUR_NS
-    local = local_clock(times, zone[0])
-    slot = local.weekday * 24 + local.hour
+    _, hour, weekday = local_clock(times, zone[0])
+    slot = weekday * 24 + hour
     hours = max(1, math.ceil(duration_ns / HOUR_NS))
     recent = HourlyMeans(hourly.means[-MEMORY_DAYS:], hourly.weekday[-MEMORY_DAYS:])
     typical = run_means(climate_tables(recent)[-1], slot, hours)

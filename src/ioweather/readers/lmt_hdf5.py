@@ -158,6 +158,7 @@ def _detect_h5lmt(head: bytes, path: Path) -> float:
 
 
 def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
+    """Rows of a day of pyLMT: bytes of OSTs, operations of the MDT, CPU of servers."""
     with open_archive(path) as file:
         found = {name: _find_dataset(file, name) for name in (_STEPS, *_SERIES)}
         parts = {name: dataset for name, dataset in found.items() if dataset is not None}
@@ -299,6 +300,7 @@ def _detect_tts(head: bytes, path: Path) -> float:
 
 
 def _read_tts(path: Path, context: ReadContext) -> Rows:
+    """Rows of all groups of a TOKIO file, each with its own time stamps."""
     with open_archive(path) as file:
         version = _attribute(file, "version")
         if version not in (None, "1"):
@@ -353,6 +355,7 @@ class _Table:
 
 
 def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: float = 1.0) -> _Table | None:
+    """The dataset of that name; None where there is none. Its values are multiplied by `factor`."""
     dataset = _find_dataset(group, name)
     if dataset is None:
         return None
@@ -385,6 +388,7 @@ def split_steps(start_ns: int, step_ns: int, steps: int, lookback: int) -> Itera
 
 
 def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
+    """Amounts of data and metadata targets, from amounts or rates."""
     step_ns = axis.step_ns
     tables: dict[str, _Table] = {}
     for metric, (amounts, rates) in _AMOUNTS.items():
@@ -408,6 +412,7 @@ def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path
 
 
 def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
+    """CPU and memory of servers, or the fullness of targets."""
     from_lmt = _attribute(group, "source") == "lmt"
     # LMT's first stamp closes an interval that belongs to the file before.
     skipped = 1 if from_lmt else 0

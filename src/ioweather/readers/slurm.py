@@ -73,7 +73,7 @@ def _numbered(text: str) -> list[str]:
     return found
 
 
-class JobIdentity(NamedTuple):
+class _JobIdentity(NamedTuple):
     """`job_id` is the text without the step; `step` is '' for the allocation. `plain` is the number, where the id is no
     more than one: it is then the raw id too."""
 
@@ -84,14 +84,14 @@ class JobIdentity(NamedTuple):
     plain: int | None
 
 
-def parse_identity(text: str) -> JobIdentity | None:
+def parse_identity(text: str) -> _JobIdentity | None:
     """The parts of a job id as sacct prints it; None where it is none."""
     job, _, step = text.strip().partition(".")
     match = _JOB.fullmatch(job)
     if match is None:
         return None
     array, het = int(match[1]) if match[2] else None, int(match[3]) if match[3] else None
-    return JobIdentity(job, step, array, het, whole_number(job))
+    return _JobIdentity(job, step, array, het, whole_number(job))
 
 
 # JSON

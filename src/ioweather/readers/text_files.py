@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import codecs
+import datetime as dt
 import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
-from ioweather.core.units import parse_time_ns
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.units import local_to_ns, parse_time_ns
 
 Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -171,6 +172,11 @@ def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
+def shown_counts(counts: Mapping[str, int]) -> str:
+    """'3 x; 2 y': what was left out, by how often; empty where nothing was."""
+    return "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
 def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
     """What is in the folder, if all of it is of one kind: in most folders the first entry tells."""
     found = []
@@ -197,6 +203,33 @@ def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
 
     found = all_of_a_kind(folder, begins_so)
     return found if len(found) > 1 else []
+
+
+ZONE_HINT = "Give --zone, or set `zone` in facility.toml."
+
+
+class LocalClock:
+    """Converts the local times of one file to UTC, in their order, which resolves the repeated hour of autumn."""
+
+    def __init__(self, zone: ZoneInfo | None) -> None:
+        self._zone = zone
+        self._last_ns: int | None = None
+
+    def restart(self) -> None:
+        """Forget the order: the next time may be earlier."""
+        self._last_ns = None
+
+    def to_ns(self, naive: dt.datetime, where: str) -> int:
+        """UTC nanoseconds of a local time. Raises UndatedInput without a zone, or if the order does not resolve it."""
+        if self._zone is None:
+            raise UndatedInput(f"{where}: {naive} is a local time without a zone.", hint=ZONE_HINT)
+        # Two lines may have the same second, so the next time must follow the moment before the last one.
+        after_ns = None if self._last_ns is None else self._last_ns - 1
+        try:
+            self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
+        except UndatedInput as error:
+            raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
+        return self._last_ns
 
 
 _TIME_LINE = re.compile(

@@ -15,7 +15,6 @@ import numpy as np
 
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Floats
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import pairs_of
@@ -24,14 +23,13 @@ from ioweather.simulate.facility_files import (
     SIZES,
     Content,
     JobCounts,
-    Observed,
-    as_served,
-    coarser,
     facility_toml,
     make_contents,
     mean_seconds,
     observe,
+    resample,
     window_responses,
+    with_slow_service,
     write_accounts,
     write_detail,
     write_job_stats,
@@ -40,89 +38,9 @@ from ioweather.simulate.facility_files import (
     write_segments,
     write_tokio,
 )
-from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, divided
+from ioweather.simulate.fluid import Calendar, Incident, divide_loss
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
-
-_TOLERANCE = 0.05
-_PARALLELISM_MINUTES = 4000
-
-
-class PlantedServers:
-    """What an analysis of the servers should find, without lost samples and rounding.
-
-    It follows the papers' definitions and shares no code with the analysis. It stores totals and one number per minute.
-    """
-
-    def __init__(self, osts: int) -> None:
-        self._minutes: dict[str, list[Floats]] = {"read": [], "write": []}
-        self._by_target = {"read": np.zeros(osts), "write": np.zeros(osts)}
-        self._operations = np.zeros(len(OPERATIONS))
-        self._degrees: dict[str, list[int]] = {"read": [], "write": []}
-        self._looked = 0
-
-    def add(self, observed: Observed) -> None:
-        """Add a window."""
-        per_minute = 60 // observed.readings.step_seconds
-        for verb, values in (("read", observed.read_bytes), ("write", observed.write_bytes)):
-            minutes = values.reshape(-1, per_minute, values.shape[1]).sum(axis=1)
-            self._minutes[verb].append(minutes.sum(axis=1))
-            self._by_target[verb] += values.sum(axis=0)
-            # A sample of the minutes is enough for the mean.
-            for row in minutes[:: max(1, len(minutes) // 100)] if self._looked < _PARALLELISM_MINUTES else ():
-                self._degrees[verb] += degrees(row)
-        self._looked += 100
-        self._operations += observed.operations.sum(axis=0)
-
-    def values(self) -> dict[str, float]:
-        """Return the planted numbers by name."""
-        found: dict[str, float] = {}
-        for verb in ("read", "write"):
-            minutes = np.concatenate(self._minutes[verb])
-            found[f"{verb}_bytes"] = float(minutes.sum())
-            found[f"{verb}_bytes_per_minute"] = float(minutes.mean())
-            found[f"{verb}_cov_percent"] = float(minutes.std(ddof=1) / minutes.mean() * 100)
-            length, between = high_phases(minutes)
-            found[f"{verb}_high_phase_minutes"] = length
-            found[f"{verb}_high_phase_distance_minutes"] = between
-            for window in (1, 5, 25):
-                sums = minutes[: len(minutes) // window * window].reshape(-1, window).sum(axis=1)
-                found[f"{verb}_autocorrelation_{window}min"] = float(np.corrcoef(sums[:-1], sums[1:])[0, 1])
-            target = self._by_target[verb]
-            found[f"{verb}_target_max_over_min"] = float(target.max() / target.min())
-            if self._degrees[verb]:
-                found[f"{verb}_parallelism_mean"] = float(np.mean(self._degrees[verb]))
-        for name, amount in zip(OPERATIONS, self._operations.tolist(), strict=True):
-            found[f"{name}_ops"] = amount
-        return found
-
-
-def high_phases(minutes: Floats) -> tuple[float, float]:
-    """Return mean length, and mean time between starts, of maximal runs of minutes at or above the upper quartile."""
-    high = minutes >= np.percentile(minutes, 75)
-    starts: list[int] = []
-    lengths: list[int] = []
-    for place, is_high in enumerate(high.tolist()):
-        if is_high and (place == 0 or not high[place - 1]):
-            starts.append(place)
-            lengths.append(0)
-        if is_high:
-            lengths[-1] += 1
-    return float(np.mean(lengths)), float(np.mean(np.diff(starts))) if len(starts) > 1 else float("nan")
-
-
-def degrees(row: Floats) -> list[int]:
-    """Return sizes of groups of targets whose activity is within 5% of the smallest, from the smallest on."""
-    found: list[int] = []
-    least = None
-    for value in sorted(v for v in row.tolist() if v > 0):
-        if least is not None and value - least < _TOLERANCE * least:
-            found[-1] += 1
-        else:
-            found.append(1)
-            least = value
-    return found
-
 
 COLUMNS = pairs_of("""
     kind=VARCHAR id=VARCHAR name=VARCHAR start_ns=BIGINT end_ns=BIGINT job_id=BIGINT uid=BIGINT nprocs=BIGINT
@@ -157,7 +75,7 @@ class TruthWriter:
             flow = phase.flow
             lost = flow_parts(flow)[1]
             used = flow.pattern.demand + (flow.normal.demand if flow.normal is not None else 0.0)
-            for name, seconds in divided(lost, flow.start, flow.end, used, incidents).items():
+            for name, seconds in divide_loss(lost, flow.start, flow.end, used, incidents).items():
                 by_incident[name] = by_incident.get(name, 0.0) + seconds
         program = run.program
         moved = program.step_bytes * program.steps
@@ -304,10 +222,10 @@ def _write_filesystem(
     contents: tuple[Content, Content] | None,
     progress: Progress,
 ) -> tuple[int, int, int]:
-    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs. Planted numbers and
-    the benchmark are those of the first one, which has `contents`."""
+    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs.
+
+    The benchmark runs on the first one, which has `contents`."""
     preset, seed, calendar, resources = world.preset, world.seed, world.calendar, world.resources
-    planted = PlantedServers(preset.osts)
     stored = contents or make_contents(preset, world.programs, seed)
     counts = JobCounts(world.fluid, resources, preset.step_seconds) if preset.job_stats else None
     if counts is not None:
@@ -320,7 +238,6 @@ def _write_filesystem(
     for window in world.windows():
         met = window.readings
         observed = observe(met, preset, resources, world.incidents, seed)
-        planted.add(observed)
         for incident in world.incidents:
             during = np.flatnonzero((met.times >= incident.start) & (met.times < incident.end))
             if len(during):
@@ -330,8 +247,8 @@ def _write_filesystem(
         if preset.monitored:
             before, after = (float(content.files["size"].sum()) for content in stored)
             used_bytes = before + (after - before) * met.day / preset.days
-            write_tokio(data / "servers", coarser(observed, preset.step_seconds), used_bytes, resources, calendar)
-            served = as_served(met, resources, world.incidents) if preset.slow_service else met
+            write_tokio(data / "servers", resample(observed, preset.step_seconds), used_bytes, resources, calendar)
+            served = with_slow_service(met, resources, world.incidents) if preset.slow_service else met
             responses = window_responses(served, preset, resources, seed)
             write_segments(data / "spool", responses, calendar, met.day, f"mount:/{preset.fsname}")
         for run in window.runs:
@@ -343,7 +260,7 @@ def _write_filesystem(
                 logs += 1
                 write_run(data / "darshan", run, resources, calendar, seed)
         if counts is not None:
-            rows = counts.taken(met.start + met.steps * met.step_seconds)
+            rows = counts.take_until(met.start + met.steps * met.step_seconds)
             write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
         if met.day == preset.detail_day:
             write_detail(data / "detail", observed, preset, resources, calendar, seed)
@@ -357,7 +274,7 @@ def _write_filesystem(
         what["value"] = float(total.max() / steps) if steps else None  # the mean stretch of the most affected component
         truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
     if contents is not None:
-        _add_facts(truth, preset, planted, contents)
+        _add_facts(truth, preset, contents)
     flows = world.benchmark
     if contents is not None and len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
         speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
@@ -371,8 +288,8 @@ def _write_filesystem(
     return len(jobs), runs, logs
 
 
-def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, contents: Sequence[Content]) -> None:
-    """Add the planted laws of response times, the numbers of the servers, and the files."""
+def _add_facts(truth: TruthWriter, preset: Preset, contents: Sequence[Content]) -> None:
+    """Add the planted laws of response times, and the files."""
     law = preset.law
     for op in ("read", "write") if preset.sampler_seconds else ():
         for size in SIZES:
@@ -385,8 +302,6 @@ def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, cont
                 "alpha": law.alpha,
             }
             truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details=details)
-    for name, value in planted.values().items():
-        truth.add("planted", id=name, name=name, value=value)
     for name, content in zip(("before", "after"), contents, strict=True):
         for place, project in enumerate(("", *content.projects)):
             of_project = content.files["project"] == place - 1

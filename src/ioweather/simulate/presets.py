@@ -48,7 +48,6 @@ class Preset:
     typical_io_seconds: float = 45.0
     read_share: float = 0.6
     step_seconds: int = 60
-    zone: str = "UTC"
     first_day: str = "2026-03-02"  # a Monday
     fsname: str = "scratch"
     beside: Preset | None = None  # another file system of the same facility, with programs and incidents of its own

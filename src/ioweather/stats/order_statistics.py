@@ -68,6 +68,7 @@ class BySize:
             raise ValueError(f"request sizes must be positive, distinct and ascending: {self.sizes}")
 
     def covers(self, size: float) -> bool:
+        """Whether the size is between sampled ones."""
         return self.sizes[0] <= size <= self.sizes[-1]
 
     def at(self, size: float) -> Distribution:
@@ -137,24 +138,12 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
     return IndependenceTest(observed, (extreme + 1) / (replicates + 1), rounds, targets, replicates)
 
 
-@dataclass(frozen=True)
-class MaximaCheck:
-    """A predicted quantile of the slowest of `requests` and the one observed in `rounds` concurrent rounds."""
+def check_maxima(concurrent: ArrayLike, base: Distribution) -> list[tuple[int, float, float, float, float, int]]:
+    """Compare the slowest request of random groups of targets with the formula, for groups of powers of two.
 
-    requests: int
-    probability: float
-    predicted: float
-    observed: float
-    rounds: int
-
-    @property
-    def ratio(self) -> float:
-        return self.predicted / self.observed
-
-
-def check_maxima(concurrent: ArrayLike, base: Distribution) -> tuple[MaximaCheck, ...]:
-    """Empirical maxima over random groups of targets in each round, against the formula, for groups of powers of two. A
-    quantile is left out where fewer than ten rounds lie beyond it."""
+    Rows are (requests, quantile, predicted, measured, predicted / measured, rounds). A quantile is left out where fewer
+    than ten rounds are beyond it.
+    """
     table = np.asarray(concurrent, np.float64)
     table = table[~np.isnan(table).any(axis=1)]
     rounds, targets = table.shape
@@ -165,5 +154,6 @@ def check_maxima(concurrent: ArrayLike, base: Distribution) -> tuple[MaximaCheck
         for p in (0.5, 0.9, 0.99):
             if rounds * (1 - p) >= 10:
                 predicted = float(law.upper_quantile(1 - p))
-                checks.append(MaximaCheck(size, p, predicted, float(np.quantile(slowest, p)), rounds))
-    return tuple(checks)
+                measured = float(np.quantile(slowest, p))
+                checks.append((size, p, predicted, measured, predicted / measured, rounds))
+    return checks

@@ -88,21 +88,19 @@ def _elsewhere(root: Path) -> Iterator[Check]:
     moment = now_ns()
     agents = remote_agents(root, moment)
     for agent in agents:
-        ago, state = format_seconds((moment - agent.heard_ns) / NS), agent.state(moment)
+        ago, state = format_seconds((moment - agent.heard_ns) / NS), agent.life(moment)
         if state == "silent":
             there = "there: systemctl status ioweather-agent"
             yield Check("agent", "problem", f"silent for {ago} on {agent.host}", there)
         elif state == "stopped":
             yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather agent run")
-        if agent.status is None:
-            continue
-        for trouble in find_problems(agent.status).values():
+        for trouble in find_problems(agent).values():
             yield Check("agent", "problem", f"{agent.host}: {trouble}", f"told {ago} ago; there: ioweather doctor")
-        apart = (agent.status.written_ns - agent.status.heard_ns) / NS
+        apart = (agent.written_ns - agent.heard_ns) / NS
         if abs(apart) > _PUSH_SECONDS:
             yield Check("clocks", "problem", f"{agent.host} is {_ahead(apart)} this host", _NTP)
     if agents:
-        heard = sum(agent.state(moment) == "running" for agent in agents)
+        heard = sum(agent.life(moment) == "running" for agent in agents)
         yield Check("agents", "ok", f"{heard} of {len(agents)} of other hosts are heard of")
 
 
@@ -116,8 +114,8 @@ def _probe_loads(root: Path, spools: Sequence[Path]) -> Iterator[Check]:
     for spool in spools:
         with suppress(IoweatherError):
             statuses.append(read_status(spool))
-    remote = [agent.status for agent in remote_agents(root, now_ns(), statuses) if agent.status is not None]
-    running = [status for status in [*statuses, *remote] if not status.is_stale(now_ns())]
+    statuses += remote_agents(root, now_ns(), statuses)
+    running = [status for status in statuses if not status.is_stale(now_ns())]
     yield from check_loads(running, open_lake(root).facility)
 
 

@@ -96,7 +96,7 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
     seen, worth = (
         tuple(
             AdviceItem(
-                *(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high),
+                *(a.name, a.dimension, a.evidence, a.seconds, a.saving.low, a.saving.high),
                 *(a.fix_lines, a.headline, a.file, a.note),
             )
             for a in patterns
@@ -123,7 +123,7 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         facts = [fact for advice in advised.shown for fact in _lines_of_advice(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
-        tried = sum(advice.promise.tried for advice in advised.worth)
+        tried = sum(advice.saving.tried for advice in advised.worth)
         if tried > 1:
             together, io = format_seconds(advised.together_seconds), format_seconds(advised.io_seconds or 0.0)
             rest = ' without "up to"' if tried < len(advised.worth) else ""
@@ -152,23 +152,23 @@ def _file_and_evidence(advice: Advice) -> str:
 
 def _saving_text(advice: Advice) -> str:
     """Return the saving as text; "up to" if no such change was ever measured."""
-    up_to = "" if advice.promise.tried else "up to "
-    return f"{up_to}{format_seconds(advice.most_seconds)}"
+    up_to = "" if advice.saving.tried else "up to "
+    return f"{up_to}{format_seconds(advice.stated_seconds)}"
 
 
 def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
     """Yield the lines on a pattern: saving, lines to type, note of the site, interval and model."""
-    promise = advice.promise
-    value, unit = (advice.seconds, "seconds") if promise.tried else (_saving_text(advice), "text")
+    saving = advice.saving
+    value, unit = (advice.seconds, "seconds") if saving.tried else (_saving_text(advice), "text")
     yield Fact(advice.name, advice.headline, value, unit, note=_file_and_evidence(advice))
     for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
         yield Fact(f"{advice.name}_site", "  your site", "", note=advice.note)
     note = "none: no such change was measured yet"
-    if promise.tried:
-        least, most = format_seconds(promise.low), format_seconds(promise.high)
-        note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule or 'none'} of this rule"
+    if saving.tried:
+        least, most = format_seconds(saving.low), format_seconds(saving.high)
+        note = f"{least} to {most}; {saving.pairs} pairs, {saving.of_rule or 'none'} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
 
@@ -187,7 +187,7 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
 def _advice_exhibit(advised: Advised) -> Exhibit:
     """Return all patterns as an exhibit, for the page and for programs."""
     estimates = tuple(
-        Estimate(a.headline, a.seconds, "seconds", a.promise.low, a.promise.high, LEVEL, a.promise.pairs, a.model)
+        Estimate(a.headline, a.seconds, "seconds", a.saving.low, a.saving.high, LEVEL, a.saving.pairs, a.model)
         for a in advised.patterns
     )
     findings = tuple(
@@ -272,7 +272,7 @@ class Advised:
         """
         spent = self.io_seconds or 0.0
         left = 1.0
-        tried = [advice for advice in self.worth if advice.promise.tried]
+        tried = [advice for advice in self.worth if advice.saving.tried]
         for part in {advice.part for advice in tried}:
             largest = max(advice.seconds for advice in tried if advice.part == part)
             left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
@@ -295,9 +295,9 @@ class Advised:
         patterns = []
         for advice in self.patterns:
             share = share_of(advice)
-            promise, still = advice.promise.scaled(share), advice.most_seconds * share >= self.floor_seconds
+            saving, still = advice.saving.scaled(share), advice.stated_seconds * share >= self.floor_seconds
             model_seconds, matters = advice.model_seconds * share, advice.matters and still
-            patterns.append(replace(advice, model_seconds=model_seconds, promise=promise, matters=matters))
+            patterns.append(replace(advice, model_seconds=model_seconds, saving=saving, matters=matters))
         return replace(self, patterns=tuple(patterns))
 
 
@@ -321,10 +321,10 @@ def advise(view: JobView) -> Advised:
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
-    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.most_seconds)
+    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.stated_seconds)
     return Advised(
         patterns=tuple(
-            replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=notes.get(a.name, ""))
+            replace(a, matters=a.stated_seconds >= floor and a.stated_seconds > 0, note=notes.get(a.name, ""))
             for a in ranked
         ),
         io_seconds=profile.io_seconds,

@@ -40,7 +40,7 @@ from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
 from ioweather.job_io.advisor.expected_savings import Dimension, Part, Rule
 from ioweather.job_io.advisor.fixes import Seen, directory_of
 from ioweather.job_io.advisor.parallel_rules import seconds_between_writes
-from ioweather.job_io.advisor.profile import FELT_SHARE, Profile
+from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, Profile
 
 # The site's file, if IOWEATHER_ADVICE does not name another.
 SITE_FILE: Final = Path("/etc/ioweather/advice.toml")
@@ -190,7 +190,7 @@ class Declared:
         *conditions, saved = (
             eval(_compiled(text), {"__builtins__": {}}, measured) for text in (*self.when, self.saves)
         )
-        if not all(conditions) or not saved >= max(1.0, FELT_SHARE * (profile.io_seconds or 0.0)):
+        if not all(conditions) or not saved >= max(1.0, NOTICEABLE_SHARE * (profile.io_seconds or 0.0)):
             return None
         words = _Words(measured)
         fix = self.fix_python if profile.python and self.fix_python else self.fix

@@ -35,7 +35,7 @@ DEFAULT_PROCESS_BYTES_PER_S: Final = float(GIB)
 DEFAULT_CEILING_BYTES_PER_S: Final = 10.0 * GIB
 DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB
 # A target that was faster than the default may be faster still: no more than half as much again is believed.
-BELIEVED: Final = 1.5
+FASTER_FACTOR: Final = 1.5
 # Types of mounts whose storage is in the machine itself, and those that say nothing of it: on many systems a file that
 # fits no recorded mount point is one of `/`. All others are served over a network.
 UNKNOWN: Final = frozenset(names_of("autofs rootfs overlay squashfs"))
@@ -54,7 +54,7 @@ _ENOUGH_BYTES: Final = 64 * MIB
 _SMALL_BINS: Final = 5
 _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 # A pattern of files that take less than this part of the I/O time is not named.
-FELT_SHARE: Final = 0.01
+NOTICEABLE_SHARE: Final = 0.01
 # An open that takes so long on its own, in a process with several threads, waits for a pipe or a lock.
 _LONG_OPEN_SECONDS: Final = 1.0
 # No device is faster.
@@ -111,7 +111,7 @@ class Profile:
         # D, without `waits`; None if the log has no times.
         self.io_seconds = float(value) if value is not None and math.isfinite(value) and value > 0 else None
         if self.io_seconds and self.waits.any():
-            self.io_seconds = float(self.rank_sums(self.spent).max(initial=0.0) + self.shared_seconds.sum()) or None
+            self.io_seconds = float(self.sums_by_rank(self.spent).max(initial=0.0) + self.shared_seconds.sum()) or None
         self.moved_bytes = int(self.row["read_bytes"]) + int(self.row["write_bytes"])
         self.bytes_per_s = max(self.moved_bytes, 0) / self.io_seconds if self.io_seconds else 0.0
         self._find_rates(view.target_count, view.target_bytes_per_s)
@@ -242,7 +242,7 @@ class Profile:
         known = timed & (self.ints("sync_count") > 0) & (between > 0)
         return np.where(known, np.minimum(spent, between * self.first_opens), spent)
 
-    def lifted(self, saved: Floats) -> Floats:
+    def as_mpiio_savings(self, saved: Floats) -> Floats:
         """Convert savings on rows below MPI-IO to savings on the MPI-IO rows of the same files: the same share of data
         time. MPI-IO waits for its slowest process, so its sums do not measure the calls below."""
         data = self.data_seconds
@@ -253,10 +253,10 @@ class Profile:
     def saving(self, saved: Floats) -> float:
         """Return wall-clock seconds saved if the counted rows took `saved` fewer seconds over all their processes."""
         saved = np.clip(np.where(self.counted, np.nan_to_num(saved), 0.0), 0.0, self.spent)
-        before, after = (self.rank_sums(spent).max(initial=0.0) for spent in (self.spent, self.spent - saved))
+        before, after = (self.sums_by_rank(spent).max(initial=0.0) for spent in (self.spent, self.spent - saved))
         return float(before - after + (self.shared_seconds * ratio(saved, self.spent)).sum())
 
-    def rank_sums(self, amounts: Floats) -> Floats:
+    def sums_by_rank(self, amounts: Floats) -> Floats:
         """Sum over the own files of each process that has some."""
         alone = self.counted & (self.records.rank >= 0)
         ranks, place = np.unique(self.records.rank[alone], return_inverse=True)
@@ -266,13 +266,13 @@ class Profile:
         """Count the files of these records."""
         return len(np.unique(self.records.file[rows]))
 
-    def is_felt(self, rows: Bools) -> bool:
+    def is_noticeable(self, rows: Bools) -> bool:
         """Whether the I/O on the files of these records takes a noticeable part of the run's I/O time, or cannot be
         compared with it."""
         if not self.io_seconds or (rows & self.waits).any():
             return True
         mine = np.isin(self.records.file, np.unique(self.records.file[rows]))
-        return self.saving(np.where(mine, self.spent, 0.0)) >= FELT_SHARE * self.io_seconds
+        return self.saving(np.where(mine, self.spent, 0.0)) >= NOTICEABLE_SHARE * self.io_seconds
 
     def name_file(self, rows: Bools) -> str:
         """Return the name of the file of these records with most time, and how many more there are; empty if its path
@@ -292,10 +292,10 @@ class Profile:
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
         return max(0.0, most - self.least_seconds) if same_bytes else most
 
-    def believed_seconds(self) -> float:
+    def most_seconds_if_faster(self) -> float:
         """Upper limit of a saving if storage is somewhat faster than this run shows; 0 if its rate is known."""
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
-        return max(0.0, most - self.least_seconds / BELIEVED) if self.is_at_rate else 0.0
+        return max(0.0, most - self.least_seconds / FASTER_FACTOR) if self.is_at_rate else 0.0
 
 
 def profile_of(view: JobView, run: int) -> Profile:

@@ -378,13 +378,13 @@ class ScanFacts:
     root: str
     system: str
     host: str | None = None
-    tree: TreeFacts | None = None
+    tree: _TreeFacts | None = None
     whole: bool = True
     names: bool = False
     cpu_seconds: float | None = None
 
 
-class TreeFacts(NamedTuple):
+class _TreeFacts(NamedTuple):
     """What the system reports of the file system of the root."""
 
     mount: str | None
@@ -395,9 +395,9 @@ class TreeFacts(NamedTuple):
     used_inodes: int | None = None
 
 
-def tree_facts(root: str) -> TreeFacts:
+def tree_facts(root: str) -> _TreeFacts:
     """What the system reports of the file system of a directory."""
-    known = TreeFacts(*file_system_of(root))
+    known = _TreeFacts(*file_system_of(root))
     try:
         found = os.statvfs(root)
     except OSError:

@@ -96,6 +96,7 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
 
 
 def _running_totals(steps: Steps, prefix: str) -> tuple[tuple[Cell, ...], ...]:
+    """Rows of cumulated reads and writes, their series named with the prefix."""
     series = {
         f"{prefix}{way}": np.where(steps.usable, steps.values[metric], np.nan)
         for way, metric in zip(WAYS, TRAFFIC, strict=True)
@@ -306,8 +307,8 @@ def hours_of_day(climate: Climate) -> Exhibit | None:
     """pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
     if climate.system.step_ns > HOUR_NS:
         return None
-    clock = local_clock(climate.system.times_ns, climate.zone)
-    volume = _volumes(climate, clock.day - clock.day[0], clock.hour, 24, HOUR_NS / climate.system.step_ns)
+    day, hour, _ = local_clock(climate.system.times_ns, climate.zone)
+    volume = _volumes(climate, day - day[0], hour, 24, HOUR_NS / climate.system.step_ns)
     if len(volume) < 2:
         return None
     return exhibit("pat19.fig5")(_cycle)(climate, volume, HOURS, "hour", "day", EVENING, "evening")
@@ -317,9 +318,9 @@ def days_of_week(climate: Climate) -> Exhibit | None:
     """pat19.fig6; None before a week is full."""
     if climate.system.step_ns > DAY_NS:
         return None
-    clock = local_clock(climate.system.times_ns, climate.zone)
-    week = (clock.day + 3) // 7
-    volume = _volumes(climate, week - week[0], clock.weekday, 7, DAY_NS / climate.system.step_ns)
+    day, _, weekday = local_clock(climate.system.times_ns, climate.zone)
+    week = (day + 3) // 7
+    volume = _volumes(climate, week - week[0], weekday, 7, DAY_NS / climate.system.step_ns)
     if np.isnan(volume).all(axis=0).any():
         return None
     return exhibit("pat19.fig6")(_cycle)(climate, volume, WEEKDAYS, "day", "week", SUNDAY, "sunday")
@@ -347,6 +348,7 @@ def _mean_of(values: Floats) -> Floats:
 
 
 def _variations(sums: Floats) -> Floats:
+    """Coefficient of variation from n, sum and sum of squares; NaN for fewer than two values."""
     varied = variation_from_sums(sums[..., 0], sums[..., 1], sums[..., 2])
     # One value does not give a variation.
     return np.where(sums[..., 0] >= 2, varied, np.nan)

@@ -34,11 +34,11 @@ from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import cluster_settings, usable_cores
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.source import period_between, zone_of
@@ -193,7 +193,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
             f"--map {file} has no [[metric]] table, which samples with labels need; for CSV use --as and --select.",
             hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
         )
-    mappings_of(document)
+    Mappings(document)
     return document
 
 
@@ -480,7 +480,7 @@ def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
 
 def _summary(snapshot: Snapshot, form: str) -> None:
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
-    series = held_series(snapshot.series())
+    series = summarise_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)
     sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
     refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]

@@ -23,7 +23,7 @@ from rich.text import Text
 from ioweather.agent.agent import Agent, AgentSettings
 from ioweather.agent.command import run_agent as run_sources
 from ioweather.agent.command import write_bundle
-from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
+from ioweather.agent.delivery import Shipper
 from ioweather.agent.exporter import export_metrics
 from ioweather.agent.probe import PAPER_SIZES, Probe, ProbeSettings, Sampler, SamplerSettings, TargetProbe
 from ioweather.agent.sensor import LiveSource
@@ -193,7 +193,7 @@ def _measure(
         own = usual.with_name(f"{usual.name}-{settings.run_id}")  # a person can probe while the agent runs
         say(f"An agent is running; this run writes to {own}.", err=True)
         spool = Spool(own, settings.host, settings.run_id)
-    shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS, first_ns=FIRST_SHIPMENT_NS) if lake_dir else None
+    shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS) if lake_dir else None
     with _live_table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
         status = agent.run()

@@ -20,7 +20,7 @@ from ioweather.core.facility import load_facility
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import default_lake_dir
 from ioweather.core.units import one_line
-from ioweather.lake.workers import opened
+from ioweather.lake.workers import open_executor
 from ioweather.ui.cli.screen import FOR_SPREADSHEETS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,7 +87,7 @@ def working(
 
     is_asked = any(engine.values()) and (not clusters_only or engine["dask"] or engine["slurm"])
     with progress_bar() as progress:
-        pool = opened(**engine, settings=settings, progress=progress) if is_asked else nullcontext(None)
+        pool = open_executor(**engine, settings=settings, progress=progress) if is_asked else nullcontext(None)
         with pool as executor:
             yield executor, progress
 

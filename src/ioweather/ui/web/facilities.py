@@ -21,7 +21,7 @@ from ioweather.core.units import local_zone
 from ioweather.diagnosis.events import EventOutcome, EventsOutcome
 from ioweather.diagnosis.now import History, NowOutcome, read_history, recent_history
 from ioweather.lake import layout
-from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.lake.caches import LakeCache, version_mark
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import make_exhibits, study_of
 from ioweather.topics.source import SharedResults, ask
@@ -212,7 +212,7 @@ class Facilities:
         Concurrent callers wait for one computation. Of the `queued` ones few run at a time; a quick lookup, or one
         that is made inside a queued computation, does not queue.
         """
-        full = (mark_of(self.directory(name), tables), name, key, local_zone())
+        full = (version_mark(self.directory(name), tables), name, key, local_zone())
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
         with self._turn(making):

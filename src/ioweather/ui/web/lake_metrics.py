@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from ioweather.agent.exporter import Metric, gauges, render_metrics
+from ioweather.agent.exporter import gauges
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, now_ns
 from ioweather.job_io.outcomes import Talker, Unhealthy, WhoOutcome
@@ -47,9 +47,9 @@ class LakeMetrics:
         self._seen = Refreshed(lambda: look(facilities, clock()), _SECONDS, _PATIENCE_SECONDS)
 
     def render(self) -> bytes:
-        return render_metrics(self.collect())
+        return "".join(self.collect()).encode()
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[str]:
         try:
             seen = self._seen.get()
         except IoweatherError:  # no lake yet, or one that cannot be read: said elsewhere
@@ -77,7 +77,7 @@ def look(facilities: Facilities, moment: int) -> Seen:
     return Seen(filesystems, health.unhealthy, users)
 
 
-def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
+def _of_components(seen: Seen, moment: int) -> Iterator[str]:
     current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
     homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
     counts = []
@@ -102,7 +102,7 @@ _AMOUNTS: Final[tuple[tuple[str, str, Callable[[Talker], float]], ...]] = (
 )
 
 
-def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metric]:
+def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[str]:
     """The ten that do most, by rank; by name only where names may be seen."""
     label = "user" if named else "rank"
     for name, words, amount in _AMOUNTS:

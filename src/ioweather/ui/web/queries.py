@@ -23,7 +23,7 @@ from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import GRACE_NS
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.sandbox import SqlResult, run_user_sql
 from ioweather.topics.analyse import Availability, availability, catalogue_only
@@ -73,7 +73,7 @@ def inventory(snapshot: Snapshot) -> dict[str, Any]:
         "facility": snapshot.facility.name,
         "simulated": snapshot.facility.simulated,
         "tables": {name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in tables},
-        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in held_series(snapshot.series())],
+        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in summarise_series(snapshot.series())],
         "overlaps": overlaps(snapshot.series(), snapshot.facility),
         "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
     }

@@ -77,13 +77,10 @@ def agents(view: PublicView) -> Html:
         except DataUnavailable:
             continue
     rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
-    for agent in remote_agents(directory, moment, statuses):
-        state = agent.state(moment)
-        if agent.status is None:
-            rows.append((agent.host, "no status", state, agent.heard_ns, None, None, None, ""))
-        else:
-            statuses.append(agent.status)
-            rows += _agent_rows(agent.status, "" if state == "running" else state)
+    for status in remote_agents(directory, moment, statuses):
+        state = status.life(moment)
+        statuses.append(status)
+        rows += _agent_rows(status, "" if state == "running" else state)
     notes = []
     queue = waiting(directory)
     if rows and queue.files:
