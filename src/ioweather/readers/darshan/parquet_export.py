@@ -82,6 +82,7 @@ def _detect_darshan_export(head: bytes, path: Path) -> float:
 
 
 def _read_darshan_export(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of the runs in a Parquet file, by a DuckDB that can open no other file."""
     quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
     with closing(duckdb.connect(":memory:")) as con:
         # This file and no other, whatever its contents.
@@ -188,6 +189,7 @@ def _logs_of_runs(
     counters: Mapping[str, _Names],
     about: list[tuple[DarshanJob, str, str]],
 ) -> Iterator[DarshanLog]:
+    """A log for each run in `table`, whose column `run` is a position in `about` (job, log version, digest)."""
     whole_runs = "id" not in record
     order = np.argsort(table["run"], kind="stable")
     starts = np.flatnonzero(np.diff(table["run"][order], prepend=-1))
