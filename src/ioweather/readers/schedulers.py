@@ -42,8 +42,8 @@ def job_frames(jobs: Iterator[Job]) -> Iterator[tuple[str, Frame]]:
 
 
 def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(where, line) of lines that are neither empty nor comments. A last line without its end is left out: accounting is
-    appended to while it is read, and half a number is a number too."""
+    """(where, line) of lines that are neither empty nor comments. A last line without its end is left out: accounting
+    is appended to while it is read, and half a number is a number too."""
     for number, line, torn in numbered_lines(path):
         if torn and not line.isspace():
             raise TruncatedInput(

@@ -250,6 +250,6 @@ def _uid(value: Any) -> int:
     """Anonymous exports have a hash: a text, or a number of 64 bits. Different users keep different numbers."""
     try:
         uid = -1 if value is None else int(value)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         uid = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:7], "big")
     return uid if -(1 << 63) <= uid < 1 << 63 else (uid & (1 << 64) - 1) - (1 << 63)
