@@ -188,7 +188,7 @@ class _CheckedRows:
     """Rows of queued files by source and table, and their entries in the ledger."""
 
     def __init__(self) -> None:
-        # Columns of the last rows as lists, which write_batch ten times the memory of a Frame.
+        # Columns of the last rows as lists, which take ten times the memory of a Frame.
         self._columns: dict[tuple[str, str], dict[str, list[Any]]] = {}
         self._frames: dict[tuple[str, str], list[Frame]] = {}
         self._complaints: list[FileOutcome] = []
