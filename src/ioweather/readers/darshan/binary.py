@@ -391,6 +391,7 @@ def _fit_records(dtype: np.dtype[Any], region: Buffer, nprocs: int) -> NDArray[A
 
 
 def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
+    """Whether all ranks of a column are of the job, or -1 (shared by all ranks)."""
     # Most modules have few records, where a list is faster than a reduction.
     ranks = column.tolist() if len(column) < 1000 else [column.min(), column.max()]
     return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)

@@ -274,6 +274,7 @@ class _DarshanReader(FileReader):
     def rows(
         self, parsed: Sequence[DarshanLog], context: ReadContext
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]:
+        """Rows of `applications` and `files`, with the position of the log that each is of."""
         applications, files = rows_of_logs(parsed, context.paths)
         yield "applications", applications, np.arange(applications.rows)
         if files.rows:

@@ -235,6 +235,7 @@ def _make_heat_map(records: Records, partial: bool) -> Module:
 def _with_ids(
     name: str, version: int, partial: bool, records: Records, table: np.ndarray[Any, Any], ragged: dict[str, Ragged]
 ) -> Module:
+    """The module of these records, with their ids and ranks."""
     table["id"] = np.array([record_id for _, record_id in records], np.uint64)
     table["rank"] = [rank for rank, _ in records]
     table.flags.writeable = False

@@ -383,6 +383,7 @@ def _find_entries(path: Path) -> Iterator[Entry | None]:
 
 
 def _find_entry(record: bytes, pattern: re.Pattern[bytes]) -> Entry:
+    """The entry of a record that fits the pattern."""
     match = pattern.fullmatch(record)
     assert match is not None
     fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in match.groupdict().items()}

@@ -181,6 +181,7 @@ class Projects:
         return found
 
     def _project(self, uid: int, gid: int, directory: str) -> str | None:
+        """The first project whose rule fits the group, the user or the path."""
         if not self._rules:
             return None
         account = group_name(gid)
