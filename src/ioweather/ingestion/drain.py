@@ -36,7 +36,7 @@ from ioweather.ingestion.reading import context_of
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.layout import locked
 from ioweather.lake.ledger import FileOutcome
-from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
@@ -249,7 +249,7 @@ def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
 def _write_samples(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
     """Write the rows that follow from the samples of one sender, and keep its counters for the next pass."""
     context = ReadContext(cluster=context_of(lake.facility).cluster)
-    known = Known(mappings_of(own_mapping(lake.root)), context)
+    mappings = Mappings(own_mapping(lake.root), context)
     amounts = Amounts(by_minute=True, cluster=context.cluster)
     path = lake.root / "counters" / f"{sender}.json"
     names, samples, newest_ns = _read_counters(path, amounts)
@@ -259,7 +259,7 @@ def _write_samples(lake: Lake, sender: str, files: Sequence[Queued], report: Ing
     ready = [sample for sample in samples if sample[0] <= newest_ns - _DELAY_NS]
     later = samples[len(ready) :]
     for time_ns, key, value in ready:
-        mapped = known.of(key, *names[key])
+        mapped = mappings.find(key, *names[key])
         if mapped is not None:
             amounts.add(key, mapped, time_ns, value)
     ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False
@@ -298,7 +298,7 @@ def _read_counters(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]
     with suppress(FileNotFoundError):
         try:
             state = json.loads(path.read_bytes())
-            amounts.go_on(state["amounts"])
+            amounts.restore(state["amounts"])
             names = {key: (name, labels) for key, (name, labels) in state["names"].items()}
             return names, [(time, key, value) for time, key, value in state["waiting"]], int(state["newest_ns"])
         except (ValueError, KeyError, TypeError):

@@ -96,7 +96,7 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
         return until - _FIRST_TIME_NS, until
 
     def note() -> str:
-        hosts = poll.known.without_host
+        hosts = poll.mappings.without_host
         return f"{hosts} series are of an unknown host (give --host)" if hosts else ""
 
     where = server.where + (f"#{urlencode(options)}" if options else "")

@@ -27,7 +27,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
 from ioweather.lake.database import SQL_TYPES, fetch_frame, literal
 from ioweather.lake.sandbox import locking_settings, require_select, start_child
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks
 
 # Part of the key of rows: rows that an older version mapped by TOML, or read by a reader of its own, have the same one.
@@ -206,7 +206,7 @@ def own_mapping(root: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError) as error:
         raise LakeError(f"{file} cannot be used: {error}.") from None
     try:
-        mappings_of(document)
+        Mappings(document)
     except UsageError as error:
         raise LakeError(f"{file}: {error.message}", hint=error.hint) from None
     return document

@@ -31,8 +31,8 @@ from ioweather.ingestion.reading import (
 from ioweather.lake.lake import Lake
 from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.mapping import mappings_of
-from ioweather.readers.prometheus.server import decoded
+from ioweather.readers.prometheus.mapping import Mappings
+from ioweather.readers.prometheus.server import decode_request
 from ioweather.readers.segments import segment_host
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
@@ -160,10 +160,10 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
             f"The token {token.name} is for {token.hosts}, and remote write brings samples of any host.",
             hint="ioweather serve token create NAME --hosts '*'",
         )
-    mappings = mappings_of(own_mapping(lake.root))
+    mappings = Mappings(own_mapping(lake.root))
     lines, taken = [json.dumps({"sender": token.name, "came_ns": now_ns()})], 0
-    for series in decoded(body):
-        if series.samples and mappings.of(series.name, series.labels) is not None:
+    for series in decode_request(body):
+        if series.samples and mappings.find(series.key, series.name, series.labels) is not None:
             lines.append(json.dumps([series.key, series.name, series.labels, series.samples]))
             taken += len(series.samples)
     if taken:

@@ -21,12 +21,12 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_json, parse_size, whole_number
+from ioweather.core.units import GIB, MIB, NS, names_of, pairs_of, parse_json, parse_size, whole_number
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import numbered_lines, plain_head
+from ioweather.readers.text_files import LocalClock, numbered_lines, plain_head
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # asctime(3), '11/15/2026 07:04:40' and '2024-05-03 09:25:48'. Not strptime: its month names follow the reader's locale.
@@ -56,29 +56,15 @@ def _find_date(text: str) -> dt.datetime | None:
 
 
 class _LocalTimes:
-    """Converts the dates of one output to UTC, in their order: it resolves the repeated hour of autumn."""
+    """Converts the dates in the lines of one output to UTC."""
 
     def __init__(self, path: Path, zone: ZoneInfo | None) -> None:
-        self._path, self._zone = path, zone
-        self._last_ns: int | None = None
+        self._path, self._clock = path, LocalClock(zone)
 
     def ns(self, text: object) -> int | None:
         """The date in a text as UTC nanoseconds; None where it has none."""
         naive = _find_date(str(text))
-        if naive is None:
-            return None
-        if self._zone is None:
-            raise UndatedInput(
-                f"{self._path} gives local times ({naive}) and does not say in which zone.",
-                hint="Give --zone, or set `zone` in facility.toml.",
-            )
-        # Two lines may have the same second, so the next date must follow the moment before the last one.
-        after_ns = None if self._last_ns is None else self._last_ns - 1
-        try:
-            self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
-        except UndatedInput as error:
-            raise UndatedInput(f"{self._path}: {error.message}", hint=error.hint) from None
-        return self._last_ns
+        return None if naive is None else self._clock.to_ns(naive, str(self._path))
 
 
 # Longer than any run; a damaged digit must not lead beyond the range of the clock.
@@ -218,7 +204,7 @@ _BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel
 # What launchers put before each line: 'stdout[0] ' (Blue Gene), '[1,0]<stdout>:' (Open MPI).
 _LAUNCHER: Final = re.compile(r"^(?:std(?:out|err)\[\d+\]:? ?|\[\d+,\d+\]<std(?:out|err)>: ?)")
 _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z \t]*)[:=](.*)")
-_TEST: Final = re.compile(r"^Test (\d+) started\s*:(.*)$")
+_TEST: Final = re.compile(r"^Test (\d{1,9}) started\s*:(.*)$")
 _COMMENCING: Final = re.compile(r"^Commencing (?:write|read) performance test[.:]?(.*)$")
 _MAX: Final = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec")
 _ERROR: Final = re.compile(r"(?:ior ERROR|ERROR)\b:?\s*(.*)")
@@ -304,6 +290,7 @@ def _is_ior_json(head: str) -> bool:
 
 
 def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of all runs; then TruncatedInput if one has no result or lost its end."""
     lines, last = _read_lines(path)
     times = _LocalTimes(path, context.zone)
     if _is_ior_json("\n".join(lines[:50])):
@@ -477,6 +464,7 @@ def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
 
 
 def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a test: version, API, tasks and nodes, sizes in bytes."""
     # '2048 (1 per node)' in older versions.
     clients = re.match(r"(\d+)(?: \((\d+) per node\))?", options.get("clients", ""))
     tasks = _whole(options.get("tasks")) or (clients and _whole(clients[1])) or None
@@ -499,7 +487,7 @@ def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _size(text: str | None) -> int | None:
-    """'1 MiB' or '47008 bytes', in IOR's own rounding to two digits."""
+    """Bytes of '1 MiB' or '47008 bytes', which IOR rounds to two digits; None for other texts."""
     try:
         return parse_size((text or "").replace("bytes", "B"))
     except (ValueError, OverflowError):
@@ -535,6 +523,7 @@ _MDTEST_OPERATIONS: Final = {"creation": "create", "removal": "delete"}
 
 
 def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of all runs; then TruncatedInput if one has no table of rates."""
     runs = _parse_mdtest(_read_lines(path)[0], _LocalTimes(path, context.zone))
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _mdtest_phases(_run_prefix(number), run)]
     if any(run.rates for run in runs):
@@ -654,6 +643,7 @@ def _detect_io500(head: bytes, path: Path) -> float:
 
 
 def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of result.txt or of a summary; then TruncatedInput if the last run has no score."""
     lines, _ = _read_lines(path)
     if any(_SECTION.match(line) for line in lines):
         phases, is_complete = _parse_io500_sections(path, lines, _LocalTimes(path, context.zone))

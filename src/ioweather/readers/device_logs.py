@@ -35,9 +35,9 @@ from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
-from ioweather.core.units import KIB, MIB, NS, local_to_ns, names_of, parse_time_ns
+from ioweather.core.units import KIB, MIB, NS, names_of, parse_time_ns
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import batches, plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import LocalClock, batches, plain_head, text_blocks, whole_lines
 
 _LOCAL = re.compile(
     r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})[ T]+"
@@ -103,6 +103,7 @@ def is_day_first(dates: Iterable[str]) -> bool:
 
 
 def _date(a: str, separator: str, b: str, c: str, *, day_first: bool) -> dt.date:
+    """The date of three printed numbers: year first if it has four digits, else last."""
     if len(a) == 4:
         return dt.date(int(a), int(b), int(c))
     if separator == "/" and not day_first:
@@ -117,54 +118,50 @@ def _full_year(digits: str) -> int:
 
 
 class StampReader:
-    """Reads the stamps of one file in their order, which distinguishes the two passes of a doubled hour."""
+    """Reads the time stamps of one file in their order."""
 
     def __init__(self, where: str, zone: ZoneInfo | None, *, day_first: bool = False) -> None:
-        self._where = where
-        self._zone = zone
-        self._day_first = day_first
-        self._text = ""
-        self._ns: int | None = None
+        self._where, self._clock, self._day_first = where, LocalClock(zone), day_first
+        self._known: tuple[str, int] | None = None  # the last stamp: samples of one time follow each other
 
     def restart(self) -> None:
         """Forget the order: the next stamp may be earlier."""
-        self._text, self._ns = "", None
+        self._clock.restart()
+        self._known = None
 
     def read(self, text: str, line: int) -> int:
-        if text == self._text and self._ns is not None:
-            return self._ns
-        value = self._absolute(text, line)
-        if not 0 <= value < _END_OF_TIME_NS:
-            raise CorruptInput(f"{self._where}, line {line}: {text!r} is not a time of this age.")
-        self._ns, self._text = value, text
-        return value
+        """A stamp as UTC nanoseconds. Raises CorruptInput or UndatedInput with its line."""
+        if self._known is None or self._known[0] != text:
+            where = f"{self._where}, line {line}"
+            try:
+                value = self._parse(text, where)
+            except (ValueError, OverflowError):
+                raise CorruptInput(
+                    f"{where}: {text!r} is not a time stamp.",
+                    hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
+                ) from None
+            if not 0 <= value < _END_OF_TIME_NS:
+                raise CorruptInput(f"{where}: {text!r} is not a time of this age.")
+            self._known = text, value
+        return self._known[1]
 
-    def _absolute(self, text: str, line: int) -> int:
-        try:
-            if text.replace(".", "", 1).isdigit():
-                return parse_time_ns("@" + text)
-            if _ABSOLUTE.fullmatch(text):
-                return parse_time_ns(text)
-            match = _LOCAL.fullmatch(text.rstrip())
-            if match is None:
-                raise ValueError(text)
-            *date_parts, hour, minute, second, fraction, half = match.groups()
-            if half is not None:
-                if not 1 <= int(hour) <= 12:
-                    raise ValueError(hour)
-                hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
-            time = dt.time(int(hour), int(minute), int(second))
-            naive = dt.datetime.combine(_date(*date_parts, day_first=self._day_first), time)
-            if self._zone is None:
-                raise UndatedInput(f"{text!r} has no zone.", hint="Give --zone, or set `zone` in facility.toml.")
-            return local_to_ns(naive, self._zone, after_ns=self._ns) + int((fraction or "").ljust(9, "0"))
-        except UndatedInput as error:
-            raise UndatedInput(f"{self._where}, line {line}: {error.message}", hint=error.hint) from None
-        except (ValueError, OverflowError):
-            raise CorruptInput(
-                f"{self._where}, line {line}: {text!r} is not a time stamp.",
-                hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
-            ) from None
+    def _parse(self, text: str, where: str) -> int:
+        """A stamp in epoch seconds, with an offset, or in local time. Raises ValueError for other texts."""
+        if text.replace(".", "", 1).isdigit():
+            return parse_time_ns("@" + text)
+        if _ABSOLUTE.fullmatch(text):
+            return parse_time_ns(text)
+        match = _LOCAL.fullmatch(text.rstrip())
+        if match is None:
+            raise ValueError(text)
+        *date_parts, hour, minute, second, fraction, half = match.groups()
+        if half is not None:
+            if not 1 <= int(hour) <= 12:
+                raise ValueError(hour)
+            hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
+        time = dt.time(int(hour), int(minute), int(second))
+        naive = dt.datetime.combine(_date(*date_parts, day_first=self._day_first), time)
+        return self._clock.to_ns(naive, where) + int((fraction or "").ljust(9, "0"))
 
 
 # Values by metric, and where they are present (None: everywhere). A value can be present and null: an await without
@@ -181,7 +178,7 @@ _NOT_STORAGE = re.compile(r"(?:loop|ram|zram)\d+(?:p\d+)?")
 
 
 @dataclass(frozen=True)
-class Reading:
+class _Reading:
     """How one printed number becomes a value: times `factor`, and times the interval where it is a rate."""
 
     metric: str
@@ -193,11 +190,11 @@ class Reading:
 _UNITS: Mapping[str, float] = {"KiB": KIB, "MiB": MIB, "sectors": SECTOR_BYTES, "ms": 1e-3, "%": 1e-2, "-": 1.0}
 
 
-def _readings(text: str) -> dict[str, Reading]:
+def _readings(text: str) -> dict[str, _Reading]:
     """Readings by column, of lines: amount or rate, metric, unit, columns. In `ms?` a 0 is unknown."""
-    found: dict[str, Reading] = {}
+    found: dict[str, _Reading] = {}
     for kind, metric, unit, *columns in (line.split() for line in text.strip().splitlines()):
-        reading = Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
+        reading = _Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
         found |= dict.fromkeys(columns, reading)
     return found
 
@@ -257,13 +254,13 @@ _IOWAIT = ("%iowait", "iowait", "Wait%")
 
 
 def find_metrics(
-    columns: Sequence[str], readings: Mapping[str, Reading], printed: Floats, seconds: Floats
+    columns: Sequence[str], readings: Mapping[str, _Reading], printed: Floats, seconds: Floats
 ) -> dict[str, tuple[Floats, Bools | None]]:
     """Values of every metric in a table of `printed` numbers (sample x column).
 
     Of two columns with one metric, an amount is better than a rate; else the first is read.
     """
-    chosen: dict[str, tuple[int, Reading]] = {}
+    chosen: dict[str, tuple[int, _Reading]] = {}
     for index, name in enumerate(columns):
         reading = readings.get(name)
         if reading is not None and (
@@ -344,7 +341,7 @@ class DeviceSample(NamedTuple):
 
 
 def sample_frames(
-    samples: Iterator[DeviceSample], readings: Mapping[str, Reading], empty: EmptyInput
+    samples: Iterator[DeviceSample], readings: Mapping[str, _Reading], empty: EmptyInput
 ) -> Iterator[tuple[str, Frame]]:
     """Frames of `series` from samples, a batch at a time; raises `empty` if they have no row."""
     rows = 0
@@ -421,7 +418,7 @@ _Sample: TypeAlias = tuple[str, int, _Counters]  # device, time and counters
 def _difference_frame(
     samples: Sequence[_Sample], last: dict[str, tuple[int, tuple[int, ...]]], host: str
 ) -> Frame | None:
-    """Rows of what each device did since its sample before; `last` is the latest sample of each, and is kept up."""
+    """Rows of what each device did since its previous sample; updates `last`, the latest sample of each device."""
     names, starts, ends, found = list[str](), list[int](), list[int](), list[tuple[dict[str, float], bool]]()
     width = 0
     for device, time_ns, after in samples:
@@ -470,6 +467,7 @@ def _detect_diskstats(head: bytes, path: Path) -> float:
 
 
 def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """What each device did between its samples."""
     samples = _diskstats_samples(path, context)
     last: dict[str, tuple[int, _Counters]] = {}
     rows = 0
@@ -495,7 +493,8 @@ def _is_time(text: str) -> bool:
 
 
 def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
-    """Each line of a snapshot, with its own time, that of the line before its snapshot, or that of its place."""
+    """Each line of a snapshot, with its own time, that of the time line before the snapshot, or one counted from
+    --start."""
     stated_ns: int | None = None
     snapshot, in_snapshot = 0, set[str]()
     for number, line in whole_lines(path):
@@ -592,6 +591,7 @@ COLLECTL = FileReader("collectl", "collectl -P: disks and CPUs", ("series",), _d
 
 
 def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
+    """Samples of collectl -P, each from the time stamp of the line before to its own."""
     host, separator, titles = context.host, " ", list[str]()
     parts: dict[tuple[str, str], dict[str, int]] = {}
     stamps = StampReader(str(path), context.zone)

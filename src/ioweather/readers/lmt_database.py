@@ -34,6 +34,7 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
 from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import ZONE_HINT
 
 Flags: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = Iterator[tuple[str, Frame]]
@@ -76,7 +77,7 @@ class Samples:
         )
 
 
-class Amounts(NamedTuple):
+class _Amounts(NamedTuple):
     """`values[i, j, k]`: growth of counter k of component j since its previous sample, NaN where there is none.
 
     `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters started again in between.
@@ -87,7 +88,7 @@ class Amounts(NamedTuple):
     restarted: Bools
 
 
-def difference_counters(counters: Ints) -> Amounts:
+def difference_counters(counters: Ints) -> _Amounts:
     """Differences of `counters` (step, component, counter; ABSENT where there is no sample).
 
     A server that restarts begins at zero with all its counters at once. If one fell, all restarted: their values are
@@ -102,7 +103,7 @@ def difference_counters(counters: Ints) -> Amounts:
     restarted: Bools = valid & np.any(growth < 0, axis=2)
     values = np.where(restarted[:, :, None], counters, growth).astype(np.float64)
     values[~valid] = np.nan
-    return Amounts(values, np.where(valid, step - before, 1), restarted)
+    return _Amounts(values, np.where(valid, step - before, 1), restarted)
 
 
 def spans_over_gaps(missing: Bools) -> Ints | None:
@@ -117,7 +118,7 @@ def spans_over_gaps(missing: Bools) -> Ints | None:
 
 
 def learned_limit(amounts: Floats) -> float:
-    """The amount in a step that nothing in the file makes believable; infinite where the file is too quiet to tell."""
+    """The largest believable amount in a step, from what components sustained; infinite in a file that is too quiet."""
     sustained = np.minimum(amounts[1:], amounts[:-1])
     top = np.fmax.reduce(sustained, axis=None, initial=0.0)
     if top <= 0 or np.count_nonzero(sustained >= top / 2) < LIMIT_SUPPORT:
@@ -126,8 +127,8 @@ def learned_limit(amounts: Floats) -> float:
 
 
 def late_spikes(amounts: Floats, others: Collection[Floats], limit: float, window: int) -> Ints:
-    """Where, counted by rows, spikes (amounts above the limit) make up for silence: within `window` steps none of the
-    counters of the component had a sample or moved, and the mean amount of the window is within the limit."""
+    """Flat indexes of spikes (amounts above the limit) that are sums of a silence: in the `window` steps before, no
+    counter of the component had a sample or grew, and the mean amount of the window is within the limit."""
     spikes = np.flatnonzero(amounts > limit)
     rows, columns = np.divmod(spikes, amounts.shape[1])
     back = rows[:, None] - np.arange(window)[None, :]
@@ -156,7 +157,7 @@ def flag_late(amounts: Mapping[str, Floats], spans: Mapping[str, Ints | None], s
 
 
 def to_minutes(samples: Samples) -> Samples:
-    """Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
+    """_Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
     (a minute or longer, 7 s, begun at odd seconds) are returned unchanged: the lake splits them by overlap."""
     step_ns = samples.step_ns
     if step_ns >= MINUTE_NS or MINUTE_NS % step_ns or samples.start_ns % step_ns or len(samples.values) == 0:
@@ -260,9 +261,11 @@ class Database:
     refuse: Callable[[Exception], SourceError]
 
     def tables(self) -> frozenset[str]:
+        """Names of its tables and views, in capitals."""
         return frozenset(str(row[0]).upper() for row in self.query(self.list_tables))
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
+        """Rows of a SELECT, as they are fetched. Raises SourceError."""
         try:
             with closing(self.connection.cursor()) as cursor:
                 cursor.execute(sql.replace("?", self.placeholder), tuple(parameters))
@@ -279,8 +282,8 @@ class Database:
 def open_sqlite(path: Path) -> Database:
     """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
     # A file that no other program has open needs no lock, and may be where none can be made.
-    still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{still}", uri=True)
+    immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{immutable}", uri=True)
 
     def refuse(error: Exception) -> SourceError:
         return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Make the dump again.")
@@ -360,7 +363,7 @@ def open_mysql(server: MysqlServer) -> Database:
 
 
 def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
-    """The first and the last stamp."""
+    """The first and the last time stamp, as UTC nanoseconds."""
     zone = _check_database(database, database.tables(), context)
     (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
     if row[0] is None:
@@ -437,9 +440,7 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(
-            f"{database.where} holds local times without a zone.", hint="Give --zone, or set `zone` in facility.toml."
-        )
+        raise UndatedInput(f"{database.where} holds local times without a zone.", hint=ZONE_HINT)
     return context.zone
 
 
@@ -538,6 +539,7 @@ class _WindowReader:
     window: _Window
 
     def target_bytes(self, parts: list[_Component]) -> Rows:
+        """Bytes read and written, and fullness, of OSTs."""
         grid = self.grid("OST_DATA", "OST_ID", ("READ_BYTES", "WRITE_BYTES", *_FULLNESS), parts, np.int64)
         if grid is None:
             return
@@ -558,6 +560,7 @@ class _WindowReader:
         names: Mapping[int, str],
         metric_of: Callable[[str], str | None],
     ) -> Rows:
+        """Operations of one kind of target, summed over the LMT operations of each metric."""
         counted = {number: metric for number, name in names.items() if (metric := metric_of(name)) is not None}
         layers = {number: layer for layer, number in enumerate(counted)}
         grid = self.grid(table, key, ("SAMPLES",), parts, np.int64, layers)
@@ -645,7 +648,7 @@ class _WindowReader:
         return samples.select(min(len(values), self.window.wanted))
 
     def _amounts(
-        self, parts: list[_Component], kind: str, metric: str, found: Amounts, values: Floats, late: Any
+        self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
     ) -> Rows:
         # After a restart the counters include nothing of the time before.
         quality = np.where(found.restarted, np.uint8(Quality.RESET), late)

@@ -156,6 +156,7 @@ class _Report:
 
 
 def _detect_iostat(head: bytes, path: Path) -> float:
+    """JSON of sysstat with disks, or text with a table of devices or CPUs behind a header or a time stamp."""
     text = plain_head(head)
     if text.lstrip().startswith("{"):
         # sadf's JSON names the date of its data file; mpstat's has no disks.
@@ -169,6 +170,7 @@ def _detect_iostat(head: bytes, path: Path) -> float:
 
 
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of JSON or text; text of several hosts (pdsh) is read once for each host."""
     empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
     if beginning(path).startswith("{"):
@@ -254,6 +256,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
 
 
 def _read_iostat_json(path: Path) -> Iterator[_Report]:
+    """The reports of iostat -o JSON."""
     for record in _read_records(path):
         # Where -y leaves out the report since boot, sysstat 12 has an empty line, and 11 a stray comma, in its place.
         since_boot = record.opens_run and record.lead.count("\n") < 2 and "," not in record.lead
@@ -386,6 +389,7 @@ _LONGEST_INTERVAL = 10 * 366 * 86_400
 
 
 def _detect_sadf(head: bytes, path: Path) -> float:
+    """JSON with the date of a data file (-j), a header with semicolons (-d), or lines of tabs (-p)."""
     text = plain_head(head)
     if text.lstrip().startswith("{"):
         return 0.9 if '"sysstat"' in text and '"file-date"' in text else 0.0
@@ -410,6 +414,7 @@ SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _d
 
 
 def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
+    """Start and length in nanoseconds of an interval of so many seconds. Raises CorruptInput beyond ten years."""
     if interval > _LONGEST_INTERVAL:
         raise CorruptInput(f"{path}, line {line}: an interval of {interval} seconds.")
     return end_ns - interval * NS, interval * NS

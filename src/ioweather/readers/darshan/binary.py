@@ -21,7 +21,7 @@ import re
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,7 +34,7 @@ from ioweather.readers.darshan.format import (
     COMPRESSIONS,
     CP,
     CP_F,
-    CP_LATER,
+    CP_MISSING,
     DXT_DTYPE,
     FIXED,
     HEATMAP_DTYPE,
@@ -111,15 +111,15 @@ def decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-class Budget:
-    """How many bytes one file may still expand to."""
+class _Budget:
+    """How many bytes the regions of one file may still expand to: `limit_bytes` in all, `left_bytes` from here on."""
 
     def __init__(self, file_bytes: int) -> None:
         self.limit_bytes = min(max(_FREE_BYTES, _EXPANSION * file_bytes), _CEILING_BYTES)
         self.left_bytes = self.limit_bytes
 
 
-def expand(region: Buffer, compression: str, budget: Budget, what: str) -> Buffer:
+def expand(region: Buffer, compression: str, budget: _Budget, what: str) -> Buffer:
     """The bytes of a region. Every stream must end, check and be followed by another or by the end of the region."""
     if compression == "none" or not region:
         return region
@@ -212,33 +212,33 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
     """
     most = _FREE_NAMES + stored_bytes // _LEAST_BYTES
     raw = bytes(region)
-    entries: list[Any] = []  # (id, name)
-    whole, position = True, 0
-    if with_lengths:  # version 3.00 writes the length instead of a terminator
-        while position < len(raw) and len(entries) <= most:
-            start = position + _ID_BYTES + _LENGTH_BYTES
-            end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
-            whole = start <= len(raw) and end <= len(raw)
-            if not whole:
-                break
-            entries.append((raw[position : position + _ID_BYTES], raw[start:end].rstrip(b"\0")))
-            position = end
-    else:
-        whole = _ENTRIES.fullmatch(raw) is not None
-        if whole and len(raw) // (_ID_BYTES + 1) <= most:
-            entries = _ENTRY.findall(raw)
-        elif whole:
-            entries = [match.groups() for match in itertools.islice(_ENTRY.finditer(raw), most + 1)]
-    if not whole:
-        raise damaged(f"The name map of the log, {len(raw)} bytes, breaks off within a name.")
+    entries = list(itertools.islice(_split_names(raw, order, with_lengths), most + 1))
     if len(entries) > most:
         raise damaged("The name map of the log holds more names than a region of its size can.")
     ids = struct.unpack(f"{ORDER_CHARACTER[order]}{len(entries)}Q", b"".join([record_id for record_id, _ in entries]))
     names: dict[int, str] = {}
     for record_id, (_, name) in zip(ids, entries, strict=True):
         if name and record_id not in names:
-            names[record_id] = name.decode("utf-8", "backslashreplace")
+            names[record_id] = decode_text(name)
     return names
+
+
+def _split_names(raw: bytes, order: ByteOrder, with_lengths: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Ids and names as stored. Version 3.00 writes the length of a name, later ones a terminator."""
+    breaks_off = f"The name map of the log, {len(raw)} bytes, breaks off within a name."
+    if not with_lengths:
+        if _ENTRIES.fullmatch(raw) is None:
+            raise damaged(breaks_off)
+        yield from ((match[1], match[2]) for match in _ENTRY.finditer(raw))
+        return
+    position = 0
+    while position < len(raw):
+        start = position + _ID_BYTES + _LENGTH_BYTES
+        end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
+        if start > len(raw) or end > len(raw):
+            raise damaged(breaks_off)
+        yield raw[position : position + _ID_BYTES], raw[start:end].rstrip(b"\0")
+        position = end
 
 
 MAGIC_BYTES: Final[dict[bytes, ByteOrder]] = {MAGIC.to_bytes(8, "little"): "little", MAGIC.to_bytes(8, "big"): "big"}
@@ -268,7 +268,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
     job_end = _check_tiling(sorted(places[2 * i : 2 * i + 2] for i in used), layout.bytes, len(data))
 
     view = memoryview(data)
-    budget = Budget(len(data))
+    budget = _Budget(len(data))
     job = parse_job(expand(view[layout.bytes : job_end], compression, budget, "job record"), layout.job_words, order)
     names_offset, names_length = places[:2]
     names = parse_names(
@@ -329,6 +329,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
 
 
 def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
+    """The header layout and byte order of a log of 3.x. Raises SourceError for other or cut files."""
     order = MAGIC_BYTES.get(data[8:16])
     version = data[:8].rstrip(b"\0")
     if order is None:
@@ -402,6 +403,7 @@ def check_ranks(module: Module, nprocs: int) -> None:
 
 
 def _wrong_ranks(name: str, nprocs: int) -> CorruptInput:
+    """The error for records of ranks that the job does not have."""
     return damaged(f"The {name} module has records of ranks that the {nprocs} processes do not have.")
 
 
@@ -477,8 +479,8 @@ def _parse_variable_length(name: str, version: int, partial: bool, region: Buffe
 def _split_records(
     module: str, words: Ints, head_words: int, first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[Ints, Ints]:
-    """Heads of records, and all items between them. `first` and `second`: index of the head word that counts the items,
-    and words per item."""
+    """The heads of records, and the words of all items between them. A record has two kinds of items: `first` and
+    `second` are (index of the head word with their number, words per item)."""
     view, size = words.data, len(words)
     starts = array("q")  # a list of Python integers would be five times as large as what it describes
     position = 0
@@ -497,6 +499,7 @@ def _split_records(
 
 
 def _offsets(counts: Ints) -> Ints:
+    """Where the items of each record begin, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)])
 
 
@@ -569,6 +572,7 @@ def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
 
 
 def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
+    """Id, rank and those counters that the records have, under their new names."""
     names = {new: old for new, old in names.items() if old in (records.dtype.names or ())}
     fields = [("id", "u8"), ("rank", "i8"), *((new, records.dtype[old]) for new, old in names.items())]
     table = np.empty(len(records), dtype=fields)
@@ -609,7 +613,7 @@ _MOST_OLD_PROCESSES: Final = 1 << 24
 # Bytes of the job region and of the metadata in it. In 1.x: uid, then start, end and processes of four bytes, then the
 # command.
 _JOB_LAYOUTS: Final = {
-    **dict.fromkeys((*CP_LATER, "2.00"), (1024, 0)),
+    **dict.fromkeys((*CP_MISSING, "2.00"), (1024, 0)),
     **dict.fromkeys(("2.01", "2.02", "2.03"), (1024, 64)),
     **dict.fromkeys(("2.04", "2.05", "2.06"), (4096, 1024)),
 }
@@ -618,7 +622,7 @@ _JOB_LAYOUTS: Final = {
 def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     """The log of version 1.x or 2.x, with the `wanted` modules (None: all)."""
     compression: Compression = "zlib" if data.startswith(GZIP_MAGIC) else "bzip2"
-    raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", Budget(len(data)), "file"))
+    raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", _Budget(len(data)), "file"))
     version, order = _identify_old(raw)
     region_bytes, metadata_bytes = _JOB_LAYOUTS[version]
     job, devices = _parse_old_job(raw[:region_bytes], version, metadata_bytes, order)
@@ -637,6 +641,7 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
 
 
 def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
+    """The version and byte order of an expanded log of 1.x or 2.x. Raises SourceError for other or cut files."""
     order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
@@ -671,7 +676,8 @@ def _first_order(raw: bytes) -> ByteOrder:
 def _parse_old_job(
     region: bytes, version: str, metadata_bytes: int, order: ByteOrder
 ) -> tuple[DarshanJob, dict[int, str]]:
-    if version in CP_LATER:
+    """The job record of 1.x or 2.x, and the mounts by device number."""
+    if version in CP_MISSING:
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size
     else:
