@@ -29,7 +29,7 @@ from ioweather.simulate.facility_files import (
     window_responses,
     with_slow_service,
     write_accounts,
-    write_detail,
+    write_iostat,
     write_job_stats,
     write_listing,
     write_result,
@@ -257,7 +257,7 @@ def _write_filesystem(
             rows = counts.take_until(met.start + met.steps * met.step_seconds)
             write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
         if met.day == preset.detail_day:
-            write_detail(data / "detail", observed, preset, resources, calendar, seed)
+            write_iostat(data / "detail", resample(observed, 60), resources, calendar)
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
     write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])
