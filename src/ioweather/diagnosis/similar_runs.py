@@ -36,16 +36,16 @@ from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records,
 from ioweather.facts.run_targets import (
     BUSY,
     TargetAmounts,
-    found_healthy,
+    activity_on_busiest_target,
+    activity_on_targets,
     longest_queue,
-    on_busiest_target,
-    on_targets,
     own_target_bytes,
     place_by_traffic,
     probe_means,
     probe_slowdowns,
     probe_that_stands_out,
     queue_that_stands_out,
+    served_as_usual,
     service_slowdown,
     shared_contrast,
     sick_during,
@@ -335,7 +335,7 @@ def run_conditions(
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
-    hit = sick_during(sick, ends, own, components) & (stalled | ~found_healthy(sick, targets))
+    hit = sick_during(sick, ends, own, components) & (stalled | ~served_as_usual(sick, targets))
     state = state.with_columns(**on_own_targets, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
@@ -397,9 +397,9 @@ def _target_columns(
     targets: TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
     used = used_targets(own)
-    device_bytes, peak_bytes = on_targets(targets, used, choices.TRAFFIC, steps)
-    device_ops, peak_ops = on_targets(targets, used, OPERATIONS, steps)
-    busiest, own_busiest, peak_busiest = on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
+    device_bytes, peak_bytes = activity_on_targets(targets, used, choices.TRAFFIC, steps)
+    device_ops, peak_ops = activity_on_targets(targets, used, OPERATIONS, steps)
+    busiest, own_busiest, peak_busiest = activity_on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
     contrast = target_contrast(records, targets.components)
     return {
         "device_busiest": busiest,
