@@ -136,7 +136,7 @@ _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
 
 
 def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
-    """Places from the x column; names that do not fit side by side run down the side."""
+    """Names of the x column along the bottom, or down the side where they do not fit next to each other."""
     places = axis_of.names_axis(chart, "x")
     widest = max(map(text_px, places.names), default=0)
     fit = axis_of.names_fit(places.names, width - 70)
@@ -145,7 +145,7 @@ def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
 
 
 def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
-    """A lying chart is as high as its places need."""
+    """The plot in pixels; with names down the side it is as high as they need."""
     if not axes.flipped:
         return standard_size(axes, series, width, panels)
     each = 8 + max(len(series.names), 1) * (11 if len(series.names) > 1 else 14)
@@ -153,7 +153,7 @@ def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[in
 
 
 def _places(view: View) -> tuple[Floats, Floats]:
-    """Left and right end of each row along the axis of places."""
+    """Start and end of each row along the axis of names, in places from 0."""
     axis = view.axes.y if view.axes.flipped else view.axes.x
     index = {name: i for i, name in enumerate(axis.names)}
     left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
@@ -161,7 +161,7 @@ def _places(view: View) -> tuple[Floats, Floats]:
 
 
 def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
-    """The part of each place that belongs to the row's series."""
+    """Start and end of each row within its place: series share the place side by side, with a gap on both sides."""
     count = max(len(view.series.names), 1)
     slot = np.zeros(len(left))
     if view.series.names:
@@ -173,7 +173,7 @@ def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[
 
 
 def _channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
-    """Position channels by field, upright or lying."""
+    """The position channels of fields: `place` along the names, `value` along the values, on either side."""
     across, along = ("y", "x") if view.axes.flipped else ("x", "y")
     encoding: Spec = {across: (view.y if view.axes.flipped else view.x)(place)}
     encoding[along] = (view.x if view.axes.flipped else view.y)(value)
