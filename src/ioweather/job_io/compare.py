@@ -428,4 +428,4 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
     yield replace(compared, caveats=(*compared.caveats, *runs.node_caveats), coverage=runs.node_coverage)
 
 
-STUDY = Study(name="tuning", exhibits=("car11.fig11",), needs=NEEDS, run=run_study, params=(LOGS, PROCESSES_PER_NODE))
+STUDY = Study("tuning", ("car11.fig11",), NEEDS, run_study, params=(LOGS, PROCESSES_PER_NODE))

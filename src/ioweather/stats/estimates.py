@@ -161,6 +161,7 @@ class EffectiveSample:
 
     @property
     def enough(self) -> Any:
+        """Whether there are enough independent units for an interval."""
         return self.count >= self.least
 
     def stretches(self, spread: Any) -> tuple[Any, Any]:
@@ -383,6 +384,12 @@ def known(values: NDArray[Any]) -> Floats:
     return np.asarray(floats[np.isfinite(floats)], np.float64)
 
 
+def median(values: NDArray[Any]) -> float | None:
+    """Return the median of the known values; None without any."""
+    sample = known(values)
+    return float(np.median(sample)) if len(sample) else None
+
+
 def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     """Return the mean over jobs; its interval resamples jobs and takes them as independent."""
     sample = known(values)
@@ -406,13 +413,13 @@ def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate
     n = len(sample)
     if n == 0:
         return Estimate(name, None, unit, n=0, method="no values")
-    median = float(np.median(sample))
+    middle = float(np.median(sample))
     # The greatest k with P(Binomial(n, 1/2) < k) <= tail: sample[k-1] and sample[n-k] enclose the median.
     k = int(np.sum(bdtr(np.arange(n // 2 + 1), n, 0.5) <= (1 - LEVEL) / 2))
     if k == 0:
-        return Estimate(name, median, unit, n=n, method=f"median; {n} values are too few for an interval")
+        return Estimate(name, middle, unit, n=n, method=f"median; {n} values are too few for an interval")
     low, high = float(sample[k - 1]), float(sample[n - k])
-    return Estimate(name, median, unit, low, high, LEVEL, n, "median, interval by order statistics")
+    return Estimate(name, middle, unit, low, high, LEVEL, n, "median, interval by order statistics")
 
 
 def share_estimate(name: str, count: int, n: int) -> Estimate:

@@ -144,6 +144,7 @@ class Timed:
 
     @property
     def count(self) -> int:
+        """Number of windows."""
         return len(self.values)
 
 
@@ -160,6 +161,7 @@ class Past:
 
     @property
     def days(self) -> int:
+        """Number of days up to the last forecast."""
         return int(self.day[-1]) + 1
 
 
@@ -174,6 +176,7 @@ class Rolling:
 
     @property
     def truth(self) -> Floats:
+        """What came at the target of each forecast."""
         return self.past.truth
 
     def scored(self) -> Bools:

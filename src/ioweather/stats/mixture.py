@@ -78,6 +78,7 @@ class Splits:
         return tail_sums(self.sample, self.sample.values[self.cuts], self.cuts + 1)
 
     def head(self, name: HeadName) -> Group:
+        """Return the fits of this family to every head."""
         key = f"head {name}"
         if key not in self._groups:
             fitted = _HEAD_FITS[name](self.sample, self.cuts)
@@ -85,6 +86,7 @@ class Splits:
         return self._groups[key]
 
     def tail(self, name: TailName) -> Group:
+        """Return the fits of this family to every tail."""
         key = f"tail {name}"
         if key not in self._groups:
             weibull = name == "weibull"
@@ -109,7 +111,7 @@ class Splits:
 
 @dataclass(frozen=True)
 class _BestSplit:
-    """Where one pair of families fits best; `value` is the combined distance."""
+    """The best pivot of one pair of families; `value` is the combined distance."""
 
     cut: int
     head: Law
@@ -184,6 +186,7 @@ class PairFit:
 
     @property
     def name(self) -> str:
+        """'head + tail'."""
         return f"{self.head.name} + {self.tail.name}"
 
 
@@ -377,4 +380,5 @@ def _split_again(sample: Sample, fit: MixtureFit, head: HeadName) -> _BestSplit 
 
 
 def _names(fit: MixtureFit) -> tuple[HeadName, TailName]:
+    """Return the families of the best pair."""
     return fit.best.head.name, fit.best.tail.name  # type: ignore[return-value]

@@ -68,6 +68,7 @@ class BySize:
             raise ValueError(f"request sizes must be positive, distinct and ascending: {self.sizes}")
 
     def covers(self, size: float) -> bool:
+        """Whether the size is between sampled ones."""
         return self.sizes[0] <= size <= self.sizes[-1]
 
     def at(self, size: float) -> Distribution:

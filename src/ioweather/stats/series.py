@@ -87,6 +87,7 @@ def lagged_sums(x: NDArray[Any], y: NDArray[Any], lags: int, unit: int) -> Float
 
 
 def _centred(values: NDArray[Any]) -> Floats:
+    """Return the values minus their mean; missing ones stay."""
     array = np.asarray(values, np.float64)
     present = array[~np.isnan(array)]
     return np.asarray(array - present.mean() if present.size else array.copy())
@@ -195,6 +196,7 @@ class Phases:
 
     @property
     def count(self) -> int:
+        """Number of phases."""
         return len(self.start)
 
 

@@ -79,6 +79,7 @@ class Steps:
         return np.asarray(self.start_ns + np.asarray(steps, np.int64) * self.step_ns, np.int64)
 
     def inside(self, first: Ints, last: Ints) -> Bools:
+        """Whether steps first to last are all on the grid."""
         return np.asarray((first >= 0) & (last < self.count) & (last >= first))
 
     def missing(self, first: Ints, last: Ints, metric: str = "") -> Ints:
@@ -100,6 +101,7 @@ class Steps:
 
 
 def _running(values: NDArray[Any]) -> NDArray[Any]:
+    """Return running sums with a leading 0."""
     # A year of bytes reaches 1e18, where float64 counts in hundreds: the wider type keeps small runs exact.
     kind = np.longdouble if values.dtype.kind == "f" else np.int64
     return np.concatenate([np.zeros(1, kind), np.cumsum(values, dtype=kind)])

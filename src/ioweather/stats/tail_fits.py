@@ -110,6 +110,7 @@ class Group:
         return np.maximum(np.abs(model - before), np.abs(model - after))
 
     def gap(self, row: int) -> Gap:
+        """Return the largest distance of one row, and where it is."""
         return largest_gap(self.sample, self.fitted.at(row), int(self.first[row]), int(self.stop[row]))
 
 
@@ -126,11 +127,11 @@ def largest_gap(sample: Sample, model: Any, first: int = 0, stop: int | None = N
 
 
 def least_gap(groups: Sequence[Group], combine: Combine) -> tuple[int, float, list[float]]:
-    """The row whose combined gaps are least, their combination and the gap of each group. Exact: what is discarded has
-    a lower bound at or above the best found.
+    """Return the row with the least combined gap, that value, and the gap of each group.
 
-    `combine` must not fall when a gap grows. Each round raises the bounds of all rows still alive, at a new relative
-    place first and then where the last examined row had its gaps, and examines the row with the lowest bound.
+    Exact: discarded rows have a lower bound at or above the best value found. `combine` must not fall when a gap grows.
+    Each round raises the bounds of the remaining rows, at a new relative place first and then where the last examined
+    row had its gaps, and examines the row with the lowest bound.
     """
     alive = np.arange(len(groups[0].first), dtype=np.intp)
     bounds = [np.zeros(len(alive)) for _ in groups]
@@ -341,7 +342,7 @@ def points_of(sample: Sample, cuts: Indices) -> tuple[Floats, Floats, Indices]:
 
 
 def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Law:
-    """Each split is started from the solution of the one before."""
+    """Fit a Cauchy head up to every cut; each starts from the solution of the one before."""
     values, weights, split = points_of(sample, cuts)
     location, scale = np.empty(len(cuts)), np.empty(len(cuts))
     last: Law | None = None

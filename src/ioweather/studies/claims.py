@@ -40,9 +40,11 @@ from ioweather.topics.source import DataSource
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """How one statement of a paper stands at one site: `standing` is supported (it agrees), weaker (the same direction,
-    short of what the paper prints), refuted (it contradicts), undecided or untestable, `why` what stands in the way.
-    `p_value` is one-sided, None for exact counts."""
+    """Result of one statement of a paper at one site.
+
+    `standing` is supported (it agrees), weaker (same direction, short of the paper's number), refuted (it contradicts),
+    undecided or untestable; `why` says what prevents a test. `p_value` is one-sided, None for exact counts.
+    """
 
     id: str
     standing: Literal["supported", "weaker", "refuted", "undecided", "untestable"]
@@ -57,7 +59,7 @@ class ClaimOutcome:
 
 @dataclass(frozen=True)
 class SiteClaims:
-    """All statements at one site, whose name is its own."""
+    """Results of all statements at one site."""
 
     site: str
     simulated: bool
@@ -66,7 +68,7 @@ class SiteClaims:
 
 @dataclass(frozen=True)
 class ClaimsOutcome:
-    """This site, and those it was held against."""
+    """This site, and the sites it is compared with."""
 
     here: SiteClaims
     others: tuple[SiteClaims, ...] = ()
@@ -78,7 +80,7 @@ _LARGEST_BYTES: Final = 4 << 20
 
 
 def exhibits_of_claims(lake: Lake, paper: str, period_ns: Period) -> Mapping[str, Exhibit | str]:
-    """Every exhibit that a claim rests on, or why there is none. A fault in one takes no other along."""
+    """Return every exhibit that a claim uses, or why there is none. A fault in one does not affect others."""
     wanted = {claim.exhibit for claim in claims(paper)}
     with lake.snapshot() as snapshot:
         found = [item for item in availability(snapshot) if item.id in wanted]
@@ -94,11 +96,12 @@ def exhibits_of_claims(lake: Lake, paper: str, period_ns: Period) -> Mapping[str
 
 
 def _reason(error: Exception) -> str:
+    """Return why an exhibit could not be made: our message, or the kind of a fault."""
     return error.message if isinstance(error, IoweatherError) else f"it failed: {type(error).__name__}"
 
 
 def write_claims(site: SiteClaims, file: Path) -> None:
-    """One site's claims for others to hold theirs against: numbers and marks, no users and no paths."""
+    """Write one site's results for comparison by others: numbers and marks, no users and no paths."""
     body = {"format": FORMAT, "version": _VERSION, **to_jsonable(site)}
     try:
         file.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
@@ -107,7 +110,7 @@ def write_claims(site: SiteClaims, file: Path) -> None:
 
 
 def read_claims(file: Path) -> SiteClaims:
-    """What `write_claims` wrote, here or elsewhere. A statement that this version does not know is left out."""
+    """Read a file of `write_claims`. Statements that this version does not know are left out."""
     where = f"--against {file}"
     try:
         if file.stat().st_size > _LARGEST_BYTES:
@@ -133,6 +136,7 @@ _NUMBERS: Final = ("value", "low", "high", "n", "p_value")
 
 
 def _claim(row: Mapping[str, Any]) -> ClaimOutcome:
+    """Return a statement from a file of another site; raises for values that no site writes."""
     kept = {field.name: row[field.name] for field in fields(ClaimOutcome) if field.name in row}
     if kept["standing"] not in STANDINGS or kept.get("unit", "") not in UNITS:
         raise ValueError(f"{kept['id']} has an unknown standing or unit")
@@ -160,7 +164,7 @@ def run(source: DataSource, params: Params) -> Answer:
 def claims_answer(
     facility: Facility, paper: str, made: Mapping[str, Exhibit | str], others: tuple[SiteClaims, ...] = ()
 ) -> Answer:
-    """From each exhibit, or why there is none."""
+    """Judge every statement by its exhibit, or give the reason why there is none."""
     found = []
     for claim in claims(paper):
         exhibit = made.get(claim.exhibit, "no data")
@@ -204,6 +208,7 @@ def claims_answer(
 
 
 def _outcome(judgement: Judgement) -> ClaimOutcome:
+    """Return a judgement as the result shows it."""
     estimate = judgement.estimate
     if estimate is None:
         return ClaimOutcome(judgement.claim.id, judgement.standing, why=judgement.why)
@@ -236,6 +241,7 @@ def _table(found: Sequence[Judgement], others: Sequence[SiteClaims]) -> ResultTa
 
 
 def _value(claim: ClaimOutcome) -> str:
+    """Return the value with its unit; empty without one."""
     return "" if claim.value is None else format_value(claim.value, claim.unit)
 
 

@@ -52,6 +52,7 @@ class Availability:
 
     @property
     def state(self) -> str:
+        """'ready', or why there is nothing to show."""
         if self.empty:
             return f"empty: {self.empty}"
         return "ready" if self.ready else f"not possible: {'; '.join(self.missing)}"
@@ -105,6 +106,7 @@ def catalogue_only() -> list[Availability]:
 
 
 def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
+    """Return the parameters of the study that makes an exhibit."""
     return study_of(exhibit_id).params
 
 
@@ -226,6 +228,7 @@ def _run(
 
 
 def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
+    """Raise DataUnavailable if the lake lacks what the study needs."""
     lacks = study.missing(snapshot.filled(study.tables), _sampled(snapshot) if "series" in study.tables else ())
     if lacks:
         raise DataUnavailable(
@@ -240,6 +243,7 @@ def _sampled(snapshot: Snapshot) -> set[str]:
 
 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
+    """Return the file of the cached result, named by a digest of all that it depends on."""
     stable = replace(provenance, made_ns=0, lake="")
     key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
     return snapshot.root / "exhibits" / exhibit_id / f"{key}.json"
@@ -255,6 +259,7 @@ def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhi
 
 
 def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
+    """Store a result, or that the study made none, and discard the oldest ones."""
     file = _cache_file(snapshot, exhibit_id, provenance)
     try:
         with (

@@ -77,14 +77,16 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         yield _distribution(steps, intervals, source.facility, str(params["filesystem"]))
 
 
-def _rates(steps: Steps) -> dict[str, Floats]:
+def _rates_by_way(steps: Steps) -> dict[str, Floats]:
+    """Bytes per second of reads, writes and both."""
     read, write = (steps.values[metric] / steps.step_seconds for metric in choices.TRAFFIC)
     return {"read": read, "write": write, "combined": read + write}
 
 
 @exhibit("car11.fig6")
 def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
-    rates, n, seconds = _rates(steps), int(steps.usable.sum()), steps.step_seconds
+    """Throughput over time, with maintenance windows and gaps."""
+    rates, n, seconds = _rates_by_way(steps), int(steps.usable.sum()), steps.step_seconds
     end_ns = steps.start_ns + steps.count * steps.step_ns
     windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
     missing = gaps(steps.usable)
@@ -130,7 +132,8 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
 
 @exhibit("car11.fig7")
 def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Iterator[Piece]:
-    combined, there = _rates(steps)["combined"], steps.usable
+    """Distribution of the throughput against a third of the observed and of the nominal peak."""
+    combined, there = _rates_by_way(steps)["combined"], steps.usable
     n, peak = int(there.sum()), float(np.nanmax(combined))
     known = facility.filesystem(filesystem)
     nominal = known.peak_bytes_per_s if known else None
@@ -206,11 +209,11 @@ def single_change(
             out -= side * ((side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0))[:, None]
         return out
 
-    def lag_one_of(rows: Floats) -> Floats:
+    def lag_one_autocorrelation(rows: Floats) -> Floats:
         squares = (rows**2).sum(axis=1)
         return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
 
-    def drawn(innovations: Floats, lag_one: float) -> Floats:
+    def autoregressive(innovations: Floats, lag_one: float) -> Floats:
         """Autoregressive series of these innovations, without the first that only lead in."""
         out = innovations.copy()
         for step in range(1, out.shape[1]):
@@ -224,12 +227,12 @@ def single_change(
     # Removing the best change biases the autocorrelation down: it is calibrated by simulation.
     seen = []
     for tried in _TRIED:
-        again = without_best(drawn(rng.standard_normal((_SERIES, n + _LEAD_IN)), tried))
-        seen.append(np.quantile(lag_one_of(again), _MATCHED_QUANTILE))
-    own = float(lag_one_of(rest)[0])
+        again = without_best(autoregressive(rng.standard_normal((_SERIES, n + _LEAD_IN)), tried))
+        seen.append(np.quantile(lag_one_autocorrelation(again), _MATCHED_QUANTILE))
+    own = float(lag_one_autocorrelation(rest)[0])
     lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
     steps = rest[0, 1:] - own * rest[0, :-1]
-    null = best_of(drawn(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one))[1]
+    null = best_of(autoregressive(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one))[1]
     # The observed order counts as one of the series, so p is never 0.
     p_value = (1 + int(np.sum(null >= explained[0] * (1 - 1e-12)))) / (1 + replicates)
     sides = (slice(None, index), slice(index, None))
@@ -246,6 +249,7 @@ def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.volume")
 def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
+    """Bytes by day, the read share, and whether that share changed on a day."""
     facility = source.facility
     zone, zone_name = facility_zone(facility)
     day, _, _ = local_clock(steps.times_ns, zone)
@@ -348,6 +352,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns read_bytes write_bytes"), optional=True)
 
     def behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
+        """Say whether a project's activity began or ended with the change."""
         low, high = sorted((before, after))
         verb = "tapered off" if after < before else "started"
         text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
@@ -409,7 +414,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
 
 STUDY = Study(
     name="utilisation",
-    exhibits=("car11.fig6", "car11.fig7"),
+    exhibits=names_of("car11.fig6 car11.fig7"),
     needs=TRAFFIC_NEEDS,
     run=run,
     params=choices.TRAFFIC_PARAMS,

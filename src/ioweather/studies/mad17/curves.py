@@ -88,6 +88,7 @@ class LearningCurve:
         return value, min(low, value), max(high, value)
 
     def _levels(self) -> tuple[float, float]:
+        """Probabilities of the two ends of an interval of resampled runs."""
         return expanded_levels(LEVEL, max(2, self.runs // default_block(self.runs)))
 
 
@@ -285,6 +286,7 @@ def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
 
 @exhibit("mad17.fig6")
 def _forest_curves(data: AssociationData) -> Iterator[Piece]:
+    """Random forest of D_D against PsiD, a conformal band, and the runs that a model needs."""
     for way in ("read", "write"):
         x, y = _pairs(data, way)
         least, most = np.quantile(x, (0.01, 0.99))
@@ -397,6 +399,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
 
 
 def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
+    """Word how many runs a model needs for an error."""
     model, there = f"a model {_MODELS['volume']}", curve.runs
     runs, low, high = curve.runs_for(error)
     if np.isinf(low):
@@ -438,6 +441,7 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
 
 @exhibit("mad17.fig7")
 def _conditional_density(data: AssociationData) -> Iterator[Piece]:
+    """Density of D_D and PsiD, and quantiles of D_D given PsiD."""
     group, drawn = data.name(data.asked), 0
     for way in ("read", "write"):
         x, y = _pairs(data, way)

@@ -59,6 +59,7 @@ PARAMS: Final = (
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
 )
 SHOWN_GROUPS: Final = 3
+NO_STEPS_OR_RUNS: Final = "no interval of the period has samples of all servers that can be used, or no run has a log"
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
     "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D stands beside, "
@@ -111,10 +112,12 @@ class AssociationData:
         return list(dict.fromkeys([self.asked, *large]))[:SHOWN_GROUPS]
 
     def name(self, group: int) -> str:
+        """Return the name of a group."""
         return self.groups.names[group]
 
     @property
     def coverage(self) -> tuple[Coverage, ...]:
+        """Logs, runs with samples of the system, and steps used."""
         codes = self.system.text("state").codes
         left_out = {
             f"touch a {STATES[1]} of the samples": int((codes == 1).sum()),
@@ -128,6 +131,7 @@ class AssociationData:
 
     @property
     def caveats(self) -> tuple[str, ...]:
+        """How runs were grouped, and caveats of the runs."""
         words = {
             "exact": "Runs are grouped by user, processes, numbers of files and bytes.",
             "similar": "Runs are grouped by user, program and processes, with bytes within 25%: the run's own volume "
@@ -188,13 +192,13 @@ SPREAD: Final = (
 )
 
 
-def _twelfth(_: Snapshot, values: Params) -> int:
+def _twelfth_of_interval(_: Snapshot, values: Params) -> int:
     """Return a twelfth of the interval: logs resolve the traffic finer than the servers' samples (mad17 VI-B)."""
     return max(NS, int(values["resolution"]) // 12)
 
 
 _STEP = "length of a step of the sum over logged runs; default: a twelfth of the interval"
-FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth)
+FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth_of_interval)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +246,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("mad17.fig13")
 def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iterator[Piece]:
+    """Bytes of logged runs over the bytes that the servers counted, and both over time."""
     facility, filesystem, usable = source.facility, str(params["filesystem"]), steps.usable
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"))
     known = facility.filesystem(filesystem)
@@ -275,7 +280,10 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         matched = len(np.unique(matches.ints("job_row")[matches.known("job_row")]))
         yield share_estimate("jobs_instrumented_ratio", matched, allocations)
     width = max(1, steps.count // 400)
-    lines = {"system": _binned(system, width), "instrumented runs": _binned(np.where(usable, own, np.nan), width)}
+    lines = {
+        "system": _mean_in_bins(system, width),
+        "instrumented runs": _mean_in_bins(np.where(usable, own, np.nan), width),
+    }
     scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
     times = steps.times_ns[::width][: len(lines["system"])]
     drawn = timeline_table("volumes", times, scaled, "share of maximum", "ratio")
@@ -292,7 +300,8 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
     yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
 
 
-def _binned(values: Floats, width: int) -> Floats:
+def _mean_in_bins(values: Floats, width: int) -> Floats:
+    """Sum `width` steps in one, scaled up for missing steps; a bin without any is missing."""
     count = len(values) // width
     table = values[: count * width].reshape(count, width)
     known = np.isfinite(table).sum(axis=1)
@@ -367,5 +376,5 @@ STUDY = Study(
     needs=f"{TRAFFIC_NEEDS} job_io files? applications? jobs?",
     run=run,
     params=(*choices.TRAFFIC_PARAMS, FINE),
-    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
+    too_few=NO_STEPS_OR_RUNS,
 )

@@ -182,14 +182,14 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     for pair, near in NEAREST_LAG.items():
         nearest = climate.targets.nearest[pair]
         name = f"lag{near}_median_{pair}"
-        yield intervals.estimate(name, "", nearest, lambda s: _median(correlation(s)), n=n, scale="fisher")
+        yield intervals.estimate(name, "", nearest, lambda s: _median_known(correlation(s)), n=n, scale="fisher")
         name = f"lag{near}_high_ratio_{pair}"
         high[pair] = intervals.estimate(
             name, "ratio", nearest, lambda s: high_share(correlation(s)), n=n, scale="logit"
         )
         yield high[pair]
         for window in WINDOWS[1:]:
-            wide[pair, window] = float(_median(lags[pair, window][near]))
+            wide[pair, window] = float(_median_known(lags[pair, window][near]))
             name = f"lag{near}_median_{pair}[{climate.span(window)}]"
             yield plain(name, wide[pair, window], "", n=n, method="median over components")
         far = float(high_share(lags[pair, 1][LAGS]))
@@ -232,30 +232,32 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     yield climate.caveats, climate.coverage()
 
 
-def _median(values: Floats) -> Floats:
+def _median_known(values: Floats) -> Floats:
     """Return the median over components with a known correlation; NaN without any."""
     kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
     return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
 
 
-def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+def _parallelism(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+    """Return the counts of parallel targets of reads or writes."""
     return climate.targets.degrees[TRAFFIC[WAYS.index(way)], tolerance, window]
 
 
-def _unit_sums(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
-    """Clusters, targets in clusters, clusters of at least each degree, by unit; `high`: in high phases alone."""
-    rows = _counts(climate, way, tolerance).per_interval
+def _parallelism_by_unit(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
+    """Sums of `ParallelismCounts.per_interval` by unit of time; `high`: in high phases only."""
+    rows = _parallelism(climate, way, tolerance).per_interval
     if high:
         rows = rows * members(climate.way(way), thresholds(climate.way(way))[1], "high")[:, None]
     return sums_by_unit(rows, climate.intervals.unit)
 
 
-def _place(degree: int, *, here: bool = False) -> int:
-    """Where the counts of an interval have this degree; `here`: scaled to the targets of this site."""
+def _degree_column(degree: int, *, here: bool = False) -> int:
+    """Column of the counts of clusters of at least this degree; `here`: scaled to the targets of this site."""
     return 2 + DEGREES.index(degree) + (len(DEGREES) if here else 0)
 
 
 def _mean_degree(sums: Floats) -> Floats:
+    """Targets in clusters over clusters."""
     return np.asarray(sums[:, 1] / sums[:, 0])
 
 
@@ -265,14 +267,14 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     targets, intervals = len(climate.targets.components), climate.intervals
 
     def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
-        place = _place(degree, here=here)
+        place = _degree_column(degree, here=here)
         return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
     means, chance = [], []
     both = np.zeros((intervals.units, WIDTH))
     for way in WAYS:
-        counts, sums = _counts(climate, way), _unit_sums(climate, way)
+        counts, sums = _parallelism(climate, way), _parallelism_by_unit(climate, way)
         both += sums
         n = int(counts.histogram.sum())
         means.append(intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n, scale="log"))
@@ -305,7 +307,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
 @exhibit("pat19.table1")
 def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
-    both = np.concatenate([_unit_sums(climate, way, high=True) for way in WAYS], axis=1)
+    both = np.concatenate([_parallelism_by_unit(climate, way, high=True) for way in WAYS], axis=1)
     targets = len(climate.targets.components)
     left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
     columns = columns_of(
@@ -317,7 +319,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
         for degree in TABLE_DEGREES:
             if degree > targets and not here:
                 continue
-            place = _place(degree, here=here)
+            place = _degree_column(degree, here=here)
             pair = both[:, [place, WIDTH + place]]
             read, write = (int(part) for part in pair.sum(axis=0))
             key = f"{degree} of {PAPER_TARGETS}" if here else f">={degree}"
@@ -354,19 +356,19 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
     step, usual, intervals = climate.span(1), f"{TOLERANCE:.0%}", climate.intervals
     wide = f"{WIDE_TOLERANCE:.0%}"
     means: dict[str, list[float | None]] = {}
-    high = {way: _unit_sums(climate, way, high=True) for way in WAYS}
+    high = {way: _parallelism_by_unit(climate, way, high=True) for way in WAYS}
     for way in WAYS:
         variants = [
-            (f"mean_{way}", _unit_sums(climate, way)),
+            (f"mean_{way}", _parallelism_by_unit(climate, way)),
             (f"mean_high_phases_{way}", high[way]),
-            (f"mean_{way}[{wide}]", _unit_sums(climate, way, WIDE_TOLERANCE)),
+            (f"mean_{way}[{wide}]", _parallelism_by_unit(climate, way, WIDE_TOLERANCE)),
         ]
         made = [
             intervals.estimate(name, "count", s, _mean_degree, n=int(s[:, 0].sum()), scale="log")
             for name, s in variants
         ]
         for window in WINDOWS[1:]:
-            rows = _counts(climate, way, TOLERANCE, window).per_interval
+            rows = _parallelism(climate, way, TOLERANCE, window).per_interval
             unit, step_ns = max(1, round(intervals.unit / window)), climate.system.step_ns * window
             own = Intervals(rows[:, 0] > 0, step_ns, unit=unit, unit_name=intervals.unit_name)
             sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
@@ -411,6 +413,7 @@ def server_exhibits(load: ServerLoad, caveats: tuple[str, ...]) -> Iterator[Exhi
 def _processor_load(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
+    """Mean and largest CPU load of each object storage server."""
     names, n = load.grid.components, len(load.grid.components)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = load.total.sum(axis=0) / load.count.sum(axis=0)
@@ -449,6 +452,7 @@ def _processor_load(
 def _load_correlation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
+    """Correlation of each server's load with its later load."""
     n, step_ns = len(load.grid.components), load.grid.step_ns
     yield intervals.estimate(
         "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
@@ -482,6 +486,7 @@ def metadata_exhibits(steps: Steps, caveats: tuple[str, ...]) -> Iterator[Exhibi
 
 @exhibit("pat19.fig13")
 def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Opens and closes over time, their rates and variation."""
     there, seconds = steps.usable, steps.step_seconds
     n = int(there.sum())
     rates = {
@@ -516,6 +521,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
 
 @exhibit("pat19.fig14")
 def _metadata_correlation(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Correlation of opens and closes with each other and with later ones."""
     series = {kind: steps.values[metric] for kind, metric in zip(KINDS, METADATA, strict=True)}
     chart, estimates = correlate(series, steps.step_ns, intervals)
     yield chart, list(estimates.values())
@@ -594,7 +600,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         made += server_exhibits(reduce_servers(servers, source.spread), caveats)
     climate = None
     if source.wants(*_TARGETS, "pat19.observations"):
-        climate = _climate(source, params, targets, burst_buffer, caveats)
+        climate = _reduce(source, params, targets, burst_buffer, caveats)
     if climate is not None:
         found = [make(climate) for name, make in _TARGETS.items() if source.wants(name)]
         made += [each for each in found if each is not None]
@@ -608,7 +614,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
-def _climate(
+def _reduce(
     source: DataSource,
     params: Params,
     matrices: Mapping[str, BlockwiseMatrix],

@@ -202,9 +202,9 @@ def _reduce_stretch(
                 activity = sorted_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
-            out["chance"][metric] = count_clusters(sorted_activity(turned(values, first)))
+            out["chance"][metric] = count_clusters(sorted_activity(rotate_columns(values, first)))
     for pair, (x, y) in PAIRS.items():
-        out["nearest"][pair] = _by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
+        out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
         for window in WINDOWS if "lags" in parts else ():
             left, right = window_sums(rows[x], window), window_sums(rows[y], window)
             out["lags"][pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
@@ -254,14 +254,14 @@ def _clean(
     return [np.where(excluded, np.nan, total) for total in sums], silent, counted, over_limit_cells
 
 
-def turned(values: Floats, seed: int) -> Floats:
-    """Return each column turned in time by a random number of rows: its own course stays, what all do together goes."""
+def rotate_columns(values: Floats, seed: int) -> Floats:
+    """Rotate each column in time by a random number of rows: its own course stays, what columns have in common goes."""
     shift = np.random.default_rng([_TURNS, seed]).integers(0, len(values), values.shape[1])
     rows = (np.arange(len(values))[:, None] + shift) % len(values)
     return np.take_along_axis(values, rows, axis=0)
 
 
-def _by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
+def _lagged_sums_by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
     """The six sums at one lag, by the unit of the second member: (units, 6, columns)."""
     out = []
     for start in range(lead, len(y), unit):
@@ -316,7 +316,7 @@ def _reduce_server_stretch(
         sums_by_unit(np.nan_to_num(own, nan=0.0), grid.unit),
         np.fmax.reduce(own, axis=0),
         {window: lagged_column_sums(w, w, range(LAGS + 1), lead // window) for window, w in wide.items()},
-        _by_unit(rows, rows, 1, lead, grid.unit),
+        _lagged_sums_by_unit(rows, rows, 1, lead, grid.unit),
         int(above[lead:].sum()),
     )
 
@@ -336,10 +336,12 @@ class Climate:
 
     @property
     def system(self) -> Steps:
+        """Sums over all targets, by step."""
         return self.targets.system
 
     @property
     def n(self) -> int:
+        """Number of usable steps."""
         return int(self.system.usable.sum())
 
     def way(self, name: str) -> Floats:

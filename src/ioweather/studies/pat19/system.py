@@ -96,6 +96,7 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
 
 
 def _running_totals(steps: Steps, prefix: str) -> tuple[tuple[Cell, ...], ...]:
+    """Rows of cumulated reads and writes, their series named with the prefix."""
     series = {
         f"{prefix}{way}": np.where(steps.usable, steps.values[metric], np.nan)
         for way, metric in zip(WAYS, TRAFFIC, strict=True)
@@ -347,6 +348,7 @@ def _mean_of(values: Floats) -> Floats:
 
 
 def _variations(sums: Floats) -> Floats:
+    """Coefficient of variation from n, sum and sum of squares; NaN for fewer than two values."""
     varied = variation_from_sums(sums[..., 0], sums[..., 1], sums[..., 2])
     # One value does not give a variation.
     return np.where(sums[..., 0] >= 2, varied, np.nan)
