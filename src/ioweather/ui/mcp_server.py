@@ -117,10 +117,8 @@ def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":
         # Without the published values, which would fill the context of a model.
-        found = [
-            {key: value for key, value in each.items() if key != "published"} for each in listed_exhibits(view.lake)
-        ]
-        return {"exhibits": found}
+        every = listed_exhibits(view.lake)
+        return {"exhibits": [{key: each[key] for key in each if key != "published"} for each in every]}
     between = str(typed.pop("from", "")), str(typed.pop("to", ""))
     made: Answer | Exhibit
     if name == "show":
