@@ -361,10 +361,7 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
     elif verdict.kind == "unexplained":
         text = "Its I/O pattern matches the similar runs; the log does not show what slowed it."
         yield Finding(text, "undecided", "unchanged")
-    certainty = (
-        "" if item.probability is None else f" (probability {item.probability:.0%})" for item in found.unhealthy
-    )
-    causes = list(dict.fromkeys(item.cause + words for item, words in zip(found.unhealthy, certainty, strict=True)))
+    causes = list(dict.fromkeys(item.cause + _probability_words(item.probability) for item in found.unhealthy))
     if causes:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
@@ -378,26 +375,34 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
         if factor is not None:
             text = f"Since {since} everything is {factor:.1f} times slower, also programs that did not change."
         yield Finding(text, "undecided", "level")
-    is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
-    places = is_slow and verdict.kind != "you"
-    if places and (each := found.queue) is not None:
-        text = (
-            f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
-            f"target. In 75% of similar runs it was at most {each.usual:.1f}."
-        )
-        yield Finding(text, name="longest_queue")
-    if places and (each := found.probe) is not None:
-        text = (
-            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
-            f"at most {each.next_value:.1f} times."
-        )
-        yield Finding(text, name="slowest_probe")
+    if verdict.probabilities.get("normal", 1.0) < 0.5 and verdict.kind != "you":
+        yield from _slow_places(found)
     if verdict.reason is None and verdict.harm_seconds is not None and verdict.system is not None:
         values = {"own": verdict.own, "system": verdict.system}
         seconds = {name: format_seconds(max(0.0, part.value)) for name, part in values.items() if part is not None}
         text = _KINDS[verdict.kind].changes.format(harm=format_seconds(verdict.harm_seconds), **seconds)
         if text:
             yield Finding(text, name="turning_point")
+
+
+def _probability_words(probability: float | None) -> str:
+    return "" if probability is None else f" (probability {probability:.0%})"
+
+
+def _slow_places(found: Comparison) -> Iterator[Finding]:
+    """The target with the longest queue and the slowest probed place, if they stood out."""
+    if (each := found.queue) is not None:
+        text = (
+            f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
+            f"target. In 75% of similar runs it was at most {each.usual:.1f}."
+        )
+        yield Finding(text, name="longest_queue")
+    if (each := found.probe) is not None:
+        text = (
+            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
+            f"at most {each.next_value:.1f} times."
+        )
+        yield Finding(text, name="slowest_probe")
 
 
 def _changes(found: Comparison, verdict: Verdict) -> tuple[Change, ...]:
