@@ -273,7 +273,7 @@ def _known_of_others(values: NDArray[Any]) -> Floats:
     return rest[np.isfinite(rest)]
 
 
-class Measure(NamedTuple):
+class _Measure(NamedTuple):
     """A measure of the system during each run."""
 
     name: str
@@ -282,7 +282,7 @@ class Measure(NamedTuple):
     unit: str
 
 
-def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
+def measure_system(job_io: Frame, system: Frame) -> list[_Measure]:
     """Measures of load and slowness during runs; `job_io` and `system` have the same runs in one order.
 
     Bytes of others are those of all whole sampling steps with the run's I/O, less its own: trimmed at the ends they
@@ -293,29 +293,29 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
     during = system.floats("d_d_seconds")
     read, write = (system.floats(f"others_io_high_{verb}_bytes") for verb in ("read", "write"))
     found = [
-        Measure("others_read", "others read", quotient(read, during), "bytes_per_s"),
-        Measure("others_write", "others write", quotient(write, during), "bytes_per_s"),
+        _Measure("others_read", "others read", quotient(read, during), "bytes_per_s"),
+        _Measure("others_write", "others write", quotient(write, during), "bytes_per_s"),
     ]
     if "target_bytes_per_s" in system:
         targets = system.floats("target_bytes_per_s")
         if np.isfinite(targets[np.isfinite(quotient(read + write, during))]).all():
-            found.append(Measure("own_targets", "on its targets", targets, "bytes_per_s"))
+            found.append(_Measure("own_targets", "on its targets", targets, "bytes_per_s"))
     operations = system.floats("psid_read_ops_count") + system.floats("psid_write_ops_count")
     if np.isfinite(operations).any():
         own = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
         rate = quotient(operations - own, system.floats("inside_seconds"))
-        found.append(Measure("others_operations", "others' operations", rate, "ops_per_s"))
+        found.append(_Measure("others_operations", "others' operations", rate, "ops_per_s"))
     for name, label in _SLOWDOWNS.items():
         if name in system and np.isfinite(system.floats(name)).any():
-            found.append(Measure(name, label, np.exp(system.floats(name)), "ratio"))
+            found.append(_Measure(name, label, np.exp(system.floats(name)), "ratio"))
     if "sick_count" in system and np.any(system.array("sick_count")):
         unhealthy = system.floats("sick_count")
-        found.append(Measure("unhealthy_components", "unhealthy components", unhealthy, "count"))
+        found.append(_Measure("unhealthy_components", "unhealthy components", unhealthy, "count"))
     # System and run are counted by different clocks, so a difference may be negative.
     return [each._replace(values=np.maximum(each.values, 0.0)) for each in found]
 
 
-def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
+def _system_facts(measures: Sequence[_Measure]) -> Iterator[Fact]:
     """Load and slowness of the system during the run, as percentiles among similar runs."""
     for name, label, values, unit in measures:
         here, others = float(values[0]), _known_of_others(values)
@@ -432,7 +432,7 @@ def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
     return Coverage(len(others), included, "similar runs with samples throughout", excluded, share)
 
 
-def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+def _umami(found: Comparison, measures: Sequence[_Measure]) -> Iterator[Exhibit]:
     """Each metric of the run among those of similar runs (a umami chart)."""
     metrics: dict[str, Floats] = {
         "I/O time [s]": found.runs.floats("io_seconds"),
