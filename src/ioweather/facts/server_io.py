@@ -34,7 +34,7 @@ class Done:
 @dataclass(frozen=True)
 class ServerIo:
     """I/O of one job. `restarted_rows` are lower bounds: the servers' counters of the job were reset. `times` are
-    intervals in order: start, end, bytes read, bytes written. `users` and `projects` are of accounting."""
+    intervals in order: start, end, bytes read, bytes written. `projects` follow from the rules of the facility."""
 
     start_ns: int
     end_ns: int
@@ -46,7 +46,6 @@ class ServerIo:
     targets: dict[str, Done]
     restarted_rows: int
     times: tuple[tuple[int, int, int, int], ...] = ()
-    users: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
 
     @property

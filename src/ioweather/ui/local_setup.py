@@ -64,6 +64,7 @@ def unit_texts(site: Site) -> Mapping[str, str]:
 
 
 def _adapted(text: str, site: Site) -> str:
+    """A unit with the paths, the user and the sandbox of this installation."""
     probes = " ".join(f"-{path}" for path in site.probes)
     replaced = {
         "/opt/ioweather/bin/ioweather": site.program,
@@ -124,7 +125,7 @@ class Demo(NamedTuple):
 
 
 def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
-    """Made again each time; only a lake that is itself simulated is overwritten."""
+    """Make the simulated facility and read it into its own lake. Overwrites a simulated lake, never a real one."""
     root = out or layout.default_lake_dir().with_name("demo")
     if layout.is_lake(root) and not open_lake(root).facility.simulated:
         raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
@@ -157,7 +158,7 @@ def tour(lake: Lake) -> Iterator[Step]:
 
 
 def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
-    """Of the jobs whose I/O took longest compared with their like, the first that there is a verdict on."""
+    """Job id and verdict of a slow job: of those slowest against similar runs, the first with a verdict."""
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["job_io"].uris:
             return None
@@ -208,7 +209,7 @@ class Child:
         )
 
     def complaint(self) -> str:
-        """What it said before it ended, if it failed."""
+        """The last line of its error output if it failed; else empty."""
         if not self.process.poll():
             return ""
         self._said.seek(0)
@@ -216,11 +217,12 @@ class Child:
         return f"{self.name}: {lines[-1] if lines else f'exit code {self.process.returncode}'}"
 
     def ask_to_stop(self) -> None:
-        """By SIGINT: a command that knows no other signal tidies up at this one."""
+        """Send SIGINT, at which every command tidies up."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
     def wait(self, until: float) -> None:
+        """Wait for the end until this time of the monotonic clock, then kill."""
         try:
             self.process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -231,7 +233,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Here:
-    """What runs. `spools` are where `now` looks."""
+    """What `up` runs: children that measure, their spools, and the `maker` of the demonstration in `draft`."""
 
     target: Path
     lake: Path
@@ -245,7 +247,7 @@ class Here:
         return [text for child in self.children if (text := child.complaint())]
 
     def demo_is_ready(self) -> bool:
-        """Moved to its place when it is whole: one that was interrupted is never taken for one."""
+        """Whether the demonstration is there. Moves a finished draft to its place, so that none is half made."""
         if layout.is_lake(self.demo):
             return True
         if self.maker is None or self.maker.process.poll() != 0:
@@ -260,7 +262,7 @@ class Here:
 
 @contextmanager
 def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: bool = True) -> Iterator[Here]:
-    """Start everything; at the end stop everything and leave no file of the probe behind."""
+    """Run probes and the demonstration for as long as the block lasts; then stop them and remove their files."""
     place = target.absolute() if target is not None else writable_place()
     # The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that.
     usual = default_spool_dir()
@@ -301,7 +303,7 @@ def _remove_old_drafts(demo: Path) -> None:
 
 
 def writable_place() -> Path:
-    """This directory, else the home directory."""
+    """This directory if it can be written, else the home directory; raises UsageError if neither can."""
     for place in (Path.cwd(), Path.home()):
         if os.access(place, os.W_OK | os.X_OK):
             return place

@@ -130,7 +130,6 @@ CDF = PanelKind(("x", "y"), _cdf_axes, _draw_curves, optional=("series",))
 
 _MOST_LYING = 40
 _GAP = 0.12  # of a place, on each side
-_THINNEST_PX = 1.3
 _QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 _FEW_BINS = 16
 _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
@@ -221,13 +220,7 @@ def _draw_bars(view: View) -> Drawing:
         notes[f"{len(shown):,} of {total:,} drawn, the lowest and highest among them"] = 0
     tips, transforms = view.tooltip(fields)
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
-    axis, length = (view.axes.y, view.height) if view.axes.flipped else (view.axes.x, view.width)
-    count = (len(axis.names) or 1) * max(len(view.series.names), 1)
     rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
-    if length * (1 - 2 * _GAP) / count < _THINNEST_PX:
-        mark: Spec = {"type": "point", "filled": True, "size": 9, "opacity": 1}
-        dots = {"transform": transforms, "mark": mark, "encoding": _channels(view, "a", "y") | colour}
-        return Drawing([dots], rows, notes)
     bars = _channels(view, "a", "o", "b", "y") | colour
     layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"}, "encoding": bars}]
     if interval:
@@ -296,6 +289,7 @@ def _edges(chart: Chart) -> tuple[Floats, Floats]:
 
 
 def _draw_histogram(view: View) -> Drawing:
+    """Amounts by bin; bins of series are side by side."""
     chart, axis, series = view.chart, view.axes.x, view.series
     left, right = _edges(chart)
     y = chart_data.numbers(chart, "y")
@@ -393,6 +387,7 @@ def _cell_index(view: View, channel: Literal["x", "y"]) -> tuple[Indices, float,
 
 
 def _colour_axis(chart: Chart) -> Axis:
+    """The range of colours. Coefficients and values of both signs get a range that is symmetric around zero."""
     log = chart.scales.get("value") == "log"
     axis = number_axis(chart_data.column(chart, "value"), [chart_data.numbers(chart, "value")], log=log, tight=True)
     if chart.kind == "matrix" and axis.unit == "" and not log and axis.low >= -1 and axis.high <= 1:
@@ -416,6 +411,7 @@ def _shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
 
 
 def _colour_channel(view: View, axis: Axis) -> Spec:
+    """The colour channel of the field `v`: one hue per sign, or one scale from low to high."""
     beside = view.legend_beside
     length = min(max(view.height if beside else view.width, 60), 240)
     legend: Spec = {
@@ -549,6 +545,7 @@ _OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center
 
 
 def _draw_scatter(view: View) -> Drawing:
+    """Points, thinned where there are thousands; few of them have their names beside them."""
     chart, series = view.chart, view.series
     x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
     known = np.isfinite(x) & np.isfinite(y)
@@ -635,6 +632,7 @@ _CLASSES = {"lowest quarter": theme.LOW, "middle half": NEUTRAL, "highest quarte
 
 
 def _umami_axes(metric: Chart, _: int) -> Axes:
+    """Time, and an axis for the values and quartiles of one metric."""
     values = [chart_data.numbers(metric, channel) for channel in ("y", *_QUARTILES)]
     y = number_axis(chart_data.column(metric, "y"), values, log=metric.scales.get("y") == "log")
     return Axes(position_axis(metric, "x"), replace(y, title=""))

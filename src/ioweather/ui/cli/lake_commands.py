@@ -7,6 +7,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,6 @@ from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.source import period_between, zone_of
 from ioweather.ui.cli.options import (
-    F,
     converted,
     engine_options,
     lake_option,
@@ -56,7 +56,7 @@ from ioweather.ui.cli.options import (
 )
 from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_answer, print_rows
-from ioweather.ui.facility_draft import check_mapping, draft_facility, mapping_lines, shared_mounts
+from ioweather.ui.facility_draft import check_mapping, draft_facility, is_whole, mapping_lines, shared_mounts
 
 INGEST_EPILOG = """\b
 Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
@@ -167,7 +167,7 @@ def ingest(
 
 
 def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
-    """What is typed of what files do not say, else what the facility says."""
+    """What files do not say about themselves: from the options, else from facility.toml."""
     zone_name = known["zone"] or facility.zone
     zone = zone_named(zone_name) if zone_name else None
     return ReadContext(
@@ -183,7 +183,7 @@ def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
 
 
 def _labels_mapping(file: Path) -> dict[str, Any]:
-    """Checked here: a mistake in it is one, and not one per file."""
+    """Read and check the mapping of metrics once, not once per file."""
     try:
         document = tomllib.loads(_text_of(file, "--map"))
     except tomllib.TOMLDecodeError as error:
@@ -198,6 +198,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
 
 
 def _text_of(file: Path, option: str) -> str:
+    """The text of a file that an option names."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -205,6 +206,7 @@ def _text_of(file: Path, option: str) -> str:
 
 
 def _print_ingested(report: IngestReport, form: str, lake: Path) -> None:
+    """Print what was read, refused and flagged."""
     if form == "json":
         refused = [
             {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
@@ -281,6 +283,7 @@ def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: 
 
 
 def _print_pass(done: CaughtUp) -> None:
+    """Print what one pass of `--watch` did."""
     if done.busy:
         say("Another pass is running on this lake; nothing was done.")
         return
@@ -409,20 +412,19 @@ def check(lake_dir: str | None, as_json: bool) -> int:
         raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Write it: ioweather facility init")
     known = load_facility(layout.facility_file(root))
     cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
-    if has_lake:
-        with open_lake(lake_dir).snapshot() as snapshot:
-            found = check_mapping(known, snapshot, shared_mounts())
-    else:
-        found = check_mapping(known, None, shared_mounts())
+    opened = open_lake(lake_dir).snapshot() if has_lake else nullcontext(None)
+    with opened as snapshot:
+        described, unmapped = check_mapping(known, snapshot, shared_mounts())
     if as_json:
         body: dict[str, Any] = {"name": known.name, "zone": known.zone, "projects": len(known.projects)}
-        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": list(found.filesystems)}
-        body |= {"unmapped": list(found.names), "unmapped_targets": list(found.targets)}
-        body |= {"unmapped_servers": list(found.servers), "unmapped_mounts": [*found.mounts, *found.mounted_here]}
+        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": described}
+        body |= {"unmapped": unmapped["names"], "unmapped_targets": unmapped["targets"]}
+        body["unmapped_servers"] = unmapped["servers"]
+        body["unmapped_mounts"] = [*unmapped["mounts"], *unmapped["mounted_here"]]
         say_json(body)
     else:
-        say(*mapping_lines(known, found, has_lake=has_lake))
-    return 0 if found.is_whole else 1
+        say(*mapping_lines(known, described, unmapped, has_lake=has_lake), wrap=80, rest="    ")
+    return 0 if is_whole(unmapped) else 1
 
 
 SQL_EPILOG = """\b
@@ -456,29 +458,20 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
         say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)
 
 
-def _of_lake(function: F) -> F:
-    """--lake after the subcommand too; else what stands before it."""
-
-    def chosen(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-        return value if value is not None else ctx.obj
-
-    text = "The lake (default: $IOWEATHER_LAKE, else in your data home)."
-    return click.option("--lake", "lake_dir", metavar="DIR", callback=chosen, help=text)(function)
-
-
 @click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")
 @lake_option
 @output_options
 @click.pass_context
 def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
     """Show what the lake holds: tables, series by file system, overlaps between sources."""
-    ctx.obj = lake_dir
+    ctx.default_map = {name: {"lake_dir": lake_dir} for name in lake.commands}  # --lake before the subcommand
     if ctx.invoked_subcommand is None:
         with open_lake(lake_dir).snapshot() as snapshot:
             _summary(snapshot, form)
 
 
 def _summary(snapshot: Snapshot, form: str) -> None:
+    """Print tables, series, overlaps and refused rows of the lake."""
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
     series = summarise_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)
@@ -524,7 +517,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 
 @lake.command(epilog="Example: ioweather lake compact")
 @click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
-@_of_lake
+@lake_option
 def compact(lake_dir: str | None, everything: bool) -> None:
     """Seal closed days, one sorted file each.
 
@@ -541,7 +534,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed without removing it.")
-@_of_lake
+@lake_option
 def retention(lake_dir: str | None, dry_run: bool) -> None:
     """Drop what is older than facility.toml's [retention] says.
 
@@ -557,7 +550,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake quarantine --csv")
 @output_options
-@_of_lake
+@lake_option
 def quarantine(lake_dir: str | None, form: str) -> None:
     """List files that were refused or read in part, with the reason."""
     with open_lake(lake_dir).snapshot() as snapshot:
@@ -568,7 +561,7 @@ def quarantine(lake_dir: str | None, form: str) -> None:
 @lake.command(epilog="Example: ioweather lake forget iostat.log && ioweather ingest iostat.log --zone Europe/Berlin")
 @click.argument("file")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_of_lake
+@lake_option
 def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     """Take a file back out, with the rows it brought: to read it again, with the right --zone.
 
@@ -592,7 +585,7 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     "--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the other files stay usable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_of_lake
+@lake_option
 def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     """Compare every table file with the digest that was recorded when it was written.
 
@@ -622,7 +615,7 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
 
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
 @click.argument("dest", type=click.Path(path_type=Path))
-@_of_lake
+@lake_option
 @click.option("--verify", is_flag=True, help="Read the backup again and compare every file.")
 def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     """Copy the lake to DEST as it is at this moment; writers may go on.
@@ -641,7 +634,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@_of_lake
+@lake_option
 def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
     target = Path(lake_dir) if lake_dir else default_lake_dir()
@@ -652,7 +645,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")
 @click.argument("table")
-@_of_lake
+@lake_option
 @path_option("--out", "PATH", "File: .parquet .csv .csv.gz", required=True)
 @click.option("--where", default="", metavar="SQL", help="Only rows that match this condition.")
 @period_options

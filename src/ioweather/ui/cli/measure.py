@@ -159,6 +159,7 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
 
 
 def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -> list[LiveSource]:
+    """The samplers of response times by request size (don15), one per target."""
     listed = [part for part in options["sizes"].split(",") if part.strip()]
     sizes = PAPER_SIZES if listed == ["paper"] else tuple(converted(parse_size, part, "--sizes") for part in listed)
     try:
@@ -264,6 +265,7 @@ def status_table(status: Status) -> RenderableType:
 
 
 def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
+    """One row of the table of operations: last, median, 90%, largest and usual time, slowdown, counts."""
     last, recent, ratio = operation.last, operation.recent, operation.slowdown_ratio
     failure = errno.errorcode.get(last.errno or 0, "failed") if last is not None and last.status == "error" else ""
     size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""

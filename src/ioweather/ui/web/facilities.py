@@ -8,12 +8,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ioweather.core.contracts import ALL_TIME, Period
+from ioweather.core.contracts import Period
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
@@ -25,7 +25,6 @@ from ioweather.lake.caches import LakeCache, version_mark
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import make_exhibits, study_of
 from ioweather.topics.source import SharedResults, ask
-from ioweather.ui.charts.render import draw
 from ioweather.ui.web import MAIN
 
 T = TypeVar("T")
@@ -91,11 +90,10 @@ class Refreshed(Generic[T]):
 
 
 class Weather(NamedTuple):
-    """What agents measure now; `wrong`: something is. `forms` are those in which it was given."""
+    """What agents measure now; `wrong`: something is."""
 
     answer: Answer
     wrong: bool
-    forms: dict[str, bytes]
 
 
 @dataclass
@@ -106,7 +104,7 @@ class Facilities:
     spools: Sequence[Path] = ()
     is_stopping: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
+    _studies: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
     _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
@@ -118,11 +116,13 @@ class Facilities:
         self._now = Refreshed(self._read_now, _NOW_SECONDS, old_seconds=_OLD_SECONDS)
 
     def directory(self, name: str) -> Path:
+        """The directory of a lake; raises DataUnavailable for an unknown name."""
         if name not in self.lakes:
             raise DataUnavailable(f"There is no facility {name!r} here.", hint=f"There are: {', '.join(self.lakes)}.")
         return self.lakes[name]
 
     def lake(self, name: str) -> Lake:
+        """The lake of this name, with caches that requests share."""
         directory = self.directory(name)
         try:
             layout.check_version(directory)
@@ -137,6 +137,7 @@ class Facilities:
             return Lake(directory, cache=self._kept_lakes.setdefault(name, LakeCache()))
 
     def title(self, name: str) -> str:
+        """The name of the facility as people read it."""
         try:
             facility = self.lake(name).facility
         except (DataUnavailable, LakeError):
@@ -145,19 +146,10 @@ class Facilities:
 
     def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
-        with self._lock(name, study_of(exhibit_id).name):
+        with self._guard:
+            study = self._studies.setdefault((name, study_of(exhibit_id).name), threading.Lock())
+        with study:
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
-
-    def warm(self) -> None:
-        """Compute the parts of the first page in a background thread while the server starts."""
-
-        def look() -> None:
-            with suppress(Exception):  # the request that needs it reports the error
-                draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
-                self.events(MAIN, None, ALL_TIME)
-                self.now(MAIN)
-
-        threading.Thread(target=look, daemon=True, name="warm").start()
 
     def measured(self, name: str) -> Path:
         """The directory of a facility that is measured now; only the main one is."""
@@ -173,20 +165,13 @@ class Facilities:
         assert found is not None, "the first request waits"
         return found
 
-    def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
-        """The weather in one form, made once for all requests within a second."""
-        found = self.now(name)
-        if form not in found.forms:
-            found.forms[form] = make(found.answer, found.wrong)
-        return found.forms[form]
-
     def _read_now(self) -> Weather:
         """Rows come to the lake every few minutes; the agents' status is as of now."""
         directory = self.lakes[MAIN]
         history = self._history.get() if layout.is_lake(directory) else None
         shared: SharedResults = {recent_history: history or History()}
         answer = ask("now", directory, {"spool": self.own_spools(MAIN), "full": False}, shared=shared)
-        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong, {})
+        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
 
     def _read_history(self) -> History:
         with self.lake(MAIN).snapshot() as snapshot:
@@ -197,6 +182,8 @@ class Facilities:
         return self.spools or (self.directory(name) / "no-spool",)
 
     def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+        """Events of a kind in a period, the newest first; cached."""
+
         def make() -> Sequence[EventOutcome]:
             answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
             return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
@@ -232,11 +219,6 @@ class Facilities:
                     self._answers_bytes -= _cached_bytes(self._answers.popitem(last=False)[1])
         return value
 
-    def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """A cached rendering of an exhibit, valid until a table that its study reads changes."""
-        tables = study_of(exhibit_id).tables | {"applications", "jobs"}
-        return self.answered(name, key, make, tables)
-
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
         """Hold the lock. Waiting ends with an error when the server stops, or after a minute."""
@@ -255,14 +237,6 @@ class Facilities:
     def stop(self) -> None:
         """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
-
-    def drawing(self) -> threading.Lock:
-        """The lock for drawing: one drawing at a time, as each takes a whole processor."""
-        return self._lock("", "drawing")
-
-    def _lock(self, name: str, what: str) -> threading.Lock:
-        with self._guard:
-            return self._locks.setdefault((name, what), threading.Lock())
 
 
 def _cached_bytes(value: object) -> int:
