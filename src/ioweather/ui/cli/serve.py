@@ -282,7 +282,7 @@ def _show_progress(
         if not looked and passed >= look_at:
             looked = True
             try:
-                show_answer(ask("now", here.lake, {"spool": here.spools, "full": False}), "text")
+                show_answer(ask("now", here.lake, {"spool": here.spools}), "text")
             except DataUnavailable as error:
                 say(f"Not measured yet: {error}", err=True)
             if not shown and here.demo_is_coming():

@@ -170,7 +170,7 @@ class Facilities:
         directory = self.lakes[MAIN]
         history = self._history.get() if layout.is_lake(directory) else None
         shared: SharedResults = {recent_history: history or History()}
-        answer = ask("now", directory, {"spool": self.own_spools(MAIN), "full": False}, shared=shared)
+        answer = ask("now", directory, {"spool": self.own_spools(MAIN)}, shared=shared)
         return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
 
     def _read_history(self) -> History:
