@@ -188,6 +188,7 @@ def _is_shown(name: str, runs: Sequence[RunOutcome]) -> bool:
 
 
 def _cell(run: RunOutcome, name: str) -> Any:
+    """Value of a column; job ids as text, since they are no amounts."""
     return str(run.job_id) if name == "job_id" else getattr(run, name)
 
 

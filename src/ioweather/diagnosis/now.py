@@ -197,6 +197,7 @@ def _hangs(status: Status, target: TargetStatus, facility: Facility, now_ns: int
 def _operation_findings(
     operations: Sequence[OperationOutcome], hangs: Sequence[tuple[HangOutcome, str]]
 ) -> Iterator[Finding]:
+    """Operations that hang, and operations that failed."""
     for hang, by in hangs:
         text = f"A {hang.op} on {hang.filesystem} has been hanging for {format_seconds(hang.age_seconds)}{by}."
         yield Finding(text, "alarm", "hang")

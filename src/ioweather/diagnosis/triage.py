@@ -375,6 +375,7 @@ def rank_programs(runs: Sequence[_AdvisedRun]) -> list[TriageItem]:
 
 
 def _triage_item(whose: tuple[str, str, str], runs: Sequence[_AdvisedRun]) -> TriageItem:
+    """The pattern that costs a program most, and what all its runs could save."""
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
         seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
@@ -414,6 +415,7 @@ def find_fixed(runs: Sequence[_AdvisedRun]) -> list[FixedItem]:
 
 
 def _fixed_patterns(runs: Sequence[_AdvisedRun]) -> Iterator[FixedItem]:
+    """Patterns that all earlier runs had and no later run has, if later runs are faster."""
     for name in sorted(frozenset().union(*(run.patterns for run in runs))):
         last = max(number for number, run in enumerate(runs) if name in run.patterns)
         before = [run for run in runs[: last + 1] if name in run.patterns]

@@ -425,6 +425,7 @@ def _caveats(verdict: Verdict) -> Iterator[str]:
 
 
 def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
+    """Similar runs that were sampled throughout, and why others were not."""
     others = system.text("state").tolist()[1:]
     excluded = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
