@@ -13,7 +13,7 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, Party, Volume
 from ioweather.diagnosis.job_loads import (
@@ -157,10 +157,10 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
 
 
 _JOB: Final = "job_key=text job_id=int64? uid=int64? exe=text?"
-_COUNTED: Final = specs_of(f"""{_JOB} start_ns=int64 interval_ns=int64 component=text?
+_COUNTED: Final = query_columns(f"""{_JOB} start_ns=int64 interval_ns=int64 component=text?
     read_bytes=float64? write_bytes=float64? requests=float64?""")
-_VOLUMES: Final = specs_of(f"{_JOB} read_bytes=float64? write_bytes=float64? metadata_operations=float64?")
-_STORMS: Final = specs_of(f"{_JOB} start_ns=int64 interval_ns=int64 requests=float64?")
+_VOLUMES: Final = query_columns(f"{_JOB} read_bytes=float64? write_bytes=float64? metadata_operations=float64?")
+_STORMS: Final = query_columns(f"{_JOB} start_ns=int64 interval_ns=int64 requests=float64?")
 _OWNER: Final = "job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe"
 
 
