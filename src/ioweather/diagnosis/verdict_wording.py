@@ -216,7 +216,7 @@ def _headline(view: JobView, found: Comparison, verdict: Verdict) -> str:
         if verdict.kind == "you":
             word, explains = "Growth", f"; {grown}, which explains {own} of that"
     whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
-    return f"{word} ({sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
+    return f"{word} ({say_how_sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
 
 
 def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tuple[str, str]:
@@ -486,7 +486,7 @@ def name_job(party: Party, *, begins: bool = False) -> str:
     return f"{name} ({beside})" if beside else name
 
 
-def sure(probability: float) -> str:
+def say_how_sure(probability: float) -> str:
     """A probability in words."""
     return f"{probability:.0%} sure" if probability < 0.995 else "more than 99% sure"
 
@@ -496,7 +496,7 @@ def describe_without(run: Slowed, found: Blame) -> str:
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
     who = name_job(found.suspect.party)
-    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {sure(found.probability)})."
+    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {say_how_sure(found.probability)})."
 
 
 def describe_work(suspect: Suspect) -> str:
@@ -564,7 +564,7 @@ def describe_one_of_two(run: Slowed) -> str:
     if either is None:
         return ""
     one, other, probability = either
-    return f"One of {name_job(one)} and {name_job(other)} slowed it ({sure(probability)})."
+    return f"One of {name_job(one)} and {name_job(other)} slowed it ({say_how_sure(probability)})."
 
 
 def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Finding]:

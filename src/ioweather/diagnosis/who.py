@@ -306,7 +306,7 @@ def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) 
     if not found:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
-    cost = f"{format_seconds(first.seconds)} ({wording.sure(first.probability)})"
+    cost = f"{format_seconds(first.seconds)} ({wording.say_how_sure(first.probability)})"
     return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
 
 
