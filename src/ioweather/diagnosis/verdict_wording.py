@@ -495,8 +495,8 @@ def describe_without(run: Slowed, found: Blame) -> str:
     """Sentence on the run without the job."""
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
-    who = name_job(found.suspect.party)
-    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {say_how_sure(found.probability)})."
+    who, certainty = name_job(found.suspect.party), say_how_sure(found.probability)
+    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {certainty})."
 
 
 def describe_work(suspect: Suspect) -> str:
