@@ -88,7 +88,7 @@ class View:
     ) -> Answer:
         """Answer a question from visible rows. Files are refused: paths would be read from the disk of the server."""
         if question == "now":
-            self.facilities.measured(self.name)
+            self.facilities.measured_directory(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
         return ask(question, self.lake, params, period_ns=period, shared=shared, files=False)
 

@@ -68,7 +68,7 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
 def agents(view: PublicView) -> Html:
     """Agents of the main facility: only it is measured from here."""
     try:
-        directory = view.facilities.measured(view.name)
+        directory = view.facilities.measured_directory(view.name)
     except DataUnavailable as error:
         return shell.failed(error)
     moment = now_ns()
