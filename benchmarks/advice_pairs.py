@@ -107,7 +107,7 @@ def view(path: Path) -> JobView:
 
 
 def storage_of(job: JobView) -> Storage:
-    return profile_of(job, job.main_run).storage or "local"
+    return profile_of(job).storage or "local"
 
 
 def put_aside(pair: MeasuredChange) -> bool:

@@ -25,8 +25,9 @@ import numpy as np
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import Exhibit
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_value
-from ioweather.diagnosis.similar_runs import conditions, similar_runs
-from ioweather.diagnosis.verdict import HARM_MADS, HARM_SHARE, KINDS, Verdict, judge
+from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
+from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE
+from ioweather.diagnosis.verdict import KINDS, Verdict, judge
 from ioweather.facts.job_metrics import rows_of
 from ioweather.job_io.view import JobView
 from ioweather.lake.lake import Lake, Snapshot
@@ -485,7 +486,8 @@ def judged_runs(evidence: Evidence) -> list[Judged]:
         views = [(truth[key], view) for key, view in _views(snapshot) if key in truth]
         chosen = views[:: max(1, -(-len(views) // _MAX_RUNS))]
         return [
-            Judged(true, judge(conditions(similar_runs(view, snapshot), snapshot).pool, 0)) for true, view in chosen
+            Judged(true, judge(read_conditions(similar_runs(view, snapshot), snapshot).pool, 0))
+            for true, view in chosen
         ]
 
 

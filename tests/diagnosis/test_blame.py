@@ -12,17 +12,17 @@ from ioweather.diagnosis.blame import (
     Party,
     Slowed,
     Suspect,
-    accused,
     blame,
     one_of_two,
+    sum_blames,
 )
 from ioweather.diagnosis.verdict_wording import (
-    culprits_of,
-    findings_of,
-    party_words,
-    silence_words,
-    tell_words,
-    without_words,
+    advise_owner,
+    culprit_findings,
+    describe_without,
+    find_culprits,
+    name_job,
+    why_no_culprit,
 )
 
 
@@ -47,14 +47,14 @@ def test_a_job_costs_its_work_but_no_more_than_was_lost() -> None:
 
 
 def test_a_run_that_lost_nothing_accuses_nobody() -> None:
-    assert culprits_of(run(suspect(1, 1000.0), took=61.0)) == ()
-    assert "not slowed" in silence_words(run(took=61.0))
+    assert find_culprits(run(suspect(1, 1000.0), took=61.0)) == ()
+    assert "not slowed" in why_no_culprit(run(took=61.0))
     # Its own change took the seconds.
-    assert culprits_of(run(suspect(1, 1000.0), own=150.0)) == ()
+    assert find_culprits(run(suspect(1, 1000.0), own=150.0)) == ()
 
 
 def test_a_light_job_beside_a_sick_target_is_not_accused() -> None:
-    assert culprits_of(run(suspect(1, 2.0))) == ()
+    assert find_culprits(run(suspect(1, 2.0))) == ()
     assert blame(run(suspect(1, 0.1))) == ()
     assert blame(run()) == ()
 
@@ -78,7 +78,7 @@ def test_one_of_two_did_it() -> None:
     assert found is not None
     assert {party.job_id for party in found[:2]} == {1, 2}
     assert found[2] > 0.9 > max(each.probability for each in blame(two))
-    said = {finding.name: finding.text for finding in findings_of(two, culprits_of(two))}
+    said = {finding.name: finding.text for finding in culprit_findings(two, find_culprits(two))}
     assert said["one_of"].startswith("One of job ")
     assert one_of_two(run(suspect(1, 1000.0))) is None
 
@@ -92,9 +92,9 @@ def test_slight_suspicions_do_not_add_up_to_an_accusation() -> None:
     weak = run(suspect(1, 6.0, evidence="log"))
     (found,) = blame(weak)
     assert 0.01 < found.probability < NAMED_FROM
-    assert accused([(weak, blame(weak))] * 50, lambda party: party.key) == ()
+    assert sum_blames([blame(weak)] * 50, lambda party: party.key) == ()
     strong = run(suspect(1, 100.0))
-    (one,) = accused([(strong, blame(strong))] * 3, lambda party: party.user)
+    (one,) = sum_blames([blame(strong)] * 3, lambda party: party.user)
     assert one.runs == 3
     assert one.seconds == pytest.approx(3 * blame(strong)[0].seconds)
 
@@ -102,10 +102,12 @@ def test_slight_suspicions_do_not_add_up_to_an_accusation() -> None:
 def test_the_sentences() -> None:
     made = run(suspect(4711, 148.0))
     (found,) = blame(made)
-    assert without_words(made, found).startswith("Without job 4711 (user4711, copy) this run's I/O would have taken ")
-    assert "not 3.50 min" in without_words(made, found)
-    assert party_words(Party("hidden 1", hidden=True)) == "another job"
-    assert party_words(Party("cp.1000", uid=1000)) == "cp.1000 (uid 1000)"
-    assert "pack small files" in tell_words(replace(suspect(1, 1.0), metadata_seconds=5.0))
-    assert "larger requests" in tell_words(replace(suspect(1, 1.0), requests=1e8))
-    assert "stripe" in tell_words(suspect(1, 1.0))
+    assert describe_without(made, found).startswith(
+        "Without job 4711 (user4711, copy) this run's I/O would have taken "
+    )
+    assert "not 3.50 min" in describe_without(made, found)
+    assert name_job(Party("hidden 1", hidden=True)) == "another job"
+    assert name_job(Party("cp.1000", uid=1000)) == "cp.1000 (uid 1000)"
+    assert "pack small files" in advise_owner(replace(suspect(1, 1.0), metadata_seconds=5.0))
+    assert "larger requests" in advise_owner(replace(suspect(1, 1.0), requests=1e8))
+    assert "stripe" in advise_owner(suspect(1, 1.0))

@@ -137,7 +137,7 @@ def test_rows_stay_when_a_search_fails_and_the_ingest_says_so(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(health, "find_incidents", fail)
+    monkeypatch.setattr(health, "search_window", fail)
     assert run(samples) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "The search for unhealthy components did not finish" in said

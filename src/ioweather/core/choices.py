@@ -40,7 +40,7 @@ def busiest_filesystem(snapshot: Snapshot, _: Params | None = None) -> str | Non
 
 
 def burst_buffer(snapshot: Snapshot, values: Params) -> str | None:
-    """The busiest file system named like a burst buffer, unless the chosen one is one itself."""
+    """Return the busiest file system named like a burst buffer; None if the chosen one is named so itself."""
     if values["filesystem"] is None or _is_burst_buffer(values["filesystem"]):
         return None
     totals = _bytes_by_filesystem(snapshot)
@@ -96,8 +96,10 @@ def _largest(totals: dict[str, float]) -> str | None:
 
 
 def _first_kind(groups: Iterable[SeriesGroup], order: Sequence[str]) -> str:
-    """The first kind of `order` that was sampled, else another one; without samples the first of `order`, for the
-    message on what is missing."""
+    """Return the first kind of `order` that is present, else another one.
+
+    Without any it is the first of `order`, so that an error can name it.
+    """
     kinds = {group.component_kind for group in groups}
     return next((kind for kind in (*order, *sorted(kinds)) if kind in kinds), order[0])
 

@@ -12,7 +12,7 @@ either of two the run may still wait for the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -188,7 +188,8 @@ class Slowed:
 
     A usual time without a value is unknown. `met_seconds` is all others' work that it meets in its usual time: a run
     that takes longer, for any reason, meets more. It may have waited for metadata in `metadata_ratio` of its time and
-    for data in `data_ratio`; together more than 1, since close() may wait for either.
+    for data in `data_ratio`; together more than 1, since close() may wait for either. `has_servers`: servers counted
+    the work of jobs at that time.
     """
 
     party: Party
@@ -228,9 +229,8 @@ class Blame:
 
 def blame(run: Slowed) -> tuple[Blame, ...]:
     """Return the blame of each suspect, the one with most seconds first."""
-    work, lost, weight = _draw(run)
-    due = run.attributable
-    result = [_blame_suspect(suspect, np.minimum(lost, each), lost, weight, run, due) for suspect, each in work]
+    work, lost, weight = _draw_losses(run)
+    result = [_blame_suspect(suspect, run, np.minimum(lost, each), lost, weight) for suspect, each in work]
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
 
 
@@ -239,7 +239,7 @@ def one_of_two(run: Slowed) -> tuple[Party, Party, float] | None:
 
     None unless together they reach a threshold (named, or sure) that neither reaches alone.
     """
-    work, lost, weight = _draw(run)
+    work, lost, weight = _draw_losses(run)
     took = [(lost >= run.harm_seconds) & (np.minimum(lost, each) >= run.harm_seconds / 2) for _, each in work]
     alone = [float(weight[each].sum()) for each in took]
     first, *others = sorted(range(len(work)), key=lambda which: -alone[which])[:2] or [-1]
@@ -252,7 +252,7 @@ def one_of_two(run: Slowed) -> tuple[Party, Party, float] | None:
     return (work[first][0].party, work[second][0].party, either) if is_either else None
 
 
-def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
+def _draw_losses(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
     """(suspects with draws of their work, draws of the loss, weight of each draw)."""
     found, usual = run.suspects, run.usual
     if not found or usual.value is None:
@@ -283,8 +283,12 @@ def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
     return work, lost, np.asarray(weight / weight.sum())
 
 
-def _blame_suspect(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed, due: float) -> Blame:
-    """Blame of one suspect. With probability 1 - `due` it cost nothing, since work does not explain slowness here."""
+def _blame_suspect(suspect: Suspect, run: Slowed, seconds: Floats, lost: Floats, weight: Floats) -> Blame:
+    """Blame of one suspect from weighted draws of the seconds that it cost and of all that the run lost.
+
+    With probability 1 - `run.attributable` it cost nothing, since work does not explain slowness here.
+    """
+    due = run.attributable
     probability = due * float(weight[(seconds >= run.harm_seconds / 2) & (lost >= run.harm_seconds)].sum())
     nothing = 1.0 - due
     order = np.argsort(seconds)
@@ -308,7 +312,7 @@ def _draw_amount(amount: Amount, rng: np.random.Generator) -> Floats:
 
 
 @dataclass(frozen=True)
-class Accused:
+class TotalBlame:
     """What one party cost all slowed runs together.
 
     Its errors are the same in all runs, so the ends of the intervals add up. `probability` is that of the run with the
@@ -324,15 +328,15 @@ class Accused:
     worst: Blame
 
 
-def accused(
-    blamed: Sequence[tuple[Slowed, Sequence[Blame]]], name_of: Callable[[Party], str | None]
-) -> tuple[Accused, ...]:
-    """Sum blames by `name_of` (a job's key, a user), the most seconds first; parties without a name are left out.
+def sum_blames(blamed: Iterable[Sequence[Blame]], name_of: Callable[[Party], str | None]) -> tuple[TotalBlame, ...]:
+    """Sum the blames of several runs by `name_of` (a job's key, a user), the most seconds first.
+
+    Parties without a name are left out.
 
     Blames below `NAMED_FROM` are not added: many slight suspicions are no evidence.
     """
     found: dict[str, list[Blame]] = {}
-    for _, blames in blamed:
+    for blames in blamed:
         for each in blames:
             name = name_of(each.suspect.party)
             if name is not None and each.probability >= NAMED_FROM:
@@ -342,7 +346,7 @@ def accused(
         seconds, low, high = (sum(getattr(part, name) for part in parts) for name in ("seconds", "low", "high"))
         surest = max(parts, key=lambda part: (part.probability, part.seconds))
         worst = max(parts, key=lambda part: part.seconds)
-        result.append(Accused(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
+        result.append(TotalBlame(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))
 
 
@@ -350,7 +354,7 @@ def accused(
 
 
 @dataclass(frozen=True)
-class Supposed:
+class WithoutJob:
     """A period without the job of `party`: the seconds that all other runs would save.
 
     `runs` are these runs: their job, I/O seconds, and the seconds that each would save (negative if it would lose).

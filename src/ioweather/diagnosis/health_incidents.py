@@ -513,6 +513,7 @@ def detect_stalled(observations: Sequence[Observations], sick: Sequence[Incident
 
 
 def _without_incidents(observed: Observations, incidents: Sequence[Incident]) -> Observations:
+    """The observations outside known incidents of their component."""
     names, outside = (
         np.array(observed.components, np.object_)[observed.component],
         np.ones(len(observed.load), np.bool_),
@@ -540,10 +541,11 @@ def _sick_periods(log_ratio: Floats, onset_penalty: float) -> list[list[tuple[in
     for row in range(bins - 1, -1, -1):  # backtracking
         states[row] = state
         state = np.where(state, ~begins[row], recovers[row])
-    return [_true_periods(states[:, column]) for column in range(columns)]
+    return [_stretches_of_true(states[:, column]) for column in range(columns)]
 
 
-def _true_periods(chosen: Bools) -> list[tuple[int, int]]:
+def _stretches_of_true(chosen: Bools) -> list[tuple[int, int]]:
+    """[first, last) of each stretch of true values."""
     padded = np.concatenate([[False], chosen, [False]])
     first = np.flatnonzero(~padded[:-1] & padded[1:])
     last = np.flatnonzero(padded[:-1] & ~padded[1:])
@@ -576,7 +578,7 @@ def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]
             continue
         silent = ~reported[:, column] & most_report
         silent[: own[0]] = False
-        for first, last in _true_periods(silent):
+        for first, last in _stretches_of_true(silent):
             before = amounts.values[own[own < first][-_STEPS_BEFORE:], column]
             if least <= last - first <= most and np.median(before) > 0:
                 start, end = (amounts.start_ns + edge * amounts.step_ns for edge in (first, last))
@@ -604,7 +606,7 @@ def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
             at_limit = below & (own >= level * (1 - _NEAR))
             if at_limit.sum() < least:
                 continue
-            for start, end in _true_periods(below):
+            for start, end in _stretches_of_true(below):
                 places = np.flatnonzero(at_limit[start:end]) if end - start >= least else np.zeros(0, np.int64)
                 if len(places) >= least:
                     first, last = start + int(places[0]), start + int(places[-1]) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, Party, Volume
 from ioweather.diagnosis.job_loads import (
@@ -27,7 +27,7 @@ from ioweather.diagnosis.job_loads import (
     loads_of_logs,
     loads_of_servers,
 )
-from ioweather.diagnosis.similar_runs import health_events
+from ioweather.diagnosis.similar_runs import read_health_events
 from ioweather.facts.job_metrics import on_mounts
 from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
@@ -67,7 +67,7 @@ class Records:
     has_servers: bool
 
     def windows(self, row: int) -> tuple[Ints, Ints]:
-        """[first, last) of a run's I/O: times in its log, and in counts of servers if there are any.
+        """[first, last) windows of a run's I/O in ns: times in its log, and in counts of servers if there are any.
 
         A log has only the first and last write of a file, which may be written rarely between.
         """
@@ -110,19 +110,7 @@ def read_records(
         # The highest rate of files opened or inspected by a run.
         operations = runs.floats("file_count") / np.maximum(runs.floats("io_seconds"), 1.0)
         capacity.per_second["requests"][-1] = np.nanmax(operations, initial=0.0)
-    # Degraded targets in the period.
-    events = health_events(whole)
-    found = []
-    for event in events.take(events.ints("start_ns") < period[1]).records():
-        details = json.loads(event["details"] or "{}")
-        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
-            continue
-        names = {event["component"], *details.get("through", [])}
-        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
-        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
-        if len(columns) and end > period[0] and factor is not None:
-            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
-    capacity = replace(capacity, sick=tuple(found))
+    capacity = replace(capacity, sick=tuple(_degraded_targets(whole, filesystem, components, period)))
     return Records(
         filesystem,
         components,
@@ -138,6 +126,20 @@ def read_records(
     )
 
 
+def _degraded_targets(
+    snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
+) -> Iterator[Degraded]:
+    """Incidents of the period in which targets had less capacity."""
+    events = read_health_events(snapshot, filesystem)
+    for event in events.take(events.ints("start_ns") < period_ns[1]).records():
+        details = json.loads(event["details"] or "{}")
+        names = {event["component"], *details.get("through", [])}
+        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
+        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
+        if details.get("direction") in _DOES_LESS and len(columns) and end > period_ns[0] and factor is not None:
+            yield Degraded(columns, event["start_ns"], end, max(1.0, float(factor)))
+
+
 def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
     """Files of the runs."""
     digests = tuple(str(digest) for digest in runs.text("log_digest").tolist())
@@ -146,6 +148,7 @@ def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
 
 
 def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
+    """Files on the mounts of a file system, and files whose mount is not recorded."""
     mounts = monitored_mounts(files, snapshot.facility, filesystem)
     if mounts is None:
         return files
@@ -153,7 +156,7 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
     return files.take(on_mounts(places, mounts) | (places.codes < 0))  # logs may lack names
 
 
-_COUNTED: Final = specs_of("""
+_COUNTED: Final = query_columns("""
     job_key=text job_id=int64? uid=int64? exe=text? start_ns=int64 interval_ns=int64 component=text?
     read_bytes=float64? write_bytes=float64? requests=float64?
 """)

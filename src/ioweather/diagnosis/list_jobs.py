@@ -12,7 +12,7 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Indices, Ints
-from ioweather.core.results import Answer, Block, Coverage, Exhibit, Fact, FactGroup, Next, ResultTable, columns_of
+from ioweather.core.results import Answer, Block, Coverage, Exhibit, Next, ResultTable, columns_of
 from ioweather.core.units import format_value, names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
@@ -156,22 +156,9 @@ def run(source: DataSource, params: Params) -> Answer:
     if any(run.run_words for run in runs):
         title += "; for each job, the run with the most I/O time"
     users = len({*logged.names["user"], *unlogged.names["user"]})
-    facts = [
-        Fact("jobs", "jobs", count, "count"),
-        Fact("jobs_with_log", "with a Darshan log", wanted, "count"),
-        Fact("users", "users", users, "count"),
-    ]
-    if wanted or not count:
-        facts += [
-            Fact("runs", "runs", sums["count"], "count"),
-            Fact("read_bytes", "read", sums["read_bytes"], "bytes"),
-            Fact("write_bytes", "written", sums["write_bytes"], "bytes"),
-            Fact("io_seconds", "I/O time, added up", sums["io_seconds"], "seconds"),
-        ]
     return Answer(
         question="Which jobs ran?",
         headline=_headline(count, wanted, sums),
-        facts=(FactGroup("runs", "All that match", tuple(facts)),),
         exhibits=(Exhibit("runs", "Jobs", tables=(ResultTable("runs", columns, rows, title),)),),
         coverage=(
             Coverage(logged.every + unlogged.every, count, "matching jobs in the lake"),
@@ -191,6 +178,7 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _is_shown(name: str, runs: Sequence[RunOutcome]) -> bool:
+    """Whether the table has the column: if a listed job has a value, or all jobs have a log."""
     unlogged = any(run.known_by for run in runs)
     if name in _IF_KNOWN:
         return any(getattr(run, name) for run in runs)
@@ -360,6 +348,7 @@ def _users(runs: Frame) -> list[str]:
 
 
 def _filesystem(facility: Facility, mount: str | None) -> str | None:
+    """Name of the file system of a mount, else the mount itself."""
     return facility.filesystem_of(f"mount:{mount}").removeprefix("mount:") if mount else None
 
 

@@ -105,12 +105,12 @@ def recent_history(source: DataSource, params: Params) -> History:
     """Baseline and last half hour of the lake; empty without one."""
     try:
         snapshot = source.snapshot_if_there()
-        return History() if snapshot is None else lake_history(snapshot, params["at"])
+        return History() if snapshot is None else read_history(snapshot, params["at"])
     except DataUnavailable:
         return History()
 
 
-def lake_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
+def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     """The history of a lake, from its roll-ups."""
     moment = at_ns or now_ns()
     if not snapshot.pinned["response_rollups"].uris:
@@ -147,11 +147,11 @@ def run(source: DataSource, params: Params) -> Answer:
     # Numbers of a remote agent that is gone are days old.
     live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
-    operations = [_operation(*each, operation, history) for each in targets for operation in each[1].operations]
+    operations = [_compare_operation(*each, operation, history) for each in targets for operation in each[1].operations]
     hangs = [hang for each in targets for hang in _hangs(*each, history.facility, moment)]
     outcomes = [outcome for outcome, _ in operations]
     agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
-    groups, left_out = _path_groups(operations, moment, params["full"])
+    groups, left_out = _facts_by_path(operations, moment, params["full"])
     if agents:
         title = "Agents of other hosts (time since their last report)"
         groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
@@ -169,7 +169,7 @@ def run(source: DataSource, params: Params) -> Answer:
         question="How slow is storage now?",
         headline=_headline(outcomes, hangs, agents),
         facts=tuple(groups),
-        findings=number_names([*_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
+        findings=number_names([*_operation_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
         caveats=tuple(caveats),
         coverage=(Coverage(good + missed + failed, good, "operations of the agent", excluded),) if outcomes else (),
         name="now",
@@ -194,7 +194,9 @@ def _hangs(status: Status, target: TargetStatus, facility: Facility, now_ns: int
     yield HangOutcome(_filesystem_of(target, facility), target.target, host, target.in_flight.op, age / NS), by
 
 
-def _findings(operations: Sequence[OperationOutcome], hangs: Sequence[tuple[HangOutcome, str]]) -> Iterator[Finding]:
+def _operation_findings(
+    operations: Sequence[OperationOutcome], hangs: Sequence[tuple[HangOutcome, str]]
+) -> Iterator[Finding]:
     for hang, by in hangs:
         text = f"A {hang.op} on {hang.filesystem} has been hanging for {format_seconds(hang.age_seconds)}{by}."
         yield Finding(text, "alarm", "hang")
@@ -206,7 +208,7 @@ def _findings(operations: Sequence[OperationOutcome], hangs: Sequence[tuple[Hang
 def _agent_facts(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Fact]:
     """Time since the last report of each agent on another host."""
     for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
-        note = ", ".join((agent.state, *_agent_notes(each)))
+        note = ", ".join((agent.state, *_describe_agent(each)))
         yield Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note)
 
 
@@ -238,7 +240,7 @@ def _where(outcome: OperationOutcome) -> str:
     return f"{outcome.filesystem} from {outcome.host}" if outcome.host else outcome.filesystem
 
 
-def _operation(
+def _compare_operation(
     agent: Status, target: TargetStatus, operation: OperationStatus, history: History
 ) -> tuple[OperationOutcome, Slowdowns]:
     """One kind of operation on one target, with the slowdowns of its last minutes."""
@@ -276,7 +278,7 @@ def _operation(
     return outcome, recent
 
 
-def _agent_notes(status: Status) -> Iterator[str]:
+def _describe_agent(status: Status) -> Iterator[str]:
     """Version of an agent, age of its last measurement when it last reported, and files in its spool."""
     yield status.software_version
     cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
@@ -287,7 +289,7 @@ def _agent_notes(status: Status) -> Iterator[str]:
         yield f"{status.spool.files:,} files wait"
 
 
-def _path_groups(
+def _facts_by_path(
     operations: Sequence[tuple[OperationOutcome, Slowdowns]], now_ns: int, full: bool
 ) -> tuple[list[FactGroup], int]:
     """(facts by path and host, number of paths that are not listed)."""

@@ -69,12 +69,12 @@ def judge_due(
         for item in due:
             if time.monotonic() > until:
                 break
-            rows.append(_row(pinned, snapshot, item, clock()))
+            rows.append(_make_verdict_row(pinned, snapshot, item, clock()))
             made += 1
             if len(rows) >= _AT_ONCE:
-                _store(lake, rows)
+                _store_rows(lake, rows)
                 rows = []
-        _store(lake, rows)
+        _store_rows(lake, rows)
     return made, len(due) - made
 
 
@@ -116,7 +116,7 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
     return [Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in found]
 
 
-def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
+def _make_verdict_row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
     """Row of `verdicts`: what `why` says of the run."""
     view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
     params = {"job": item.digest, "as_of": item.as_of_ns}
@@ -151,7 +151,7 @@ def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any
     }
 
 
-def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
+def _store_rows(lake: Lake, rows: list[dict[str, Any]]) -> None:
     if rows:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         lake.append("verdicts", TABLES["verdicts"].frame(columns), source=SOURCE)
@@ -165,12 +165,12 @@ def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict
         return ()
     view = source.shared(find_named_log, params)
     try:
-        return recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
+        return read_recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
     except DataUnavailable:
         return ()
 
 
-def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
+def read_recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
     """Recorded verdicts on a run, the earliest `as_of_ns` first; DataUnavailable without any verdicts."""
     if not snapshot.pinned["verdicts"].uris:
         raise DataUnavailable("no verdicts were recorded")
@@ -182,7 +182,7 @@ def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
     )
 
 
-def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
+def count_verdicts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
     """Number of verdicts by kind, as of the ends of runs in the last day."""
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
     sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"

@@ -19,17 +19,14 @@ from ioweather.core.results import (
     Block,
     Coverage,
     Exhibit,
-    Fact,
-    FactGroup,
     Finding,
     Next,
     ResultColumn,
     ResultTable,
     columns_of,
-    largest_facts,
 )
 from ioweather.core.units import DAY_NS, format_seconds, utc_day
-from ioweather.diagnosis.blame import Activity, Party, accused, blame
+from ioweather.diagnosis.blame import Activity, Party, blame, sum_blames
 from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
@@ -207,21 +204,17 @@ def triage_answer(
     """
     mine = [run for run in every if run.row["start_ns"] >= since_ns]
     items, gone = rank_programs(mine), find_fixed(every)
-    others = _cost_others(activity, items) if isinstance(activity, Activity) else []
+    others = _rank_by_cost_to_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
-    facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
-    groups = [FactGroup("triage", "Biggest possible savings (sum over the runs)", facts)]
-    slowing = tuple(_slowing(number, item) for number, item in enumerate(others[:_SHOWN], 1))
-    groups.append(FactGroup("others", "These slow others most", slowing))
     tables = [
-        ResultTable("triage", _COLUMNS, tuple(_cells(item, _COLUMNS) for item in items), "Biggest possible savings")
+        ResultTable("triage", _COLUMNS, tuple(_table_row(item, _COLUMNS) for item in items), "Biggest possible savings")
     ]
     if others:
         tables.append(
-            ResultTable("others", _OTHERS, tuple(_cells(item, _OTHERS) for item in others), "Cost others most")
+            ResultTable("others", _OTHERS, tuple(_table_row(item, _OTHERS) for item in others), "Cost others most")
         )
     if gone:
-        tables.append(ResultTable("fixed", _FIXED, tuple(_cells(item, _FIXED) for item in gone), "Fixed since"))
+        tables.append(ResultTable("fixed", _FIXED, tuple(_table_row(item, _FIXED) for item in gone), "Fixed since"))
     told = [
         Finding(
             f"Fixed: {item.program} of {item.user}, {item.name.replace('_', ' ')}: "
@@ -235,7 +228,6 @@ def triage_answer(
     return Answer(
         question="Where would a fix help most?",
         headline=headline if items else f"Nothing worth changing in {len(mine):,} runs.",
-        facts=tuple(group for group in groups if group.facts),
         exhibits=(Exhibit("triage", "Triage", tables=tuple(tables)),),
         findings=tuple(told),
         coverage=(Coverage(recorded, len(mine), "runs in the lake in this period"),),
@@ -244,16 +236,10 @@ def triage_answer(
     )
 
 
-def _line(number: int, item: TriageItem) -> Fact:
-    runs = "1 run" if item.runs == 1 else f"{item.runs:,} runs"
-    note = f"{item.user}, {runs}: {item.headline}, as job {item.job_id}"
-    return Fact(f"program_{number}", item.program or "unknown", item.seconds, "seconds", note=note)
-
-
-def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
+def _rank_by_cost_to_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
     """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
-    found = accused([(run, blame(run)) for run in asked.slowed], _of_program)
+    found = sum_blames([blame(run) for run in asked.slowed], _program_key)
     return [
         OthersItem(
             each.party.program or "",
@@ -271,17 +257,9 @@ def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersIte
     ]
 
 
-def _of_program(party: Party) -> str | None:
+def _program_key(party: Party) -> str | None:
     """Key of the program and user; None for hidden jobs."""
     return f"{party.program}\0{party.user or party.uid}" if party.program and not party.hidden else None
-
-
-def _slowing(number: int, item: OthersItem) -> Fact:
-    change = f"change: {item.name.replace('_', ' ')}" if item.name else "nothing to change in its own I/O"
-    note = (
-        f"{item.user}, slowed {item.runs} run{'s' if item.runs != 1 else ''} of others, {item.probability:.0%} sure; "
-    )
-    return Fact(f"slowing_{number}", item.program, item.seconds, "seconds", note=note + change)
 
 
 def _caveats(activity: Activity | str) -> Iterator[str]:
@@ -292,7 +270,7 @@ def _caveats(activity: Activity | str) -> Iterator[str]:
         yield f"What programs cost others is not known: {activity}."
 
 
-def _cells(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
+def _table_row(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
     values = {column.name: getattr(item, column.name) for column in columns}
     return tuple(str(value) if name == "job_id" else value for name, value in values.items())
 
@@ -307,7 +285,16 @@ def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
     )
     if rows:
         yield ResultTable.of("triage", columns, rows)
-    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "others")
+    if result.others:
+        slowing = [
+            (p.program, p.user, p.runs, p.seconds, round(p.probability, 2), p.name.replace("_", " "))
+            for p in result.others[:3]
+        ]
+        columns = (
+            "program [text]; user [text]; runs: slowed [count]; seconds: cost others [seconds]; sure [ratio]; "
+            "change: pattern to change [text]"
+        )
+        yield ResultTable.of("others", columns, slowing, "These slow others most")
     yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
     if rows:
         yield Next(f"ioweather job {rows[0][-1]}")
@@ -383,11 +370,11 @@ def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
     for run in runs:
         if run.advised.together_seconds > 0:
             groups[run.whose].append(run)
-    items = [_item(whose, found) for whose, found in groups.items()]
+    items = [_triage_item(whose, found) for whose, found in groups.items()]
     return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))
 
 
-def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
+def _triage_item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
         seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
@@ -422,11 +409,11 @@ def find_fixed(runs: Sequence[AdvisedRun]) -> list[FixedItem]:
     groups: dict[tuple[Any, ...], list[AdvisedRun]] = defaultdict(list)
     for run in runs:
         groups[*run.whose, run.row["nprocs"]].append(run)
-    found = [item for group in groups.values() for item in _fixed(group)]
+    found = [item for group in groups.values() for item in _fixed_patterns(group)]
     return sorted(found, key=lambda item: -item.won_seconds)
 
 
-def _fixed(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
+def _fixed_patterns(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
     for name in sorted(frozenset().union(*(run.patterns for run in runs))):
         last = max(number for number, run in enumerate(runs) if name in run.patterns)
         before = [run for run in runs[: last + 1] if name in run.patterns]

@@ -19,19 +19,8 @@ import numpy as np
 from ioweather.core.frames import Bools, Floats, Frame
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
+from ioweather.diagnosis import time_model
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Pool, find_changes
-from ioweather.diagnosis.time_model import (
-    HARM_MADS,
-    HARM_SHARE,
-    STUDENT,
-    Growth,
-    LevelMove,
-    Prediction,
-    find_states,
-    level_behind_change,
-    predict,
-    scale_to_size,
-)
 from ioweather.facts.run_targets import StandsOut
 from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 
@@ -107,26 +96,28 @@ class _Draws:
         return Seconds(median, low, high)
 
 
-def _draw(prediction: Prediction, duration: float, *, has_errors: bool) -> _Draws:
+def _draw(prediction: time_model.Prediction, duration: float, *, has_errors: bool) -> _Draws:
     """Importance sampling: draws from the prior of all causes, weighted by the likelihood of the run's time."""
     rng = np.random.default_rng(1)
     level, change, state = _draw_prior(prediction, rng, has_errors=has_errors)
     hidden = np.where(rng.random(len(level)) < _HIDDEN, rng.random(len(level)) * math.log(_LARGEST_FACTOR), 0.0)
     own_noise = prediction.noise * math.sqrt(1.0 - _SYSTEM_SHARE**2)
     residual = (math.log(duration) - level - change - state - hidden) / own_noise
-    weight = (1.0 + residual**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
+    weight = (1.0 + residual**2 / time_model.STUDENT) ** (-0.5 * (time_model.STUDENT + 1.0))
     if prediction.split is not None:
         on_way = np.where(rng.random(len(level)) < _ON_WAY, hidden, 0.0)
         state = state + on_way
         weight = weight * prediction.split.likelihood(state)
     if prediction.changed and not prediction.growth.has_grown:
-        weight = _only_against(weight, change)
+        weight = _drop_evidence_for_cost(weight, change)
     usual = np.exp(level)
-    harm = np.maximum(HARM_SHARE * usual, HARM_MADS * prediction.mad_seconds)
+    harm = np.maximum(time_model.HARM_SHARE * usual, time_model.HARM_MADS * prediction.mad_seconds)
     return _Draws(weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual, harm)
 
 
-def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors: bool) -> tuple[Floats, Floats, Floats]:
+def _draw_prior(
+    prediction: time_model.Prediction, rng: np.random.Generator, *, has_errors: bool
+) -> tuple[Floats, Floats, Floats]:
     """Draws of (usual level, cost of the change, effect of the system), in order of the cost.
 
     A change that is absent costs nothing. Except for noise, a busier system is never faster.
@@ -155,7 +146,7 @@ def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors:
     return level[order], change[order], state[order]
 
 
-def _only_against(weight: Floats, change: Floats) -> Floats:
+def _drop_evidence_for_cost(weight: Floats, change: Floats) -> Floats:
     """Weights with which the run's time speaks against the cost of its change, never for a higher cost.
 
     Otherwise a harmless change during an unmeasured incident would become the culprit, as the only visible cause.
@@ -189,8 +180,8 @@ class Verdict:
     changed: tuple[int, ...] = ()
     changed_alike: int = 0
     pooled: int = 0
-    growth: Growth | None = None
-    level: LevelMove | None = None
+    growth: time_model.Growth | None = None
+    level: time_model.LevelMove | None = None
 
     @property
     def likeliest(self) -> VerdictKind:
@@ -230,9 +221,9 @@ def judge(pool: Pool, row: int) -> Verdict:
     if n < LEAST_RUNS:
         return replace(found, reason=Reason.FEW_SIMILAR_RUNS)
     changes = find_changes(pool.pattern, pool.group, row)
-    states = find_states(pool, changes, row)
-    scaled, growth = scale_to_size(pool, changes, row)
-    prediction = predict(scaled, changes, states, row, growth)
+    states = time_model.find_states(pool, changes, row)
+    scaled, growth = time_model.scale_to_size(pool, changes, row)
+    prediction = time_model.predict(scaled, changes, states, row, growth)
     exact = _draw(prediction, duration, has_errors=False)
     wide = _draw(prediction, duration, has_errors=True)
     # What system and change do together is divided evenly.
@@ -254,7 +245,7 @@ def judge(pool: Pool, row: int) -> Verdict:
     )
     found = found.capped(_MOST_CERTAIN, "normal" if found.likeliest == "unexplained" else "unexplained")
     reason = _doubt(pool, row, found, is_changed=bool(changes.changed[row]))
-    level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
+    level = time_model.level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
     if level is not None:
         # What moved with everybody is not held against one program.
         found = found.capped(_MOST_UNIDENTIFIED, "unexplained")
@@ -284,7 +275,7 @@ def _doubt(pool: Pool, row: int, found: Verdict, *, is_changed: bool) -> Reason 
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class Comparison:
     """A run, similar runs, and the state of the system during them.
 
     `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.

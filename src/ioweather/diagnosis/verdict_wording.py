@@ -17,7 +17,6 @@ from ioweather.core.results import (
     Cell,
     Chart,
     Coverage,
-    Estimate,
     Exhibit,
     Fact,
     FactGroup,
@@ -26,9 +25,9 @@ from ioweather.core.results import (
     number_names,
 )
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
-from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
+from ioweather.diagnosis.blame import Blame, Party, Slowed, Suspect, TotalBlame, blame, one_of_two, sum_blames
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
-from ioweather.diagnosis.verdict import LEAST_PROBABILITY, LEAST_RUNS, Explained, Seconds, Verdict, judge
+from ioweather.diagnosis.verdict import LEAST_PROBABILITY, LEAST_RUNS, Comparison, Seconds, Verdict, judge
 from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import program_names
 from ioweather.job_io.outcomes import Change, Culprit, Reason, SplitSeconds, VerdictKind, WhyOutcome
@@ -118,7 +117,9 @@ _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
 }
 
 
-def explain(view: JobView, found: Explained | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = "") -> Answer:
+def explain(
+    view: JobView, found: Comparison | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = ""
+) -> Answer:
     """Return the answer to `why` for the main run; without similar runs `found` is None, for `reason`."""
     run = view.job_io.take([view.main_run]).records()[0]
     program, spent = program_names(view.applications.take([view.main_run]))[0], run["io_seconds"]
@@ -157,7 +158,7 @@ def _unknown(reason: Reason, detail: str) -> Answer:
     )
 
 
-def _judged(view: JobView, found: Explained) -> Answer:
+def _judged(view: JobView, found: Comparison) -> Answer:
     """The verdict on a run from similar runs, with facts and findings on the comparison."""
     verdict = judge(found.pool, 0)
     measures = [] if found.system is None else measure_system(found.runs, found.system)
@@ -198,7 +199,7 @@ def _judged(view: JobView, found: Explained) -> Answer:
     )
 
 
-def _headline(view: JobView, found: Explained, verdict: Verdict) -> str:
+def _headline(view: JobView, found: Comparison, verdict: Verdict) -> str:
     if verdict.reason is not None:
         doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
         return f"{doubt}: {_describe_doubt(verdict.reason, found, verdict)[0]}."
@@ -218,7 +219,7 @@ def _headline(view: JobView, found: Explained, verdict: Verdict) -> str:
     return f"{word} ({sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
 
 
-def _describe_doubt(reason: Reason, found: Explained, verdict: Verdict) -> tuple[str, str]:
+def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tuple[str, str]:
     """(why there is no verdict, what would help)."""
     took = "as long"
     if verdict.usual is not None and verdict.probabilities["normal"] < LEAST_PROBABILITY:
@@ -249,12 +250,13 @@ def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
     return system, own, delay - system - own
 
 
-def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
+def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
+    """The run's I/O time beside the usual one."""
     definition = "same user, program, processes; bytes within 25%"
     yield Fact("similar_runs", "similar runs", verdict.n, "count", note=definition)
     if verdict.usual is None:
         return
-    others = _others(found.runs.floats("io_seconds"))
+    others = _known_of_others(found.runs.floats("io_seconds"))
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
         slower = float(np.mean(others < verdict.io_seconds))
@@ -265,7 +267,8 @@ def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
 
 
-def _others(values: NDArray[Any]) -> Floats:
+def _known_of_others(values: NDArray[Any]) -> Floats:
+    """Known values of the similar runs; the run itself is the first."""
     rest = np.asarray(values[1:], np.float64)
     return rest[np.isfinite(rest)]
 
@@ -313,8 +316,9 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
 
 
 def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
+    """Load and slowness of the system during the run, as percentiles among similar runs."""
     for name, label, values, unit in measures:
-        here, others = float(values[0]), _others(values)
+        here, others = float(values[0]), _known_of_others(values)
         if not np.isfinite(here):
             continue
         share = float(np.mean(others < here)) if len(others) >= LEAST_RUNS else None
@@ -324,25 +328,27 @@ def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
 
 
 def _split_facts(verdict: Verdict) -> Iterator[Fact]:
+    """The run's seconds: as usual, by the system, by its own change, unexplained."""
     if verdict.usual is None or verdict.system is None or verdict.own is None or verdict.unexplained is None:
         return
     system, own, rest = _attribute_delay(verdict)
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
-        ("usual", "as usual", usual, f"range {_range(verdict.usual)}"),
-        ("system", "the system", system, _range(verdict.system)),
-        ("own", "what it did differently", own, _range(verdict.own)),
-        ("unexplained", "unexplained", rest, _range(verdict.unexplained)),
+        ("usual", "as usual", usual, f"range {_seconds_range(verdict.usual)}"),
+        ("system", "the system", system, _seconds_range(verdict.system)),
+        ("own", "what it did differently", own, _seconds_range(verdict.own)),
+        ("unexplained", "unexplained", rest, _seconds_range(verdict.unexplained)),
     )
     for name, label, value, note in parts:
         yield Fact(name, label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
 
 
-def _range(part: Seconds) -> str:
+def _seconds_range(part: Seconds) -> str:
     return f"{format_seconds(max(0.0, part.low))} to {format_seconds(max(0.0, part.high))}"
 
 
-def _findings(found: Explained, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
+def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
+    """What is unsure, what changed, where the system was slow, and what would change the verdict."""
     if verdict.reason is not None:
         yield Finding(_describe_doubt(verdict.reason, found, verdict)[1], "undecided", "what_would_help")
     elif verdict.probabilities:
@@ -394,7 +400,8 @@ def _findings(found: Explained, verdict: Verdict, changes: Sequence[Change]) -> 
             yield Finding(text, name="turning_point")
 
 
-def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:
+def _changes(found: Comparison, verdict: Verdict) -> tuple[Change, ...]:
+    """How the run's pattern differs from that of similar runs."""
     if not verdict.changed:
         return ()
     table = find_patterns(found.runs)
@@ -412,7 +419,7 @@ def _caveats(verdict: Verdict) -> Iterator[str]:
         yield f"What the change costs is estimated from {verdict.changed_alike} other runs with such a change."
 
 
-def _coverage(found: Explained, system: Frame, verdict: Verdict) -> Coverage:
+def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
     others = system.text("state").tolist()[1:]
     excluded = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
@@ -420,7 +427,8 @@ def _coverage(found: Explained, system: Frame, verdict: Verdict) -> Coverage:
     return Coverage(len(others), included, "similar runs with samples throughout", excluded, share)
 
 
-def _umami(found: Explained, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+    """Each metric of the run among those of similar runs (a umami chart)."""
     metrics: dict[str, Floats] = {
         "I/O time [s]": found.runs.floats("io_seconds"),
         "rate [GiB/s]": found.runs.floats("bytes_per_s") / GIB,
@@ -431,23 +439,19 @@ def _umami(found: Explained, measures: Sequence[Measure]) -> Iterator[Exhibit]:
     times = found.runs.ints("start_ns")
     order = np.argsort(times, kind="stable").tolist()
     rows: list[tuple[Cell, ...]] = []
-    estimates = []
     for label, values in metrics.items():
-        others = _others(values)
+        others = _known_of_others(values)
         if len(others) < _LEAST_IN_CHART:
             continue
         q25, q50, q75 = (float(q) for q in np.quantile(others, (0.25, 0.5, 0.75)))
         rows += [
             (label, int(times[i]), float(values[i]), i == 0, q25, q50, q75) for i in order if np.isfinite(values[i])
         ]
-        estimates.append(
-            Estimate(f"median: {label}", q50, "", q25, q75, 0.5, len(others), "quartiles of the similar runs")
-        )
     if not rows:
         return
     table = ResultTable.of("among_like_runs", "metric [text]; time [time_ns]; value; this; q25; q50; q75", rows)
     chart = Chart.of("umami", table, "metric x=time y=value this q25 q50 q75", "This run among similar runs")
-    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,), estimates=tuple(estimates))
+    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,))
 
 
 # Culprits.
@@ -460,7 +464,7 @@ NOT_ADDITIVE: Final = (
 )
 
 
-def party_words(party: Party, *, begins: bool = False) -> str:
+def name_job(party: Party, *, begins: bool = False) -> str:
     """Name of a job, such as `job 4711 (alice, bulkcopy)`, or `another job` if hidden.
 
     `begins`: it begins a sentence.
@@ -481,15 +485,15 @@ def sure(probability: float) -> str:
     return f"{probability:.0%} sure" if probability < 0.995 else "more than 99% sure"
 
 
-def without_words(run: Slowed, found: Blame) -> str:
+def describe_without(run: Slowed, found: Blame) -> str:
     """Sentence on the run without the job."""
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
-    who = party_words(found.suspect.party)
+    who = name_job(found.suspect.party)
     return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {sure(found.probability)})."
 
 
-def pattern_words(suspect: Suspect) -> str:
+def describe_work(suspect: Suspect) -> str:
     """Sentence on what the job did."""
     moved = suspect.read_bytes + suspect.write_bytes
     done = [
@@ -505,7 +509,7 @@ def pattern_words(suspect: Suspect) -> str:
     return f"It {' and '.join(done) or 'was active'}{f': {where}' if where else ''}."
 
 
-def tell_words(suspect: Suspect) -> str:
+def advise_owner(suspect: Suspect) -> str:
     """Advice to the owner of the job."""
     moved = suspect.read_bytes + suspect.write_bytes
     if suspect.metadata_seconds > suspect.data_seconds:
@@ -517,14 +521,14 @@ def tell_words(suspect: Suspect) -> str:
     return "Ask to move it to quieter hours, or to spread its I/O over more time."
 
 
-def as_culprit(found: Accused) -> Culprit:
+def as_culprit(found: TotalBlame) -> Culprit:
     """Row of the result for a culprit."""
     party = found.party
     seconds = found.seconds, found.low, found.high
     return Culprit(party.job_id, party.user, party.project, found.probability, *seconds, party.program)
 
 
-def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
+def with_usual_of_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
     """The run with the usual time of its verdict, if too few similar runs give one."""
     usual = result.seconds.usual
     if run.usual.value is not None or usual is None or usual.value is None or result.harm_seconds is None:
@@ -532,9 +536,9 @@ def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
     return replace(run, usual=usual, own=result.seconds.own, harm_seconds=result.harm_seconds)
 
 
-def culprits_of(run: Slowed) -> tuple[Accused, ...]:
+def find_culprits(run: Slowed) -> tuple[TotalBlame, ...]:
     """Jobs that are named for slowing the run, the most seconds first."""
-    return accused([(run, blame(run))], lambda party: party.key)
+    return sum_blames([blame(run)], lambda party: party.key)
 
 
 def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
@@ -542,34 +546,34 @@ def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
     result = answer.result
     if run is None or not isinstance(result, WhyOutcome) or result.kind not in ("system", "both"):
         return answer
-    run = or_by_verdict(run, result)
-    found = culprits_of(run)
+    run = with_usual_of_verdict(run, result)
+    found = find_culprits(run)
     said = replace(result, culprits=tuple(as_culprit(each) for each in found))
-    return replace(answer, result=said, findings=(*findings_of(run, found), *answer.findings))
+    return replace(answer, result=said, findings=(*culprit_findings(run, found), *answer.findings))
 
 
-def one_of_words(run: Slowed) -> str:
+def describe_one_of_two(run: Slowed) -> str:
     """Sentence on two jobs of which one slowed the run; empty if it is none or a single one."""
     either = one_of_two(run)
     if either is None:
         return ""
     one, other, probability = either
-    return f"One of {party_words(one)} and {party_words(other)} slowed it ({sure(probability)})."
+    return f"One of {name_job(one)} and {name_job(other)} slowed it ({sure(probability)})."
 
 
-def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
+def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Finding]:
     """Findings on the culprits of a run."""
-    if either := one_of_words(run):
+    if either := describe_one_of_two(run):
         yield Finding(either, "note", "one_of")
     for number, each in enumerate(found[:_MOST_SENTENCES], 1):
         suspect = each.worst.suspect
-        words = f"{without_words(run, each.worst)} {pattern_words(suspect)}"
+        words = f"{describe_without(run, each.worst)} {describe_work(suspect)}"
         yield Finding(words, "note", f"culprit_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
 
 
-def silence_words(run: Slowed, known_ratio: float | None = None) -> str:
+def why_no_culprit(run: Slowed, known_ratio: float | None = None) -> str:
     """Reason why no job is named; `known_ratio` is the share of the traffic that jobs' records explain."""
     if not run.is_slow:
         return "it was not slowed: its I/O took as long as usual"

@@ -24,35 +24,22 @@ from ioweather.core.results import (
     largest_facts,
     number_names,
 )
-from ioweather.core.units import format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import format_seconds, format_time_ns
+from ioweather.diagnosis import verdict_wording as wording
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
-    Accused,
     Activity,
     Party,
-    Supposed,
+    Slowed,
+    TotalBlame,
     Volume,
-    accused,
+    WithoutJob,
     blame,
+    sum_blames,
 )
-from ioweather.diagnosis.blame_query import activity, known_ratio_around, slowed_run, suppose_without
-from ioweather.diagnosis.similar_runs import conditions, judged_on, similar_runs
-from ioweather.diagnosis.verdict_wording import (
-    NOT_ADDITIVE,
-    as_culprit,
-    culprits_of,
-    explain,
-    findings_of,
-    one_of_words,
-    or_by_verdict,
-    party_words,
-    pattern_words,
-    silence_words,
-    sure,
-    tell_words,
-    without_words,
-)
-from ioweather.job_io.outcomes import Gain, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.diagnosis.blame_query import estimate_without, find_activity, known_ratio_around, read_slowed_run
+from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
+from ioweather.job_io.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
 from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
@@ -82,8 +69,11 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         columns = "job [text]; user [text]; cost: cost others [seconds]; sure [ratio]; doing [text]"
         yield ResultTable.of("culprits", columns, rows)
     else:
-        for name in ("talkers", "beside"):
-            yield from (largest_facts(group, 5) for group in answer.facts if group.name == name)
+        yield from (largest_facts(group, 5) for group in answer.facts if group.name == "beside")
+        moved = [(_talker_name(t), t.read_bytes, t.write_bytes, t.bytes_ratio) for t in result.talkers[:5]]
+        if moved:
+            columns = f"who: {params['by']} [text]; read [bytes]; written [bytes]; share: of all bytes [ratio]"
+            yield ResultTable.of("talkers", columns, moved, f"Most I/O, by {params['by']}")
     yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
@@ -119,28 +109,26 @@ def run(source: DataSource, params: Params) -> Answer:
     """Who slowed a run or the runs of a period; or what runs would have taken without a job."""
     snapshot, job = source.snapshot, params.get("job")
     if params["without"] is not None or "job" not in params:
-        return _answer_without(suppose_without(snapshot, params, source.period_ns))
+        return _answer_without(estimate_without(snapshot, params, source.period_ns))
     if job is not None and (JOB_ID.fullmatch(job) or (source.reads_files and Path(job).is_file())):
-        found = _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
-    else:
-        found = _answer_period(activity(snapshot, params, source.period_ns), params)
-    return found if params["detail"] else replace(found, exhibits=())
+        return _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
+    return _answer_period(find_activity(snapshot, params, source.period_ns), params)
 
 
-def _answer_without(found: Supposed) -> Answer:
+def _answer_without(found: WithoutJob) -> Answer:
     """The answer to `--without JOB`."""
     saved = found.saved.value or 0.0
     low, high = sorted(abs(each or 0.0) for each in (found.saved.low, found.saved.high))
     before = sum(seconds for _, seconds, _ in found.runs)
     headline = (
-        f"Without {party_words(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
+        f"Without {wording.name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
         f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
         f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
     facts = number_names(
-        Fact("run", party_words(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
+        Fact("run", wording.name_job(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
         for party, took, gain in shown
     )
     without = WhatIfOutcome(
@@ -173,10 +161,10 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     question, row = f"Who slowed {view.label}?", view.main_run
     start, end = (int(view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
     try:
-        rows = judged_on(snapshot, view)
+        rows = snapshot_to_judge_on(snapshot, view)
         similar = similar_runs(view, rows)
-        state = conditions(similar, rows, filesystem=filesystem)
-        slowed = slowed_run(snapshot, similar, state.filesystem)
+        state = read_conditions(similar, rows, filesystem=filesystem)
+        slowed = read_slowed_run(snapshot, similar, state.filesystem)
     except DataUnavailable as error:
         return Answer(
             question,
@@ -186,38 +174,30 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             result=WhoOutcome("run", None, start, end),
         )
     known_ratio = known_ratio_around(snapshot, state.filesystem, start, end)
-    verdict = explain(view, state).result
+    verdict = wording.explain(view, state).result
     assert isinstance(verdict, WhyOutcome)
-    run = or_by_verdict(slowed, verdict)
-    found = culprits_of(run)
+    run = wording.with_usual_of_verdict(slowed, verdict)
+    found = wording.find_culprits(run)
     lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
     evidence: Literal["servers", "logs", "none"] = "servers" if run.has_servers else "logs" if run.suspects else "none"
     if lost is None:
         headline = "Unknown: too few similar runs to know the usual I/O time."
     elif found:
-        headline = without_words(run, found[0].worst)
+        headline = wording.describe_without(run, found[0].worst)
     else:
-        headline = one_of_words(run) or f"No culprit found: {silence_words(run, known_ratio)}."
-    advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
+        headline = wording.describe_one_of_two(run) or f"No culprit found: {wording.why_no_culprit(run, known_ratio)}."
+    advice = (
+        f"To {wording.name_job(each.party)}: {wording.advise_owner(each.worst.suspect)}"
+        for each in found[:_MOST_CULPRITS]
+    )
     findings = [
-        *findings_of(run, found),
+        *wording.culprit_findings(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
     if known_ratio is not None:
         text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
-    most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = number_names(
-        Fact(
-            "active",
-            party_words(each.party),
-            each.read_bytes + each.write_bytes,
-            "bytes",
-            each.bytes_ratio,
-            f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}",
-        )
-        for each in most_active[:_MOST_CULPRITS]
-    )
+    facts = number_names(_active_jobs(run))
     return Answer(
         question,
         headline,
@@ -232,8 +212,8 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             filesystem=state.filesystem,
             start_ns=start,
             end_ns=end,
-            culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, accused([(run, blame(run))], lambda party: party.user))),
+            culprits=tuple(map(wording.as_culprit, found)),
+            users=tuple(map(wording.as_culprit, sum_blames([blame(run)], lambda party: party.user))),
             io_seconds=run.io_seconds,
             lost_seconds=lost,
             runs=1,
@@ -244,61 +224,45 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     )
 
 
+def _active_jobs(run: Slowed) -> Iterator[Fact]:
+    """The jobs that cost the targets of the run most seconds during its I/O, with their bytes."""
+    most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
+    for each in most_active[:_MOST_CULPRITS]:
+        note = f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}"
+        moved = each.read_bytes + each.write_bytes
+        yield Fact("active", wording.name_job(each.party), moved, "bytes", each.bytes_ratio, note)
+
+
+def _storm_facts(storms: Sequence[tuple[Party, Storm]]) -> Iterator[Fact]:
+    """Operations per second of each metadata storm, and when it was."""
+    for party, storm in storms:
+        when = f"{format_time_ns(storm.start_ns)} to {format_time_ns(storm.end_ns)}"
+        share = min(1.0, storm.capacity_ratio)
+        yield Fact("storm", wording.name_job(party), storm.operations_per_s, "ops_per_s", share, when)
+
+
 def _answer_period(asked: Activity, params: Params) -> Answer:
-    blamed = [(run, blame(run)) for run in asked.slowed]
-    found = accused(blamed, lambda party: party.key)
-    users = accused(blamed, lambda party: party.user)
+    """Which jobs and users slowed others in the period, and who did most I/O."""
+    blamed = [blame(run) for run in asked.slowed]
+    found = sum_blames(blamed, lambda party: party.key)
+    users = sum_blames(blamed, lambda party: party.user)
     talkers = _talkers(asked.volumes, params["by"])[: params["top"]]
     storms = asked.storms[:_MOST_STORMS]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
-    culprit_facts = (
-        _cost_fact("culprit", party_words(each.party), each, found, f", {_runs(each.runs)}; {sure(each.probability)}")
-        for each in found[:_MOST_CULPRITS]
-    )
-    user_facts = (_cost_fact("user", str(each.party.user), each, users) for each in users[:_MOST_CULPRITS])
-    talker_facts = (
-        Fact(
-            "talker",
-            _talker_name(each),
-            each.read_bytes + each.write_bytes,
-            "bytes",
-            each.bytes_ratio,
-            f"{format_bytes(each.read_bytes)} read, {format_bytes(each.write_bytes)} written; "
-            f"{each.metadata_operations:,.0f} metadata operations",
-        )
-        for each in talkers
-    )
-    storm_facts = (
-        Fact(
-            "storm",
-            party_words(party),
-            each.operations_per_s,
-            "ops_per_s",
-            min(1.0, each.capacity_ratio),
-            f"{format_time_ns(each.start_ns)} to {format_time_ns(each.end_ns)}",
-        )
-        for party, each in storms
-    )
-    groups = [
-        FactGroup("culprits", "I/O time that jobs cost others", number_names(culprit_facts)),
-        FactGroup("users", "The same by user", number_names(user_facts)),
-        FactGroup("talkers", f"Most I/O, by {params['by']}", number_names(talker_facts)),
-        FactGroup("storms", "Metadata storms", number_names(storm_facts)),
-    ]
     last_hour = (
-        f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."
+        f" This is the last hour with jobs, {_describe_period(asked)}; choose another period with --from and --to."
         if asked.is_last_hour
         else ""
     )
     talker_rows = tuple(tuple(getattr(each, column.name) for column in _TALKER_COLUMNS) for each in talkers)
     talker_table = ResultTable("talkers", _TALKER_COLUMNS, talker_rows)
     return Answer(
-        f"Who slowed others on {asked.filesystem or 'storage'}, {_when(asked)}?",
-        f"{_headline(asked, found, lost)}{last_hour}",
-        tuple(group for group in groups if group.facts),
+        f"Who slowed others on {asked.filesystem or 'storage'}, {_describe_period(asked)}?",
+        f"{_period_headline(asked, found, lost)}{last_hour}",
+        (FactGroup("storms", "Metadata storms", number_names(_storm_facts(storms))),) if storms else (),
         name="who",
-        findings=tuple(_findings(asked, found)),
+        findings=tuple(_period_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),
         caveats=_CAVEATS,
         coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log that took longer than similar runs"),),
@@ -307,8 +271,8 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
             filesystem=asked.filesystem or None,
             start_ns=asked.start_ns,
             end_ns=asked.end_ns,
-            culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, users)),
+            culprits=tuple(map(wording.as_culprit, found)),
+            users=tuple(map(wording.as_culprit, users)),
             talkers=talkers,
             storms=tuple(each for _, each in storms),
             io_seconds=None,
@@ -325,15 +289,15 @@ def _runs(count: int) -> str:
     return f"{count:,} run{'s' if count != 1 else ''}"
 
 
-def _others(count: int) -> str:
+def _other_runs(count: int) -> str:
     return "one other run" if count == 1 else f"{count:,} other runs"
 
 
-def _when(asked: Activity) -> str:
+def _describe_period(asked: Activity) -> str:
     return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
 
-def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
+def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     if not asked.runs:
         return "Not known: no run with a log in this period. Choose a longer one."
     if not asked.slowed:
@@ -342,29 +306,24 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     if not found:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
-    cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
-    return f"{party_words(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
+    cost = f"{format_seconds(first.seconds)} ({wording.sure(first.probability)})"
+    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
 
 
-def _cost_fact(name: str, label: str, each: Accused, found: Sequence[Accused], more: str = "") -> Fact:
-    share = each.seconds / max(most.seconds for most in found) if each.seconds else 0.0
-    note = f"{format_seconds(each.low)} to {format_seconds(each.high)}{more}"
-    return Fact(name, label, each.seconds, "seconds", share, note)
-
-
-def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
+def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
+    """What each culprit did, and the advice to its owner."""
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
-        text = f"{party_words(each.party, begins=True)}: {pattern_words(suspect)} {tell_words(suspect)}"
-        yield Finding(text, name=f"did_{number}")
+        did = f"{wording.describe_work(suspect)} {wording.advise_owner(suspect)}"
+        yield Finding(f"{wording.name_job(each.party, begins=True)}: {did}", name=f"did_{number}")
     if len(found) > 1:
-        yield Finding(NOT_ADDITIVE, name="not_additive")
+        yield Finding(wording.NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
         share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
-        yield Finding(f"From {_when(asked)} {share}", name="known")
+        yield Finding(f"From {_describe_period(asked)} {share}", name="known")
 
 
-def _culprit_table(found: Sequence[Accused]) -> Exhibit:
+def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:
     """Culprits with their shares in the run that lost most to each."""
     rows = []
     for each in found:
@@ -411,12 +370,14 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
 
 
 def _group_key(party: Party, by: str) -> str | None:
+    """Name of the job, user, project or program of a party."""
     if by == "user":
         return party.user or (f"uid {party.uid}" if party.uid is not None else party.key)
     return {"job": party.key, "project": party.project, "program": party.program}[by]
 
 
 def _talker_name(talker: Talker) -> str:
+    """Such as: job 4711, alice, bulkcopy."""
     names = [talker.program, talker.user or talker.project]
     if talker.job_id is not None:
         names = [f"job {talker.job_id}", talker.user, talker.program]
@@ -443,7 +404,6 @@ QUESTION = Question(
         Param("top", "Number of top entries to list.", "int", default=_MOST_TALKERS, least=1, metavar="N"),
         UID,
         CLUSTER,
-        Param("detail", "The tables too.", "flag", default=True, shown=False),
     ),
     help="Show which jobs and users slowed others, by how much, and who does most I/O.",
     epilog="""\b
@@ -461,7 +421,6 @@ Example: ioweather who --without 4711
 Example: ioweather who --at 2026-11-01T14:00 --by user
 """,
     table="culprits",
-    screen={"detail": False},
     blocks=who_screen,
 )
 

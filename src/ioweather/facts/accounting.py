@@ -121,12 +121,12 @@ PAUSE_NS: Final = 24 * HOUR_NS
 _LARGEST: Final = ("nprocs", "io_rank_count", "d_f_r_seconds", "d_f_w_seconds")
 
 
-def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
+def job_numbers(applications: Frame, matches: Frame) -> Ints:
     """Return the number of each log's job: 0, 1, ... in order of first start."""
     start = applications.ints("start_ns")
     end = applications.ints("end_ns")
     uid, job_id = (applications.ints(name) for name in ("uid", "job_id"))
-    row = np.full(applications.rows, -1, np.int64) if matches is None else matches.ints("job_row", missing=-1)
+    row = matches.ints("job_row", missing=-1)
     unmatched = row < 0
     # Logs of one matched allocation are one job, whatever their own user and id.
     uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
@@ -144,7 +144,7 @@ def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
     return place[group]
 
 
-def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = None) -> Frame:
+def merge_instances(job_io: Frame, applications: Frame, matches: Frame) -> Frame:
     """Merge `job_io` rows into jobs. `log_digest` is the first instance's, `run_seconds` the sum of all.
 
     Also `instance_count`, `job_id`, `uid`, `exe` (of the instance that moved most), and from `matches` `state`,
@@ -181,10 +181,7 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     for name in ("job_id", "uid"):
         columns[name] = applications.ints(name)[first]
     columns["exe"] = applications.text("exe")[busiest]
-    for name in ("state", "account", "user", "node_count"):
-        if matches is not None:
-            columns[name] = matches[name][first]
-    return Frame(columns)
+    return Frame(columns | {name: matches[name][first] for name in ("state", "account", "user", "node_count")})
 
 
 def _merge_column(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:

@@ -36,13 +36,13 @@ from ioweather.readers.scan.tally import (
     Owner,
     ScanFacts,
     Tally,
-    count_of,
+    entries_in,
     project_name,
     scan_frames,
     stored_text,
     tree_facts,
     user_name,
-    weight_of,
+    weight_in,
 )
 
 SOURCE: Final = "scan"
@@ -123,7 +123,7 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
     if request.restart:
         files.remove_state()
     state = ScanState(files.state)
-    about: dict[str, Any] | None = state.noted("about") if state.usable else None
+    about: dict[str, Any] | None = state.load_note("about") if state.usable else None
     problem = None
     if about and not request.resume:
         problem = f"A scan of {plan.root} that began {format_time_ns(about['start_ns'])} was not finished."
@@ -138,7 +138,7 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
         start_ns = now_ns()
         stamp = ns_to_datetime(start_ns).strftime("%Y%m%dT%H%M%SZ")
         about = {"scan_id": f"{stamp}-{secrets.token_hex(4)}", "start_ns": start_ns, "listing": request.entries}
-        state.note("about", about)
+        state.save_note("about", about)
     return state, about
 
 
@@ -238,7 +238,7 @@ def summary(report: ScanReport) -> Answer:
         Fact("directories", "directories", counts["directories"], "count"),
         Fact("symbolic_links", "symbolic links", counts["symlinks"], "count"),
     ]
-    if linked := sum(count_of(cell) for index, cell in whole["link_count"].items() if index > 1):
+    if linked := sum(entries_in(cell) for index, cell in whole["link_count"].items() if index > 1):
         note = f"{counts['linked_names']:,} names, counted once"
         there.append(Fact("linked_files", "files with several names", linked, "count", note=note))
     if counts["others"]:
@@ -246,18 +246,18 @@ def summary(report: ScanReport) -> Answer:
     by_size, by_age, by_owner = [], [], []
     for limit in _SIZES:
         below = [cell for index, cell in sizes.items() if 1 << index <= limit]
-        share = sum(map(count_of, below)) / files if files else None
-        note = f"{sum(map(weight_of, below)) / held if held else 0.0:.1%} of the bytes"
+        share = sum(map(entries_in, below)) / files if files else None
+        note = f"{sum(map(weight_in, below)) / held if held else 0.0:.1%} of the bytes"
         by_size.append(Fact(f"below_{limit}_bytes", f"below {format_bytes(limit)}", share, "ratio", share, note))
     for first in _AGES:
-        older = sum(weight_of(cell) for index, cell in whole["mtime"].items() if first <= index < FUTURE)
+        older = sum(weight_in(cell) for index, cell in whole["mtime"].items() if first <= index < FUTURE)
         share, days = older / held if held else None, 1 << (first - 1)
         by_age.append(Fact(f"older_than_{days}_days", f"{days} days", share, "ratio", share))
     groups: dict[str, list[Owner]] = {}
     for owner in tally.owners:
         groups.setdefault(project_name(owner) or "unknown", []).append(owner)
     of_groups = {name: tally.histograms(owners)["size"] for name, owners in groups.items()}
-    counted = sorted(((sum(map(count_of, cells.values())), name) for name, cells in of_groups.items()), reverse=True)
+    counted = sorted(((sum(map(entries_in, cells.values())), name) for name, cells in of_groups.items()), reverse=True)
     for number, (count, name) in enumerate(counted[:_SHOWN], 1):
         share, note = count / files if files else None, format_bytes(_bytes(of_groups[name]))
         by_owner.append(Fact(f"owner_{number}", _printable(name), count, "count", share, note=note))
@@ -303,7 +303,7 @@ def _caveats(report: ScanReport) -> Iterator[str]:
 
 
 def _bytes(cells: Cells) -> int:
-    return sum(map(weight_of, cells.values()))
+    return sum(map(weight_in, cells.values()))
 
 
 def _printable(text: str) -> str:

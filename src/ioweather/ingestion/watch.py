@@ -33,7 +33,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import DAY_NS, GIB, HOUR_NS, MIB, MINUTE_NS, NS, now_ns
-from ioweather.diagnosis.recorded_verdicts import clusters_of, counts, judge_due, text_of_row
+from ioweather.diagnosis.recorded_verdicts import clusters_of, count_verdicts, judge_due, text_of_row
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import caught_up_file, first_within, read_caught_up
@@ -211,7 +211,7 @@ def catch_up(
         done.seconds = round(time.monotonic() - started, 3)
         at_ns = clock()
         with lake.snapshot() as snapshot:
-            kinds = counts(snapshot, at_ns)
+            kinds = count_verdicts(snapshot, at_ns)
         told = {key: value for key, value in asdict(done).items() if key not in ("refused", "busy")}
         keep({**told, "refused": len(done.refused), "kinds_last_day": kinds, "made_ns": at_ns})
     return done

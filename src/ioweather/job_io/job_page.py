@@ -466,7 +466,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
             "were reset: the amounts are lower bounds."
         )
     owners = {
-        "user": found.users or tuple(f"uid {uid}" for uid in found.uids),
+        "user": tuple(f"uid {uid}" for uid in found.uids),
         "project": found.projects,
         "program": found.programs,
     }
@@ -486,7 +486,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
             for number, (name, done) in enumerate(islice(found.targets.items(), _MOST_TARGETS), 1)
         ],
     }
-    one = {name: of[0] if len(of) == 1 else None for name, of in {**owners, "user": found.users}.items()}
+    project, program = (of[0] if len(of) == 1 else None for of in (found.projects, found.programs))
     return Answer(
         question="job",
         headline=f"Job {job} read {format_bytes(found.read_bytes)} and wrote {format_bytes(found.write_bytes)} on "
@@ -497,9 +497,9 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
         caveats=tuple(caveats),
         result=JobOutcome(
             job_id=found.job_ids[0] if len(found.job_ids) == 1 else None,
-            user=one["user"],
-            project=one["project"],
-            program=printable(one["program"] or ""),
+            user=None,
+            project=project,
+            program=printable(program or ""),
             logs=0,
             start_ns=found.start_ns,
             end_ns=found.end_ns,

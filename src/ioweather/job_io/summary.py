@@ -48,11 +48,6 @@ def ran_out_of_memory(view: JobView) -> bool:
     return bool(partial_modules(view)) or view.unrecorded_file_count > 0
 
 
-def is_incomplete(view: JobView) -> bool:
-    """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
-    return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
-
-
 def unrecorded_processes(view: JobView) -> int:
     """Count processes of an incomplete log without a record of any file; standard streams are no files."""
     rank = view.files.ints("rank")[~view.files.bools("standard_stream")]
@@ -182,8 +177,7 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
     elif view.heat_maps:
         return
     elif view.log is None:
-        place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
-        yield "no_heat_map", f"Heat map: not stored in the lake; the log may have one{place}"
+        yield "no_heat_map", "Heat map: not stored in the lake; the log may have one."
     elif row["moved_bytes"]:
         short = "HEATMAP" in view.log.modules
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
@@ -202,7 +196,7 @@ def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[s
             "reads and writes: print less, from one process, or into a file without a flush for each line.",
         )
     marks = signatures(view.runs.frame).records()[0]
-    incomplete = is_incomplete(view)
+    incomplete = view.incomplete
     # Incomplete counters cannot show that I/O is negligible, or that a process did none.
     if marks["negligible_io"] and not incomplete:
         text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would make no difference."
@@ -362,7 +356,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
     ran = f"{who} took {run_text(view, row)}"
     if view.run_words:
         ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
-    if is_incomplete(view):
+    if view.incomplete:
         ran = f"The log is incomplete. {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
@@ -375,7 +369,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         return f"{ran} and opened {used}: no I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
     part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
-    bound = "at least " if is_incomplete(view) else ""
+    bound = "at least " if view.incomplete else ""
     if not moved:
         touched = _counted(row["file_count"], "file", "files")
         return f"{ran}; metadata of {touched} took {bound}{format_seconds(spent)} of it{part}, no data moved."

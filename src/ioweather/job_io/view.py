@@ -25,7 +25,7 @@ from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
-from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of
+from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.job_io.outcomes import AllRuns
@@ -53,10 +53,9 @@ class JobView:
     """A job: `applications`, `files` and `job_io` of its logs, and `jobs` if there is accounting.
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
-    `log_paths` are the logs that still exist, `heat_map_logs` the number of those with heat maps, `target_count` the
-    storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one of them. `separate`: logs of
-    processes without MPI, seen as one run (`as_one_run`). `of_job` is set if the job has several runs and this view is
-    of one of them (`main_run_of`).
+    `heat_map_logs` is the number of logs with heat maps, `target_count` the storage targets sampled on its day, and
+    `target_bytes_per_s` the highest rate of one of them. `separate`: logs of processes without MPI, seen as one run
+    (`as_one_run`). `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
     """
 
     label: str
@@ -69,7 +68,6 @@ class JobView:
     log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
     heat_map_logs: int = 1
-    log_paths: tuple[str, ...] = ()
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
@@ -79,16 +77,9 @@ class JobView:
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
-        return jobs_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
-
-    def node_count(self, run: int) -> int | None:
-        """Return the nodes of the run in this row, if known."""
-        runs = instances_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
-        return int(runs.ints("node_count")[run]) or None
-
-    def _frames(self) -> dict[str, Frame]:
         frames = {"job_io": self.job_io, "applications": self.applications}
-        return frames if self.jobs is None else {**frames, "jobs": self.jobs}
+        frames |= {} if self.jobs is None else {"jobs": self.jobs}
+        return jobs_of(frames, self.facility, {"processes_per_node": self.processes_per_node})
 
     def row(self) -> dict[str, Any]:
         """Return the job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
@@ -151,13 +142,17 @@ class JobView:
         return self.forms == {"totals"}
 
     @property
+    def incomplete(self) -> bool:
+        """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
+        return bool(self.job_io.bools("partial").any()) or self.unrecorded_file_count > 0
+
+    @property
     def whole_seconds(self) -> bool:
         """Before log version 3.41 start and end are cut to whole seconds."""
         versions = self.applications.text("log_version").tolist()
         return any(version is not None and version < "3.41" for version in versions)
 
 
-_MOST_TARGETS: Final = 1000
 _COLUMNS: Final = columns_of(
     "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
     "seconds: time of all processes [seconds]"
@@ -195,7 +190,7 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
                 totals[target] = totals.get(target, 0.0) + np.array([len(np.unique(records.file[rows])), *amounts])
     if not totals:
         return
-    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])[:_MOST_TARGETS]
+    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])
     rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
@@ -386,7 +381,6 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
-    known = _ingested_paths(snapshot, applications).values() if paths == "keep" else ()
     return JobView(
         label,
         _apply_path_policy(applications, "exe", paths),
@@ -394,7 +388,6 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
-        log_paths=tuple(path for path in known if Path(path).exists()),
         **_sampled_targets(snapshot, min(days)),
     )
 
@@ -412,8 +405,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     Raises UsageError if jobs of several users or clusters have that id.
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
-    raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
+    where = {"job_id": raw_id_of(snapshot, job_id), **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -423,8 +415,12 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
                 f"Job ID {job_id} is ambiguous: it exists for {len(several)} {what} ({', '.join(several)}).",
                 hint="Select one with --cluster, --uid, --from or --to.",
             )
-    found = server_io(rows)
-    return None if found is None else _add_accounting(found, snapshot, raw_id)
+    if (found := server_io(rows)) is None:
+        return None
+    # A job with accounting is answered from that (diagnosis.jobs_without_log): rules for users and programs remain.
+    exe = found.programs[0] if len(found.programs) == 1 else None
+    projects = {snapshot.facility.project_of(account=None, uid=uid, exe=exe) for uid in found.uids}
+    return replace(found, projects=tuple(sorted(projects)))
 
 
 def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
@@ -438,25 +434,6 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     )
     theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
     return server_io(rows.take(np.array(theirs, np.bool_)))
-
-
-def _add_accounting(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
-    """Add users and projects from accounting: allocations of that id and user that overlap in time."""
-    columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
-    jobs = [
-        row
-        for row in snapshot.frame("jobs", columns, where={"raw_job_id": raw_id}).records()
-        if not row["step"]
-        and row["start_ns"] is not None
-        and row["start_ns"] <= found.end_ns
-        and (row["end_ns"] is None or row["end_ns"] >= found.start_ns)
-        and (not found.uids or row["uid"] is None or row["uid"] in found.uids)
-    ]
-    owners = [(row["account"], row["uid"]) for row in jobs] or [(None, uid) for uid in found.uids]
-    exe = found.programs[0] if len(found.programs) == 1 else None
-    projects = {snapshot.facility.project_of(account=account, uid=uid, exe=exe) for account, uid in owners}
-    users = {row["user"] for row in jobs if row["user"]}
-    return replace(found, users=tuple(sorted(users)), projects=tuple(sorted(projects)))
 
 
 def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:

@@ -241,9 +241,10 @@ class _LazyMatrix:
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
 
 
-def matrix(selection: Selection, metric: str) -> _LazyMatrix:
-    """The metric on the grid from the first to the last cell of the period that any row touches."""
-    groups = selection.of_metric(metric)
+def matrix(selection: Selection, metric: str, groups: Sequence[SeriesGroup] = ()) -> _LazyMatrix:
+    """The metric on the grid from the first to the last cell of the period that any row of these groups touches, and of
+    their components; by default those of the metric."""
+    groups = groups or selection.of_metric(metric)
     step = selection.step_ns
     first = max(selection.start_ns, min(g.first_ns for g in groups)) // step * step
     last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step

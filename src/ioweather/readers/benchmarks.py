@@ -204,7 +204,7 @@ _BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel
 # What launchers put before each line: 'stdout[0] ' (Blue Gene), '[1,0]<stdout>:' (Open MPI).
 _LAUNCHER: Final = re.compile(r"^(?:std(?:out|err)\[\d+\]:? ?|\[\d+,\d+\]<std(?:out|err)>: ?)")
 _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z \t]*)[:=](.*)")
-_TEST: Final = re.compile(r"^Test (\d+) started\s*:(.*)$")
+_TEST: Final = re.compile(r"^Test (\d{1,9}) started\s*:(.*)$")
 _COMMENCING: Final = re.compile(r"^Commencing (?:write|read) performance test[.:]?(.*)$")
 _MAX: Final = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec")
 _ERROR: Final = re.compile(r"(?:ior ERROR|ERROR)\b:?\s*(.*)")

@@ -33,7 +33,7 @@ from ioweather.core.counters.lustre_text import metadata_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import METRICS
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, names_of
+from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS, names_of
 from ioweather.readers.lmt_database import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
 from ioweather.readers.reader_catalogue import FileReader
 
@@ -338,19 +338,17 @@ class _Table:
     factor: float
     path: Path
 
-    def rows(self, first: int, end: int) -> Floats:
-        """Steps [first, end) of the grid; NaN where nothing was written."""
-        positions = self.axis.positions
-        # Holes are rare: read all, place, cut.
-        stored = self.dataset[:] if positions is not None else self.dataset[first:end]
+    def rows(self) -> Floats:
+        """The values on the grid (step, component); NaN where nothing was written."""
+        stored = self.dataset[:]
         if len(self.columns) < stored.shape[1]:
             stored = stored[:, self.columns]
         values = _check_values(stored.astype(np.float64), self.dataset, self.path)
         values[values.view(np.int64) == _MINUS_ZERO] = np.nan
-        if positions is not None:
+        if self.axis.positions is not None:
             grid = np.full((self.axis.steps, values.shape[1]), np.nan)
-            grid[positions] = values
-            values = grid[first:end]
+            grid[self.axis.positions] = values
+            values = grid
         return values if self.factor == 1.0 else values * self.factor
 
 
@@ -376,17 +374,6 @@ def _data_kind(components: Sequence[str]) -> str:
     return "ost" if all("-OST" in name for name in components) else "device"
 
 
-def split_steps(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
-    """(from, first, end): pieces of one to two days, cut at midnight UTC, to bound memory, each read from up to
-    `lookback` steps before its first so that late samples are still recognised. A local day is one piece."""
-    first = 0
-    while first < steps:
-        midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + 2 * DAY_NS
-        end = min(steps, -(-(midnight - start_ns) // step_ns))
-        yield max(0, first - lookback), first, end
-        first = end
-
-
 def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
     """Amounts of data and metadata targets, from amounts or rates."""
     step_ns = axis.step_ns
@@ -395,20 +382,19 @@ def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path
         table = _find_table(group, amounts, axis, path) or _find_table(group, rates, axis, path, step_ns / NS)
         if table is not None:
             tables[metric] = table
-    for begin, first, end in split_steps(axis.first_ns, step_ns, axis.steps, max(2, MINUTE_NS // step_ns)):
-        values = {metric: table.rows(begin, end) for metric, table in tables.items()}
-        for metric, table in tables.items():
-            if table.factor != 1.0:  # a rate times its step is not whole, by rounding
-                values[metric] = np.rint(values[metric])
-        # The value after a hole is the difference to the last counter before it: it includes the hole's amount.
-        spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
-        late = flag_late({m: array for m, array in values.items() if m.endswith("_bytes")}, spans, step_ns)
-        for metric, array in values.items():
-            components = tables[metric].components
-            samples = Samples(axis.first_ns + begin * step_ns, step_ns, array, True, spans[metric], late.get(metric))
-            # A data target that is not an OST is a device (burst buffers).
-            kind = "mdt" if name == "mdtargets" else _data_kind(components)
-            yield from series_rows(system, kind, components, metric, samples.select(first - begin), context)
+    values = {metric: table.rows() for metric, table in tables.items()}
+    for metric, table in tables.items():
+        if table.factor != 1.0:  # a rate times its step is not whole, by rounding
+            values[metric] = np.rint(values[metric])
+    # The value after a hole is the difference to the last counter before it: it includes the hole's amount.
+    spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
+    late = flag_late({metric: array for metric, array in values.items() if metric.endswith("_bytes")}, spans, step_ns)
+    for metric, array in values.items():
+        components = tables[metric].components
+        samples = Samples(axis.first_ns, step_ns, array, True, spans[metric], late.get(metric))
+        # A data target that is not an OST is a device (burst buffers).
+        kind = "mdt" if name == "mdtargets" else _data_kind(components)
+        yield from series_rows(system, kind, components, metric, samples, context)
 
 
 def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
@@ -416,20 +402,14 @@ def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path,
     from_lmt = _attribute(group, "source") == "lmt"
     # LMT's first stamp closes an interval that belongs to the file before.
     skipped = 1 if from_lmt else 0
-    pieces = [
-        (first + skipped, end + skipped, axis.first_ns + first * axis.step_ns)
-        for _, first, end in split_steps(axis.first_ns, axis.step_ns, axis.steps - skipped, 0)
-    ]
     if name != "fullness":
         kind = "oss" if name == "dataservers" else "mds"
         # LMT's memory is a percentage; other collectors put bytes there.
         wanted = {"cpu_ratio": "cpuload"} | ({"memory_ratio": "memused"} if from_lmt else {})
         for metric, dataset_name in wanted.items():
             table = _find_table(group, dataset_name, axis, path, 0.01)
-            if table is None:
-                continue
-            for begin, end, start_ns in pieces:
-                samples = Samples(start_ns, axis.step_ns, table.rows(begin, end), False)
+            if table is not None:
+                samples = Samples(axis.first_ns, axis.step_ns, table.rows()[skipped:], False)
                 yield from series_rows(system, kind, table.components, metric, samples, context)
         return
     for unit, used_name, total_name in (("bytes", "bytes", "bytestotal"), ("files", "inodes", "inodestotal")):
@@ -441,8 +421,7 @@ def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path,
         if used is None or total is None or used.components != total.components:
             continue
         kind = _data_kind(used.components)
-        for begin, end, start_ns in pieces:
-            capacity = total.rows(begin, end)
-            for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows(begin, end))):
-                samples = Samples(start_ns, axis.step_ns, values, False)
-                yield from fullness_rows(system, kind, used.components, metric, samples)
+        capacity = total.rows()[skipped:]
+        for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows()[skipped:])):
+            samples = Samples(axis.first_ns, axis.step_ns, values, False)
+            yield from fullness_rows(system, kind, used.components, metric, samples)

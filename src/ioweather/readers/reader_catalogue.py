@@ -85,6 +85,7 @@ SOURCES: Catalogue[Source] = Catalogue("source", registered_readers, group="iowe
 
 
 def _source_named(name: str) -> Source:
+    """The reader of a name, for unpickling."""
     return SOURCES[name]
 
 

@@ -42,8 +42,8 @@ def job_frames(jobs: Iterator[Job]) -> Iterator[tuple[str, Frame]]:
 
 
 def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(where, line) of lines that say something. A last line without its end is not trusted: accounting is appended to
-    while it is read, and half a number is a number too."""
+    """(where, line) of lines that are neither empty nor comments. A last line without its end is left out: accounting
+    is appended to while it is read, and half a number is a number too."""
     for number, line, torn in numbered_lines(path):
         if torn and not line.isspace():
             raise TruncatedInput(
@@ -65,13 +65,14 @@ def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int |
 
 
 def state_of(exit_status: str | None) -> str:
-    """In the words of Slurm, which the table has."""
+    """The state of a job by its exit status, in the words of Slurm."""
     if not exit_status:
         return "UNKNOWN"
     return "COMPLETED" if exit_status == "0" else "FAILED"
 
 
 def _has_line(head: bytes, pattern: re.Pattern[str]) -> float:
+    """How likely it is (0 to 1) that a file with a line of this form is accounting."""
     return 0.95 if any(pattern.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
 
 
@@ -162,6 +163,7 @@ def _pbs_values(message: str) -> dict[str, str]:
 
 
 def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], cluster: str | None) -> Job:
+    """The row of a start (S), end (E) or rerun (R) record."""
     job = _JOB.fullmatch(identity)
     if job is None:
         raise CorruptInput(f"{where}: {identity[:60]!r} is not the id of a job.")
@@ -223,6 +225,7 @@ LSF = FileReader(
 
 
 def _lsf_records(path: Path, context: ReadContext) -> Iterator[Job]:
+    """A job for each JOB_FINISH record; other events are skipped."""
     for where, line in _accounting_lines(path):
         event = _EVENT.match(line)
         if event is None:
@@ -246,6 +249,8 @@ def _split_fields(line: str) -> list[str]:
 
 
 def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
+    """The row of a JOB_FINISH record, by the positions of its fields."""
+
     def number(name: str, place: int) -> int:
         if place >= len(fields):
             raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
@@ -322,10 +327,12 @@ SGE = FileReader(
 
 
 def _is_sge_job(fields: list[str]) -> bool:
+    """Whether a line has enough fields, and numbers where accounting(5) has them."""
     return len(fields) >= _FEWEST_FIELDS and all(whole_number(fields[place]) is not None for place in _NUMBERS)
 
 
 def _sge_records(path: Path, context: ReadContext) -> Iterator[Job]:
+    """A job for each line, or a step for a line of a parallel task."""
     for where, line in _accounting_lines(path):
         fields = line.split(":")
         if not _is_sge_job(fields):

@@ -42,7 +42,7 @@ def _detect_spool(head: bytes, path: Path) -> float:
 
 
 def _read_spool(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Rows before a wrong one stay; what follows it is not trusted."""
+    """Rows of the segment, up to the first damaged line."""
     numbered = whole_lines(path)
     number, header = next(numbered, (0, ""))
     if number:
@@ -78,6 +78,7 @@ def segment_host(path: Path) -> str:
 
 
 def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
+    """Frames of some lines, by table. Raises SourceError for the first row that does not fit its table or `hosts`."""
     tables: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for number, line in batch:
         if line and not line.isspace():
@@ -108,6 +109,7 @@ def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> 
 
 
 def _check_header(line: str, path: Path) -> None:
+    """Raise SourceError unless the line is the header of a segment of this version."""
     header = _parsed(line, path, 1)
     if header.get(_MARK) != VERSION:
         raise UnsupportedVersion(
@@ -117,6 +119,7 @@ def _check_header(line: str, path: Path) -> None:
 
 
 def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
+    """The JSON object in a line. Raises CorruptInput for other texts."""
     try:
         body = parse_json(line)
     except ValueError:

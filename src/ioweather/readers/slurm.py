@@ -110,6 +110,7 @@ def _is_json_accounting(start: str) -> bool:
 
 
 def _json_records(path: Path, cluster: str) -> Iterator[Job]:
+    """Jobs and steps of `sacct --json`. Raises CorruptInput with the position of a damaged job."""
     try:
         document = parse_json("".join(text_blocks(path)))
     except ValueError as error:
@@ -134,6 +135,7 @@ def _json_records(path: Path, cluster: str) -> Iterator[Job]:
 
 
 def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
+    """A job, then its steps. Raises KeyError, TypeError or ValueError if a value is missing or damaged."""
     raw = _whole(job["job_id"])
     # The array's id and the task, or those that still wait: '[3-8]'. Newer versions give every job an array's id.
     task, waiting = _number(job["array"].get("task_id")), _text(job["array"].get("task"))
@@ -188,12 +190,14 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
 
 
 def _number(value: Any) -> int | None:
+    """A number of either shape: plain, or {"set": true, "infinite": false, "number": 3}."""
     if isinstance(value, Mapping):
         return _whole(value["number"]) if value.get("set") and not value.get("infinite") else None
     return None if value is None else _whole(value)
 
 
 def _whole(value: Any) -> int:
+    """An integer within 64 bits. Raises ValueError for others."""
     number = int(value)
     if not -END_NS < number < END_NS:
         raise ValueError(f"a number: {str(value)[:40]}")
@@ -216,6 +220,7 @@ def _moment(value: Any) -> int | None:
 
 
 def _state(value: Any) -> str:
+    """A state of either shape: a text, or a list of texts."""
     state = _text(value[0] if isinstance(value, list) and value else value)
     if state is None:
         raise ValueError("state")
@@ -223,6 +228,7 @@ def _state(value: Any) -> str:
 
 
 def _cpus(job: Mapping[str, Any]) -> int | None:
+    """The allocated CPUs of a job or step."""
     allocated = job.get("tres", {}).get("allocated") or []
     return next((_number(item["count"]) for item in allocated if item["type"] == "cpu"), None)
 
@@ -279,6 +285,7 @@ class _Header(NamedTuple):
 
 
 def _parse_header(line: str) -> _Header | None:
+    """The layout that a header names; None for other lines."""
     match = _HEADER.match(line)
     if match is None:
         return None
@@ -442,6 +449,7 @@ def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: 
 
 
 def _detect_sacct(head: bytes, path: Path) -> float:
+    """JSON of accounting, a header with several of sacct's fields, or the first row of an XDMoD dump."""
     start = plain_head(head)
     if _is_json_accounting(start):
         return 0.95

@@ -45,7 +45,7 @@ def unfinished_line(path: Path, number: int) -> str:
 
 
 def take_cuts() -> str:
-    """What was recorded since the last call, as sentences; empty where nothing is missing."""
+    """The cuts recorded since the last call, as sentences; empty if the file is complete."""
     said = " ".join(_cuts)
     _cuts.clear()
     return said
@@ -68,16 +68,17 @@ def plain_bytes(head: bytes) -> bytes:
 
 @lru_cache(maxsize=2)
 def plain_head(head: bytes) -> str:
-    """The same as text, without empty lines before the first other. Made once for all who are asked about a file."""
+    """The first bytes of a file as text, without empty lines at the top. Cached for the `detect` of all readers."""
     return _plain_lines(plain_bytes(head).decode("utf-8-sig", errors="replace")).lstrip("\n")
 
 
 def beginning(path: Path) -> str:
-    """The first part of a text that is being read, behind noise and empty lines."""
+    """The first block of a text, without noise and empty lines before it."""
     return next((text for text in text_blocks(path) if text.strip()), "").lstrip()[:_HEAD_CHARACTERS]
 
 
 def _plain_lines(text: str) -> str:
+    """The text with the line ends of Unix."""
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
@@ -178,7 +179,7 @@ def shown_counts(counts: Mapping[str, int]) -> str:
 
 
 def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
-    """What is in the folder, if all of it is of one kind: in most folders the first entry tells."""
+    """The sorted contents of a folder if `is_one` holds for all; empty otherwise. Most folders fail at the first."""
     found = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -190,7 +191,7 @@ def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> l
 
 
 def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
-    """The files of a folder with several, if all begin as files of one kind do."""
+    """The files of a folder with at least two, if `is_one` holds for the beginning of each; else none."""
 
     def begins_so(entry: os.DirEntry[str]) -> bool:
         if not entry.is_file(follow_symlinks=False):
@@ -249,7 +250,7 @@ def time_of_line(line: str, zone: ZoneInfo | None = None) -> int | None:
 
 
 def _without_noise(text: str) -> tuple[str, bool]:
-    """The text with empty lines for noise at its beginning, and whether anything follows."""
+    """The text with empty lines in place of launcher messages at its beginning, and whether anything follows them."""
     position = lines = 0
     while position < len(text):
         if _NOISE.match(text, position) is not None:

@@ -74,10 +74,10 @@ def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
 
 
 def rank_correlation_within(x: Floats, y: Floats, groups: NDArray[Any]) -> tuple[float, int]:
-    """Return Spearman's coefficient within groups, pooled, and the pairs it rests on less one for each further group.
+    """Return Spearman's coefficient pooled within groups, and the number of pairs minus one per further group.
 
-    Ranks are taken within each group in which both vary, and centred; a group weighs as much as its ranks vary relative
-    to its size, so that no group rules by its size alone. (nan, 0) where no group has three pairs that vary.
+    Ranks are taken and centred within each group in which both vary. A group's weight is the variation of its ranks
+    relative to its size, so that large groups do not dominate. (nan, 0) where no group has three pairs that vary.
     """
     ranks = []
     for group in np.unique(groups):
@@ -92,14 +92,14 @@ def rank_correlation_within(x: Floats, y: Floats, groups: NDArray[Any]) -> tuple
 
 
 def _centred_distances(x: Floats) -> Floats:
-    """All distances, less the means of their rows and columns."""
+    """Return all pairwise distances minus the means of their rows and columns."""
     distances = np.abs(x[:, None] - x)
     means = distances.mean(axis=0)
     return np.asarray(distances - means - means[:, None] + means.mean())
 
 
 def distance_correlation(x: Floats, y: Floats) -> float:
-    """The biased (V-statistic) form, in [0, 1]; NaN where one of the two does not vary."""
+    """Return the distance correlation in [0, 1], by the biased V-statistic; NaN where one of the two does not vary."""
     if len(x) > MOST_RESAMPLED:
         rows = _sample_rows(len(x))
         x, y = x[rows], y[rows]
@@ -109,7 +109,10 @@ def distance_correlation(x: Floats, y: Floats) -> float:
 
 
 def mutual_information(x: Floats, y: Floats) -> float:
-    """Nats, not below 0. Ties are broken by noise far below the smallest difference, with a fixed seed."""
+    """Return the mutual information in nats, at least 0.
+
+    Ties are broken by noise far below the smallest difference, with a fixed seed.
+    """
     n = len(x)
     if n <= NEIGHBOURS + 1 or not np.ptp(x) or not np.ptp(y):
         return 0.0
@@ -158,7 +161,7 @@ def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def coefficients(x: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
-    """The four coefficients alone; NaN with fewer than MIN_PAIRS pairs."""
+    """Return the four coefficients without intervals; NaN with fewer than MIN_PAIRS pairs."""
     a, b = complete_pairs(x, y)
     if len(a) < MIN_PAIRS:
         return dict.fromkeys(MEASURES, float("nan"))
@@ -203,7 +206,8 @@ def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES)
 def _bootstrap(
     name: str, x: Floats, y: Floats, value: float, replicates: int
 ) -> tuple[float | None, float | None, str]:
-    """Percentiles of circular blocks of pairs on Fisher's scale, moved out by what neighbours share."""
+    """Return low, high and method of a signed coefficient: percentiles over circular blocks of pairs on Fisher's scale,
+    stretched by the effective sample."""
     spread = effective_pairs(name, x, y)
     if not spread.enough:
         return None, None, f"too few independent runs, about {float(spread.count):.0f}"
@@ -232,8 +236,10 @@ def effective_pairs(name: str, x: Floats, y: Floats) -> EffectiveSample:
 
 
 def _bartlett_count(x: Floats, y: Floats) -> float:
-    """Pairs as good as independent for a correlation, of columns in the order of time (Bartlett 1935). The lag-one
-    autocorrelations are corrected for the bias of short series (Kendall 1954)."""
+    """Return the effective number of pairs of two autocorrelated columns, for their correlation (Bartlett 1935).
+
+    The lag-one autocorrelations are corrected for the bias of short series (Kendall 1954).
+    """
     shared = 1.0
     for values in (x, y):
         centred = values - values.mean()
@@ -244,7 +250,8 @@ def _bartlett_count(x: Floats, y: Floats) -> float:
 
 
 def _spearman_parts(x: Floats, y: Floats) -> Floats:
-    """Its influence function (Croux & Dehon 2010, Eq. 3): a pair moves the ranks of others too."""
+    """Return the influence of each pair on Spearman's coefficient (Croux & Dehon 2010, Eq. 3): a pair also moves the
+    ranks of others."""
     u, v = (midranks(values) / len(values) - 0.5 for values in (x, y))
 
     def sums_above(x: Floats, v: Floats) -> Floats:
@@ -257,7 +264,7 @@ def _spearman_parts(x: Floats, y: Floats) -> Floats:
 
 
 def _draw_blocks(n: int, replicates: int) -> Ints:
-    """Rows drawn in circular blocks: (replicates, n)."""
+    """Return rows drawn in circular blocks: (replicates, n)."""
     block = default_block(n)
     starts = np.random.default_rng(_SEED).integers(0, n, (replicates, -(-n // block)))
     return np.asarray(((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n], np.int64)
@@ -271,14 +278,17 @@ def _stretched_percentiles(found: Floats, value: float, spread: EffectiveSample)
 
 
 def spearman_interval(x: Floats, y: Floats, replicates: int = REPLICATES) -> tuple[float, float, float] | None:
-    """Value, low and high of the rank correlation alone; None where it, or its interval, does not exist."""
+    """Return value, low and high of Spearman's coefficient; None without an interval."""
     value = spearman(x, y) if len(x) >= MIN_PAIRS else float("nan")
     low, high, _ = _bootstrap("spearman", x, y, value, replicates) if np.isfinite(value) else (None, None, "")
     return (value, low, high) if low is not None and high is not None else None
 
 
 def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[float, float, float] | None:
-    """Spearman of the last two less that of the first two, with its interval: the same rows are drawn for both."""
+    """Return Spearman of the last two columns minus that of the first two, with an interval: value, low, high.
+
+    The same rows are drawn for both. None without an interval.
+    """
     x, y, later_x, later_y = columns
     value = spearman(later_x, later_y) - spearman(x, y)
     spread = effective_sample(_spearman_parts(later_x, later_y) - _spearman_parts(x, y))

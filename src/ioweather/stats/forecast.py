@@ -57,7 +57,10 @@ class HourlyMeans:
 
 
 def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
-    """`day` counts days from 0 without gaps in the count; `slot` = weekday * 24 + hour, both of the local clock."""
+    """Return the mean of each hour of each day.
+
+    `day` counts local days from 0, also days without data; `slot` = weekday * 24 + hour of the local clock.
+    """
     days = int(day[-1]) + 1 if len(day) else 0
     cell = day * HOURS + slot % HOURS
     there = ~np.isnan(values)
@@ -70,8 +73,11 @@ def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
 
 
 def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Floats:
-    """(days + 1, 168): row d is what the `memory_days` before day d say of every hour of the week; NaN where nothing
-    was seen. The last row is for the day after the data."""
+    """Return the usual value of every hour of the week, as known before each day: (days + 1, 168).
+
+    Row d is from the `memory_days` before day d, NaN where nothing was seen; the last row is for the day after the
+    data.
+    """
     days = len(hourly.means)
     centre, terms = _weekly_terms(hourly)
     running = np.concatenate([np.zeros((3, 1, 7, HOURS)), np.cumsum(terms, axis=1)], axis=1)
@@ -80,7 +86,7 @@ def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Float
 
 
 def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
-    """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days).
+    """Return the usual values from all days, drawn again with `weights` (replicates, days): (replicates, 168).
 
     The shrinkage weights are those of the data themselves: a day drawn twice has no scatter.
     """
@@ -90,7 +96,8 @@ def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
 
 
 def _weekly_terms(hourly: HourlyMeans) -> tuple[float, Floats]:
-    """The mean of all, and n, departure from it and its square in the cell of each day's weekday: (3, days, 7, 24)."""
+    """Return the mean of all, and n, departure and squared departure in the cell of each day's weekday: (3, days, 7,
+    24)."""
     seen = ~np.isnan(hourly.means)
     amount = np.where(seen, hourly.means, 0.0)
     # Taken off first, so that sums of squares keep their digits.
@@ -102,10 +109,10 @@ def _weekly_terms(hourly: HourlyMeans) -> tuple[float, Floats]:
 
 
 def _shrunk(sums: Floats, weights: tuple[Floats, Floats] | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
-    """Means of hours of the week (..., 7, 24), shrunk towards those of the hours of the day and these towards one mean;
-    NaN where nothing was seen. Also the weights (0-1) of both departures, which may be given.
+    """Return shrunken means of the hours of the week (..., 7, 24), and the weights (0-1) of both departures.
 
-    `sums` are n, sum and sum of squares of hourly means by weekday and hour: (3, ..., 7, 24).
+    Hours of the week are shrunk towards the hour of the day, and these towards one mean; NaN where nothing was seen.
+    `sums` are n, sum and sum of squares of hourly means by weekday and hour: (3, ..., 7, 24). `weights` may be given.
     """
 
     def drawn(cells: Floats, parent: Floats, axes: tuple[int, ...], weight: Floats | None) -> tuple[Floats, Floats]:
@@ -150,8 +157,10 @@ class Timed:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """What came (T,), NaN where it is not known; the day of each forecast and of what it is about. On the morning of a
-    day the forecasts about the MEMORY_DAYS before it are past."""
+    """The true values of forecasts (T,), NaN where unknown, with the days of each forecast and of its target.
+
+    On the morning of a day, the forecasts for the MEMORY_DAYS before it are past.
+    """
 
     truth: Floats
     day: Ints
@@ -185,8 +194,10 @@ class Rolling:
 
 
 def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | None = None) -> list[Rolling]:
-    """Every horizon's forecasts at every window of the series. `known` (horizons, T) are forecasts from the jobs that
-    are known."""
+    """Return the forecasts of every horizon (in windows) at every window of the series.
+
+    `known` (horizons, T) are forecasts from known jobs.
+    """
     count = series.count
     if not count:
         return []

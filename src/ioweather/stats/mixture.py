@@ -67,7 +67,7 @@ _REPLICATE_CUTS = 400
 
 
 class Splits:
-    """The groups at some candidate cuts (ascending), each family fitted when it is first asked for."""
+    """Heads and tails at candidate cuts (ascending); each family is fitted on first use."""
 
     def __init__(self, sample: Sample, cuts: Indices) -> None:
         self.sample, self.cuts = sample, cuts
@@ -96,7 +96,7 @@ class Splits:
         return self._groups[key]
 
     def combine(self, combination: Combination) -> Combine:
-        """How the two distances become one."""
+        """Return the function that combines the distances of head and tail."""
         if combination == "weighted":
             share = self.sample.below[self.cuts + 1] / self.sample.n
             return lambda rows, gaps: share[rows] * gaps[0] + (1.0 - share[rows]) * gaps[1]
@@ -105,7 +105,7 @@ class Splits:
         return lambda rows, gaps: np.maximum(gaps[0], gaps[1])
 
     def least(self, head: HeadName, tail: TailName, combination: Combination) -> tuple[int, float, list[float]]:
-        """Row, combined distance and both distances of the best split; see `least_gap`."""
+        """Return row, combined distance and both distances of the best split; see `least_gap`."""
         return least_gap([self.head(head), self.tail(tail)], self.combine(combination))
 
 
@@ -122,8 +122,10 @@ class _BestSplit:
 
 
 def candidate_cuts(sample: Sample, minimum_group: int, most: int | None = None) -> Indices:
-    """Pivots > 0 with enough observations, and two distinct values, on either side; with `most` about so many of them,
-    evenly spaced, both ends included."""
+    """Return the pivots > 0 with enough observations and two distinct values on either side.
+
+    With `most`, about so many of them, evenly spaced, both ends included.
+    """
     cuts = np.arange(1, sample.distinct - 2)
     size = sample.below[cuts + 1]
     enough = (size >= minimum_group) & (sample.n - size >= minimum_group) & (sample.values[cuts] > 0)
@@ -131,16 +133,17 @@ def candidate_cuts(sample: Sample, minimum_group: int, most: int | None = None) 
 
 
 def thinned(cuts: Indices, most: int) -> Indices:
-    """At most about `most` of them, evenly spaced, both ends included."""
+    """Return about `most` of the cuts, evenly spaced, both ends included."""
     if len(cuts) <= most:
         return cuts
     return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).astype(np.intp))]
 
 
 def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> _BestSplit:
-    """The best split of one pair among the candidates `cuts`; `coarse` are the same ones thinned, shared by all pairs.
+    """Return the best split of one pair of families among the candidates `cuts`.
 
-    Exact where `coarse` has all of them; else coarse to fine around the best.
+    `coarse` has the same candidates thinned, shared by all pairs. Exact if `coarse` has all; else coarse to fine around
+    the best.
     """
     sample, splits = coarse.sample, coarse
     row, value, gaps = splits.least(head, tail, combination)
@@ -224,7 +227,7 @@ class MixtureFit:
 
     @property
     def best_by_aic(self) -> PairFit:
-        """The same as `best`, or what it would be under the other criterion."""
+        """The pair with the least AIC."""
         return min(self.pairs, key=lambda pair: (pair.collapsed, pair.aic))
 
 
@@ -283,8 +286,11 @@ def fit_mixture(
 
 
 def _pair_fit(sample: Sample, best: _BestSplit, ends: dict[tuple[int, str, float, float], Law]) -> PairFit:
-    """The pair with its proper distribution. `ends` keeps heads that end at the pivot, by the pivot and by the head as
-    the paper fits it: tails of several families often begin at the same one."""
+    """Return the pair with its proper distribution.
+
+    `ends` caches truncated heads by pivot and by the head as the paper fits it: several tails often begin at the same
+    pivot.
+    """
     share = 1 - float(sample.below[best.cut + 1]) / sample.n
     plain = Law(best.head.name.removeprefix("truncated_"), best.head["location"], best.head["scale"])
     which = (best.cut, plain.name, float(plain["location"]), float(plain["scale"]))
@@ -360,21 +366,24 @@ def bootstrap_intervals(
 
 
 def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
-    """How many of these numbered samples, drawn from `fit.distribution` and fitted in the same way, fit no better than
-    the data. A small share (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out."""
+    """Return how many samples drawn from `fit.distribution`, and fitted in the same way, fit no better than the data.
+
+    `replicates` are their seeds. A small share (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out.
+    """
     drawn = (fit.distribution.sample(fit.n, np.random.default_rng([seed, number])) for number in replicates)
     again = (_split_again(sample_of(times), fit, _names(fit)[0]) for times in drawn)
     return sum(found is None or found.value >= fit.ks for found in again)
 
 
 def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> PairFit:
-    """The winning pair of `fit`, with another head if one is named, fitted to another sample of the same size."""
+    """Return the winning pair of `fit`, with another head if one is named, fitted to another sample of the same
+    size."""
     found = _split_again(sample, fit, head or _names(fit)[0])
     return fit.best if found is None else _pair_fit(sample, found, {})
 
 
 def _split_again(sample: Sample, fit: MixtureFit, head: HeadName) -> _BestSplit | None:
-    """Where the winning pair splits another sample, if that can be split."""
+    """Return the best split of another sample by the winning pair; None without a candidate."""
     cuts = candidate_cuts(sample, fit.minimum_group, _REPLICATE_CUTS)
     return search_pair(Splits(sample, cuts), cuts, head, _names(fit)[1], fit.combination) if cuts.size else None
 

@@ -72,7 +72,8 @@ class BySize:
         return self.sizes[0] <= size <= self.sizes[-1]
 
     def at(self, size: float) -> Distribution:
-        """The sampled distribution, or one between its neighbours; never beyond the sampled sizes."""
+        """Return the sampled distribution, or one interpolated between its neighbours; ValueError beyond the sampled
+        sizes."""
         if not self.covers(size):
             raise ValueError(
                 f"requests of {size:,.0f} bytes lie outside the sampled sizes ({self.sizes[0]:,} to "
@@ -86,7 +87,8 @@ class BySize:
         return _Between(self.distributions[place - 1], self.distributions[place], weight)
 
     def transfer(self, total_bytes: float, requests: int, overhead: float = 0.0) -> MaximumOf:
-        """Eq. 1: `total_bytes` in `requests` equal parts, as slow as the slowest of them."""
+        """Return the distribution of the time of `total_bytes` in `requests` equal parts (Eq. 1); `overhead` in
+        seconds."""
         return MaximumOf(self.at(total_bytes / requests), requests, overhead)
 
 

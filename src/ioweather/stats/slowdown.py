@@ -64,13 +64,13 @@ class Histograms:
 
     @classmethod
     def of_values(cls, row: Ints, values: Floats, rows: int) -> Histograms:
-        """Histograms of values in seconds."""
+        """Return histograms of values in seconds; `row` is the histogram of each."""
         bins = np.floor(np.log(np.maximum(values, _LEAST)) / np.log(GAMMA)).astype(np.int64)
         return cls._summed(row, bins, np.ones(len(bins), np.int64), rows)
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Histograms:
-        """Parse in one pass; the texts are our own, so bins are in order."""
+        """Parse the texts of `texts()`, and those of older versions."""
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
         marks = (np.cumsum(lengths) - lengths)[lengths > 0]
@@ -116,7 +116,7 @@ class Histograms:
         return self._summed(np.zeros(len(self.row), np.int64), self.bin, self.count, 1)
 
     def select(self, rows: Ints) -> Histograms:
-        """Some of the histograms; `rows` in order, each once."""
+        """Return some of the histograms; `rows` ascending, each once."""
         mine = np.flatnonzero(np.isin(self.row, rows))
         return Histograms(len(rows), np.searchsorted(rows, self.row[mine]), self.bin[mine], self.count[mine])
 
@@ -151,7 +151,8 @@ class Histograms:
         return np.bincount(self.row[reach], self.count[reach], self.rows).astype(np.int64)
 
     def quantiles(self, at: Sequence[float]) -> Floats:
-        """rows x len(at): the middle of the bin that holds the value of rank ceil(q n); NaN where there is none."""
+        """Return the bin middle of the value of rank ceil(q n), in seconds: (rows, len(at)); NaN for an empty
+        histogram."""
         result = np.full((self.rows, len(at)), np.nan)
         totals = self.totals()
         there = totals > 0
@@ -290,7 +291,7 @@ def all_intervals(responses: Frame) -> Frame:
 
 
 def groups_of(frame: Frame, labels: Sequence[str | Column], interval_ns: int) -> tuple[Ints, Ints]:
-    """Number of each row's (labels, interval), labels first, then in order of time; and a row of each."""
+    """Return the group of each row by labels and interval, in order of labels and time; and one row of each group."""
     key = np.zeros(frame.rows, np.int64)
     for label in labels:
         column = frame[label] if isinstance(label, str) else label
@@ -302,7 +303,7 @@ def groups_of(frame: Frame, labels: Sequence[str | Column], interval_ns: int) ->
 
 
 def _distinct(values: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Rank of each value among the distinct ones, and a place of each."""
+    """Return the rank of each value among the distinct ones, and the place of one of each."""
     _, first, rank = np.unique(values, return_index=True, return_inverse=True)
     return rank.astype(np.int64), first.astype(np.int64)
 
@@ -348,12 +349,12 @@ class OperationSeries:
 
     @cached_property
     def statistics(self) -> Mapping[str, Floats]:
-        """Raw ones, by name."""
+        """STATISTICS of finished operations, by name."""
         return _statistics(self.histograms, self.reduced["sum_seconds"], self.reduced["max_seconds"])
 
     @cached_property
     def omission_corrected(self) -> Mapping[str, Floats]:
-        """Where something was hidden, statistics with it; elsewhere the raw ones."""
+        """STATISTICS that include hidden operations, by name; the raw ones where nothing was hidden."""
         reduced, omitted = self.reduced, self.reduced["omitted_histogram"]
         rows = np.unique(omitted.row)
         there = _statistics(
@@ -375,13 +376,13 @@ class OperationSeries:
         return replace(self, interval_ns=interval_ns, start_ns=step * interval_ns, reduced=reduced)
 
     def counted(self, how: str) -> Mapping[str, Floats]:
-        """Statistics by the name of how they are counted, one of COUNTINGS."""
+        """Return the statistics by how they are counted, one of COUNTINGS."""
         return self.statistics if how == "raw" else self.omission_corrected
 
     def expected(self, baseline: Baseline = WHOLE, before_ns: int | None = None) -> tuple[float | None, int]:
-        """What is usual, in seconds, and of how many operations: null below LEAST_BASELINE.
+        """Return the usual response time in seconds, and of how many operations; None below LEAST_BASELINE.
 
-        Of a baseline that moves it is the one at `before_ns`, by default at the end.
+        A moving baseline is the one at `before_ns`, by default at the end.
         """
         if baseline.seconds is not None and self.op in baseline.seconds:
             return baseline.seconds[self.op], int(self.count.sum())
@@ -397,7 +398,8 @@ class OperationSeries:
         return float(self.histograms.select(np.arange(first, last)).pooled().quantiles([baseline.quantile])[0, 0]), n
 
     def slowdown(self, baseline: Baseline = WHOLE) -> Floats:
-        """The median of each interval over what is usual; of a baseline that moves, in the window before it."""
+        """Return the median of each interval over the usual time; of a moving baseline, that of the window before
+        it."""
         moments = [None] if baseline.window_ns is None else self.start_ns.tolist()
         usual = [self.expected(baseline, moment)[0] for moment in moments]
         return self.statistics["median"] / np.array(usual, np.float64)
@@ -413,8 +415,10 @@ def _statistics(histograms: Histograms, total: Floats, longest: Floats) -> dict[
 
 
 def operation_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> list[OperationSeries]:
-    """Roll-ups of one shorter or equal interval as series, one per file system and kind of operation, in order of their
-    names. `filesystems` maps raw system names to file systems."""
+    """Return roll-ups of one shorter or equal interval as series, by file system and operation.
+
+    `filesystems` maps raw system names to file systems. Series are in the order of their names.
+    """
     # Hosts and targets of one file system are one series: the place a probe runs is a label, not a service.
     names = [filesystems.get(name, name) for name in rows.text("system").categories]
     place = np.array([sorted(set(names)).index(name) for name in names] or [0], np.int64)
@@ -474,8 +478,8 @@ def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_second
 
     Operations that are slow independently, as often as in the whole series, would give one of these episodes in fewer
     than one search of twenty. `slow_seconds` is the threshold of each interval. A probe with one operation per interval
-    finds one slow in every hundred, about one a day at a hundred intervals. The bound is Chernoff's:
-    P(X >= k) <= exp(-n KL(k/n, p)), with the Kullback-Leibler divergence of two coins.
+    finds one slow in every hundred, about one a day at a hundred intervals. The bound is Chernoff's: P(X >= k) <=
+    exp(-n KL(k/n, p)), with the Kullback-Leibler divergence of two coins.
     """
     slow, count = series.histograms.counts_from(slow_seconds), series.count
     usual = slow.sum() / max(1, count.sum())

@@ -67,15 +67,16 @@ class Steps:
         return {**found, "": _running(~self.usable)}
 
     def opened(self, times_ns: NDArray[Any]) -> Ints:
-        """Step that a stretch beginning at these moments begins in: T0 <= T < T1."""
+        """Return the step in which a stretch that starts at these moments begins: T0 <= T < T1."""
         return np.asarray((np.asarray(times_ns, np.int64) - self.start_ns) // self.step_ns, np.int64)
 
     def closed(self, times_ns: NDArray[Any]) -> Ints:
-        """Step that these moments end: a moment on a stamp belongs to the step before it."""
+        """Return the step in which a stretch that ends at these moments ends: a moment on a stamp belongs to the step
+        before."""
         return np.asarray(-((self.start_ns - np.asarray(times_ns, np.int64)) // self.step_ns) - 1, np.int64)
 
     def stamp(self, steps: NDArray[Any]) -> Ints:
-        """Start of steps."""
+        """Return the start of steps in ns."""
         return np.asarray(self.start_ns + np.asarray(steps, np.int64) * self.step_ns, np.int64)
 
     def inside(self, first: Ints, last: Ints) -> Bools:
@@ -83,18 +84,21 @@ class Steps:
         return np.asarray((first >= 0) & (last < self.count) & (last >= first))
 
     def missing(self, first: Ints, last: Ints, metric: str = "") -> Ints:
-        """How many of steps first .. last are missing; steps outside the grid are."""
+        """Return how many of steps first..last are missing; steps outside the grid are."""
         low, high = np.clip(first, 0, self.count), np.clip(last + 1, 0, self.count)
         sums = self._missing[metric]
         return np.asarray((last + 1 - first) - (np.maximum(high - low, 0) - (sums[high] - sums[low])), np.int64)
 
     def total(self, metric: str, first: Ints, last: Ints) -> Floats:
-        """Sum of whole steps first .. last, which must lie inside; a missing step adds nothing."""
+        """Return the sum of whole steps first..last, which must be on the grid; a missing step adds 0."""
         sums = self._sums[metric]
         return np.asarray(sums[last + 1] - sums[first], np.float64)
 
     def coarsened(self, factor: int) -> Steps:
-        """`factor` steps in one: amounts add up, and one missing step makes the whole missing. A rest is dropped."""
+        """Return steps of `factor` times the length: amounts add up, and one missing step makes the whole missing.
+
+        A rest at the end is dropped.
+        """
         count = self.count // factor
         values = {name: v[: count * factor].reshape(count, factor).sum(axis=1) for name, v in self.values.items()}
         return Steps(self.start_ns, self.step_ns * factor, values, needed=self.needed)
@@ -122,7 +126,8 @@ _QUARTER_NS = 900 * NS
 
 
 def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tuple[int, int]) -> Steps:
-    """Rollup rows (start_ns, metric, value, coverage) on the grid of the period; absent rows are missing steps.
+    """Return the rows of a roll-up (start_ns, metric, value, coverage) on the grid of the period; absent rows are
+    missing.
 
     Steps that no metric has, and steps below MIN_COVERAGE, are counted separately: gaps and partial steps.
     """
@@ -151,7 +156,7 @@ def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tupl
 
 
 def without_impossible(steps: Steps, facility: Facility, filesystem: str) -> Steps:
-    """Steps without those above the peak of the file system, which cannot be real (pat19 section 2.2)."""
+    """Return the steps without those above the peak of the file system, which cannot be real (pat19 section 2.2)."""
     known = facility.filesystem(filesystem)
     if known is None or known.peak_bytes_per_s is None or not steps.count:
         return steps
@@ -164,7 +169,7 @@ def without_impossible(steps: Steps, facility: Facility, filesystem: str) -> Ste
 
 
 def _grid(start: Ints, step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
-    """First step and number of steps: of the period asked for, or of the data where a side of it is open."""
+    """Return the first step and the number of steps: of the period, or of the data where a side of it is open."""
     if not len(start):
         return 0, 0
     first, last = int(start.min()), int(start.max()) + step_ns
@@ -177,7 +182,7 @@ def _grid(start: Ints, step_ns: int, period_ns: tuple[int, int]) -> tuple[int, i
 
 
 def gaps(usable: Bools) -> list[tuple[int, int]]:
-    """[first, last) of every stretch of steps that cannot be used."""
+    """Return [first, last) of every stretch of unusable steps."""
     padded = np.concatenate([[True], usable, [True]])
     first = np.flatnonzero(padded[:-1] & ~padded[1:])
     last = np.flatnonzero(~padded[:-1] & padded[1:])
@@ -193,12 +198,13 @@ def local_clock(times_ns: NDArray[Any], zone: dt.tzinfo) -> tuple[Ints, Ints, In
 
 
 def facility_zone(facility: Facility) -> tuple[dt.tzinfo, str]:
-    """The facility's zone and its name; UTC where facility.toml sets none."""
+    """Return the facility's time zone and its name; UTC where facility.toml sets none."""
     return (zone_named(facility.zone), facility.zone) if facility.zone else (dt.UTC, "UTC")
 
 
 def offsets_ns(times_ns: NDArray[Any], zone: dt.tzinfo) -> Ints:
-    """Local minus UTC for every moment. Clocks change at whole quarters of an hour: each is looked up once."""
+    """Return local minus UTC time for every moment, in ns. Clocks change at whole quarters of an hour: each is looked
+    up once."""
     quarters, place = np.unique(np.asarray(times_ns, np.int64) // _QUARTER_NS, return_inverse=True)
     found = [ns_to_datetime(quarter * _QUARTER_NS, zone).utcoffset() for quarter in quarters.tolist()]
     offsets = [0 if each is None else (each.days * 86_400 + each.seconds) * NS for each in found]
@@ -206,7 +212,7 @@ def offsets_ns(times_ns: NDArray[Any], zone: dt.tzinfo) -> Ints:
 
 
 def day_name(day: int) -> str:
-    """ISO date of a local day number."""
+    """Return the ISO date of a local day number."""
     return (dt.date(1970, 1, 1) + dt.timedelta(days=day)).isoformat()
 
 
@@ -217,7 +223,7 @@ FEWEST_COMPONENTS = 8
 
 
 def shutdown_steps(quiet: Bools, step_seconds: float, *, at_least_seconds: float = SHUTDOWN_SECONDS) -> Bools:
-    """Runs of quiet steps that last long enough to be a shutdown. `quiet` may be a year: one flag per step."""
+    """Return which steps belong to a run of quiet steps that is long enough to be a shutdown."""
     bounds = np.flatnonzero(np.diff(np.concatenate([[False], quiet, [False]]).astype(np.int8)))
     begins, ends = bounds[::2], bounds[1::2]
     long = (ends - begins) * step_seconds >= at_least_seconds

@@ -38,7 +38,8 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """`values` are distinct and ascending; `below[i]` counts the observations < values[i], and `below[-1]` is n.
+    """A sorted sample: `values` are distinct and ascending; `below[i]` counts the observations < values[i], and
+    `below[-1]` is n.
 
     So the ECDF jumps at values[i] from below[i]/n to below[i + 1]/n, and ties need no further care anywhere.
     """
@@ -115,7 +116,7 @@ class Group:
 
 
 def largest_gap(sample: Sample, model: Any, first: int = 0, stop: int | None = None) -> Gap:
-    """sup |model - ECDF| of values[first:stop], exactly, and the index of the value where it is."""
+    """Return sup |model - ECDF| of values[first:stop], exactly, and the index of the value where it is."""
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
 
@@ -169,7 +170,7 @@ class _TailSums:
 
 
 def tail_sums(sample: Sample, low: Floats, first: Indices) -> _TailSums:
-    """Means over values[first:] for each candidate. Summed from the top down, so that small tails lose no digits."""
+    """Return the means over values[first:] for each candidate, summed from the top down: small tails lose no digits."""
     values, counts = sample.values, sample.counts
     # Centred where the tails begin, because squares about a far origin cancel. Values below the first tail (zeros
     # among them) take no part.
@@ -191,17 +192,17 @@ def tail_sums(sample: Sample, low: Floats, first: Indices) -> _TailSums:
 
 
 def fit_power_law_tails(sums: _TailSums) -> Law:
-    """alpha = 1 + n / sum log(x/low) (Clauset, Shalizi & Newman 2009, Eq. 3.1)."""
+    """Fit alpha = 1 + n / sum log(x/low) (Clauset, Shalizi & Newman 2009, Eq. 3.1)."""
     return Law("power_law", sums.low, 1.0 + 1.0 / sums.log)
 
 
 def fit_exponential_tails(sums: _TailSums) -> Law:
-    """The scale is the mean excess over the bound."""
+    """Fit the scale: the mean excess over the bound."""
     return Law("exponential", sums.low, sums.excess * sums.low)
 
 
 def fit_lognormal_tails(sums: _TailSums) -> Law:
-    """log(x/low) is a normal truncated at 0: its first two moments are sufficient, and their ratio fixes the offset."""
+    """Fit by the first two moments of log(x/low), a normal truncated at 0; their ratio fixes the offset."""
     ratio = sums.log_square / (sums.log * sums.log)
     # Below -12 the bound does not cut anything that double precision could see (ratio 1 + 1/offset^2).
     offsets = np.concatenate([-np.geomspace(1e4, 12, 400), np.linspace(-12, LOGNORMAL_OFFSET_MAX, 4000)[1:]])
@@ -220,7 +221,7 @@ def fit_lognormal_tails(sums: _TailSums) -> Law:
 
 
 def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
-    """E[z], E[z^2]/E[z]^2 and its slope, for z > 0 with density ~ phi(offset + z)."""
+    """Return E[z], E[z^2]/E[z]^2 and its slope, for z > 0 with density ~ phi(offset + z)."""
     hazard = math.sqrt(2 / math.pi) / erfcx(offset / math.sqrt(2))
     mean = hazard - offset
     square = 1.0 - offset * mean
@@ -231,7 +232,7 @@ def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def fit_gamma_tails(sums: _TailSums) -> Law:
-    """Two-parameter exponential family in (log y, y), y = x/low: Newton on its concave likelihood, all rows at once."""
+    """Fit by Newton on the concave likelihood in (log y, y), y = x/low, all candidates at once."""
     shape, cut = np.ones(len(sums.low)), 1.0 / sums.excess
     alive = np.arange(len(shape))
     for _ in range(60):
@@ -285,7 +286,7 @@ def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, 
 
 
 def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float = 1.0) -> Law:
-    """One tail of weighted points > low: Newton on the profile likelihood of the shape, inside its bracket."""
+    """Fit one tail of weighted points > low, by Newton on the profile likelihood of the shape inside its bracket."""
     logs = np.log(values / low)
     total = weights.sum()
     mean_log = float(weights @ logs) / total

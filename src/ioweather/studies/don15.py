@@ -98,7 +98,7 @@ def run_response_times(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("don15.table2")
 def _sampling(samples: Samples) -> Iterator[Piece]:
-    """A job of the paper is a run of the sampler here."""
+    """Runs, observations and request sizes by file system and mode. A job of the paper is a run of the sampler here."""
     rows: list[tuple[Cell, ...]] = []
     for place in samples.places:
         mine = [sample for sample in samples.samples if sample.place == place]
@@ -310,12 +310,12 @@ class Moments:
 
 
 def moments(values: Floats) -> Moments | None:
-    """Skewness and kurtosis of values in the order of time, and the test of normality by them (Jarque & Bera 1987);
-    None where they do not vary, or too few are independent of the others.
+    """Return skewness and kurtosis of values in the order of time, and the test of normality by them (Jarque & Bera
+    1987).
 
-    Skewness and kurtosis of n autocorrelated values vary as those of n over the sums of the third and fourth powers of
-    the autocorrelations (Lobato & Velasco 2004, Eq. 2). Mean and variances are the exact ones of small samples (Urzua
-    1996), not those of the limit.
+    None where values do not vary, or too few are independent. Skewness and kurtosis of n autocorrelated values vary as
+    those of n over the sums of the third and fourth powers of the autocorrelations (Lobato & Velasco 2004, Eq. 2). Mean
+    and variances are the exact ones of small samples (Urzua 1996), not those of the limit.
     """
     if not len(values) or values.min() == values.max():
         return None
@@ -371,7 +371,8 @@ def run_response_tails(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 
 def example(shown: Sequence[FittedSample]) -> FittedSample:
-    """The one sample that is shown in full: uncached writes, as in the paper, where there are any; else the largest."""
+    """Return the sample that is shown in full: uncached writes, as in the paper, where there are any; else the
+    largest."""
     return max(shown, key=lambda item: (item.sample.mode == "nocache", item.sample.op != "read", item.sample.n))
 
 
@@ -455,7 +456,7 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
 
 
 def _groups(samples: Sequence[ResponseSample]) -> list[str]:
-    """Series of one file system, mode and operation are measured at the same times on the same servers."""
+    """Return the group of each sample: those of one file system, mode and operation are measured together."""
     return [f"{sample.place} {sample.op}" for sample in samples]
 
 
@@ -593,8 +594,7 @@ def _winners(
 
 
 def _overlay(item: FittedSample) -> Chart:
-    """The share of requests that take longer, measured and by every family of tail: on logarithmic axes, where tails
-    part."""
+    """Draw the share of requests that take longer, measured and by each family of tail, on logarithmic axes."""
     seconds = item.sample.seconds
     n = len(seconds)
     levels = np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)])

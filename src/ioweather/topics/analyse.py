@@ -59,7 +59,7 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """The study that makes an exhibit; one of another package where the exhibit is of no paper."""
+    """Return the study that makes an exhibit; that of another package where the exhibit is of no paper."""
     of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
     return (
         next((study for study in of_others if exhibit_id in study.exhibits), None)
@@ -68,7 +68,7 @@ def study_of(exhibit_id: str) -> Study:
 
 
 def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
-    """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
+    """Return the availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     filled, sampled = snapshot.filled(), _sampled(snapshot)
     listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
     listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
@@ -95,13 +95,13 @@ def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[A
 def _resolved(
     snapshot: Snapshot, study: Study, typed: Mapping[str, str], period: Period
 ) -> tuple[dict[str, Any], Provenance]:
-    """The values of all parameters, and what the result depends on."""
+    """Return the values of all parameters, and what the result depends on."""
     values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
     return values, provenance_of(snapshot, study.tables, values, period, own_rows=has_user_rows(study.tables))
 
 
 def catalogue_only() -> list[Availability]:
-    """All exhibits as unavailable, for a site without a lake."""
+    """Return all exhibits as unavailable, for a site without a lake."""
     return [Availability(e.id, e.title, e.study, False, ("no data yet",)) for e in exhibits()]
 
 
@@ -238,7 +238,7 @@ def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
 
 
 def _sampled(snapshot: Snapshot) -> set[str]:
-    """Metrics of `series`."""
+    """Return the metrics of `series`."""
     return {group.metric for group in snapshot.series()}
 
 
@@ -250,7 +250,7 @@ def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> 
 
 
 def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:
-    """None: not cached. False: the study made no such exhibit of these data."""
+    """Return a cached exhibit; None if there is none, False if the study made no such exhibit of these data."""
     try:
         body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
         return False if body is None else exhibit_from_json(body)

@@ -226,14 +226,16 @@ class DataSource:
         excluded: Quality = UNREAL,
         optional: bool = False,
     ) -> dict[str, BlockwiseMatrix]:
-        """Steps by components of each metric that has data; see `rollup`."""
+        """Steps by components of each metric that has data, all on one grid and of the same components; see
+        `rollup`."""
         try:
             selection = self._selection(filesystem, component_kind, metrics, step_ns, excluded)
         except DataUnavailable:
             if not optional:
                 raise
             return {}
-        return {metric: grid.matrix(selection, metric) for metric in metrics if selection.of_metric(metric)}
+        found = [metric for metric in metrics if selection.of_metric(metric)]
+        return {metric: grid.matrix(selection, metric, selection.groups) for metric in found}
 
     def _selection(
         self, filesystem: str, component_kind: str, metrics: Sequence[str], step_ns: int, excluded: Quality

@@ -52,7 +52,7 @@ def test_the_facility_sets_ceiling_and_rates(tmp_path):
     # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
     limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
-    assert profile_of(limited, 0).ceiling == (128.0 * MIB, "facility.toml")
+    assert profile_of(limited).ceiling == (128.0 * MIB, "facility.toml")
 
 
 def test_no_advice_moves_bytes_faster_than_the_servers_did(tmp_path):

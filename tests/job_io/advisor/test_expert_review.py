@@ -63,7 +63,7 @@ def test_the_trace_says_whether_writes_overlap(tmp_path, length, share):
         segments=segments,
     )
     traced = replace(view, log=replace(view.log, modules={**view.log.modules, trace.name: trace}))
-    assert _overlap_of_writes(profile_of(traced, 0), 1) == share
+    assert _overlap_of_writes(profile_of(traced), 1) == share
     assert any(advice.name == "one_at_a_time" for advice in advise(traced).patterns) == (share == 0.0)
 
 

@@ -312,12 +312,12 @@ def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
 def advise(view: JobView) -> Advised:
     """Return the patterns of the job's run with most I/O time; processes without MPI are one run."""
     one = as_one_run(view)
-    profile = profile_of(one, one.main_run)
+    profile = profile_of(one)
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
         notes, of_site = site_advice()
-        rules = () if profile.sums_only else (*RULES, *of_site)
+        rules = () if one.sums_only else (*RULES, *of_site)
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
@@ -332,5 +332,5 @@ def advise(view: JobView) -> Advised:
         floor_seconds=floor,
         runs=view.logs_of_job,
         as_one=one.separate,
-        incomplete=profile.incomplete or profile.sums_only or "trace" in view.forms,
+        incomplete=one.incomplete,
     )

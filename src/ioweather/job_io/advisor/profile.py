@@ -73,28 +73,23 @@ class Profile:
     needs: one for each of its processes.
     """
 
-    def __init__(self, view: JobView, run: int) -> None:
-        applications, files, job_io = view.applications, view.files, view.job_io
-        if view.logs > 1:
-            applications, job_io = applications.take([run]), job_io.take([run])
-            files = files.take(files.text("log_digest").equals(str(applications.text("log_digest").tolist()[0])))
-        self.records, self.row = file_records(applications, files), job_io.records()[0]
+    def __init__(self, view: JobView) -> None:
+        applications = view.applications
+        self.records, self.row = file_records(applications, view.files), view.job_io.records()[0]
         self.ints = self.records.ints
         self.facility, self.log = view.facility, view.log
         self.mounts: dict[str, str] = json.loads(applications.text("mounts").tolist()[0] or "{}")
         self.command: str = applications.text("exe").tolist()[0] or ""
         self.python = _PYTHON.search(self.command) is not None
         self.nprocs = int(self.row["nprocs"])
-        self.node_count = view.node_count(run)
+        self.node_count = view.row()["node_count"]
         self.nodes = self.node_count or max(1, math.ceil(self.nprocs / DEFAULT_PROCESSES_PER_NODE))
         # `separate`: processes without MPI, one log each. `parallel`: processes of one program, which could use MPI-IO.
         self.separate, self.parallel = view.separate, self.nprocs > 1 and not view.separate
         # If Darshan ran out of memory for MPI-IO, nothing follows from the absence of its calls.
         self.without_mpiio_calls = "MPI-IO" in view.listed("partial_modules")
         # Some files have no record: counters are lower bounds, and processes cannot be compared.
-        self.incomplete = bool(self.row["partial"]) or view.unrecorded_file_count > 0
-        # Darshan's sums were read, not its records: files and processes are not distinguished.
-        self.sums_only = bool((self.ints("record_id") == 0).any())
+        self.incomplete = view.incomplete
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
         # Rows whose opens waited for something else than storage: a second or more each, in threads of a
@@ -298,7 +293,7 @@ class Profile:
         return max(0.0, most - self.least_seconds / FASTER_FACTOR) if self.is_at_rate else 0.0
 
 
-def profile_of(view: JobView, run: int) -> Profile:
-    """Return the profile of the job's run in row `run`. Counters of a damaged log may be anything."""
+def profile_of(view: JobView) -> Profile:
+    """Return the profile of a single run. Counters of a damaged log may be anything."""
     with np.errstate(all="ignore"):
-        return Profile(view, run)
+        return Profile(view)

@@ -112,7 +112,7 @@ def decode_text(raw: bytes) -> str:
 
 
 class _Budget:
-    """How many bytes one file may still expand to."""
+    """How many bytes the regions of one file may still expand to: `limit_bytes` in all, `left_bytes` from here on."""
 
     def __init__(self, file_bytes: int) -> None:
         self.limit_bytes = min(max(_FREE_BYTES, _EXPANSION * file_bytes), _CEILING_BYTES)
@@ -329,6 +329,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
 
 
 def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
+    """The header layout and byte order of a log of 3.x. Raises SourceError for other or cut files."""
     order = MAGIC_BYTES.get(data[8:16])
     version = data[:8].rstrip(b"\0")
     if order is None:
@@ -402,6 +403,7 @@ def check_ranks(module: Module, nprocs: int) -> None:
 
 
 def _wrong_ranks(name: str, nprocs: int) -> CorruptInput:
+    """The error for records of ranks that the job does not have."""
     return damaged(f"The {name} module has records of ranks that the {nprocs} processes do not have.")
 
 
@@ -477,8 +479,8 @@ def _parse_variable_length(name: str, version: int, partial: bool, region: Buffe
 def _split_records(
     module: str, words: Ints, head_words: int, first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[Ints, Ints]:
-    """Heads of records, and all items between them. `first` and `second`: index of the head word that counts the items,
-    and words per item."""
+    """The heads of records, and the words of all items between them. A record has two kinds of items: `first` and
+    `second` are (index of the head word with their number, words per item)."""
     view, size = words.data, len(words)
     starts = array("q")  # a list of Python integers would be five times as large as what it describes
     position = 0
@@ -497,6 +499,7 @@ def _split_records(
 
 
 def _offsets(counts: Ints) -> Ints:
+    """Where the items of each record begin, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)])
 
 
@@ -569,6 +572,7 @@ def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
 
 
 def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
+    """Id, rank and those counters that the records have, under their new names."""
     names = {new: old for new, old in names.items() if old in (records.dtype.names or ())}
     fields = [("id", "u8"), ("rank", "i8"), *((new, records.dtype[old]) for new, old in names.items())]
     table = np.empty(len(records), dtype=fields)
@@ -637,6 +641,7 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
 
 
 def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
+    """The version and byte order of an expanded log of 1.x or 2.x. Raises SourceError for other or cut files."""
     order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
@@ -671,6 +676,7 @@ def _first_order(raw: bytes) -> ByteOrder:
 def _parse_old_job(
     region: bytes, version: str, metadata_bytes: int, order: ByteOrder
 ) -> tuple[DarshanJob, dict[int, str]]:
+    """The job record of 1.x or 2.x, and the mounts by device number."""
     if version in CP_MISSING:
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size

@@ -79,6 +79,7 @@ def read_log(
 
 
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
+    """The log in these bytes: of 3.x, of 1.x or 2.x (compressed as a whole), or text of darshan-parser."""
     if not data:
         raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
     if data[8:16] not in MAGIC_BYTES and is_darshan_text(data):
@@ -101,7 +102,7 @@ _NO_PLACE: Final = (None, None, None, False, None, None, None)
 
 
 def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
-    """The values of `_PLACE_COLUMNS` of each record with a name or a Lustre layout."""
+    """The values of `_PLACE_COLUMNS` by record id, for records with a name or a Lustre layout."""
     mounts = {path.rstrip("/") or "/" for path, _ in log.job.mounts}
     libraries, layouts = _libraries(log), _layouts(log.modules.get("LUSTRE"))
     mount_of: dict[str, str | None] = {}
@@ -237,6 +238,7 @@ def _sum_of(records: NDArray[Any], counters: Sequence[str]) -> tuple[Ints, Bools
 
 
 def _float(module: str, records: NDArray[Any], word: str) -> Floats:
+    """A time counter in seconds; NaN where it is missing or negative."""
     name = _PREFIX[module] + word
     if name not in (records.dtype.names or ()):
         return np.full(len(records), np.nan)
@@ -256,6 +258,7 @@ class _DarshanReader(FileReader):
     is_of_one_person: bool = True  # the user who ran the job
 
     def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> DarshanLog:
+        """The log at a path, with the modules that rows need. Raises SourceError, also for a log of another user."""
         log = read_log(path, modules=MODULES, content=content)
         owner = context.doubted_owner(path)
         if owner not in (None, log.job.uid):
@@ -316,6 +319,7 @@ def rows_of_logs(logs: Sequence[DarshanLog], paths: PathPolicy = "keep") -> tupl
 
 
 def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    """Rows of `applications`, one for each log."""
     jobs = [log.job for log in logs]
     mounts: dict[tuple[tuple[str, str], ...], str | None] = {(): None}
     for job in jobs:
@@ -341,11 +345,13 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
 
 
 def _host_count(log: DarshanLog) -> int | None:
+    """The number of hosts, from DXT traces; None without traces."""
     traces = [log.modules[name].records for name in _HOST_MODULES if name in log.modules]
     return len(set().union(*(records["hostname"].tolist() for records in traces))) if traces else None
 
 
 def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    """Rows of `files`, one for each record of POSIX, MPI-IO and STDIO."""
     pieces: list[tuple[str, NDArray[Any]]] = []
     numbers: list[Ints] = []
     places: list[tuple[Any, ...]] = []

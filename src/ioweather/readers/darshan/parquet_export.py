@@ -82,6 +82,7 @@ def _detect_darshan_export(head: bytes, path: Path) -> float:
 
 
 def _read_darshan_export(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of the runs in a Parquet file, by a DuckDB that can open no other file."""
     quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
     with closing(duckdb.connect(":memory:")) as con:
         # This file and no other, whatever its contents.
@@ -188,6 +189,7 @@ def _logs_of_runs(
     counters: Mapping[str, _Names],
     about: list[tuple[DarshanJob, str, str]],
 ) -> Iterator[DarshanLog]:
+    """A log for each run in `table`, whose column `run` is a position in `about` (job, log version, digest)."""
     whole_runs = "id" not in record
     order = np.argsort(table["run"], kind="stable")
     starts = np.flatnonzero(np.diff(table["run"][order], prepend=-1))
@@ -248,6 +250,6 @@ def _uid(value: Any) -> int:
     """Anonymous exports have a hash: a text, or a number of 64 bits. Different users keep different numbers."""
     try:
         uid = -1 if value is None else int(value)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         uid = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:7], "big")
     return uid if -(1 << 63) <= uid < 1 << 63 else (uid & (1 << 64) - 1) - (1 << 63)

@@ -158,6 +158,7 @@ def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, V
 
 
 def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
+    """Records of fixed size as the structured array that a log has."""
     names = FIXED[module, version]
     table = np.zeros(len(records), fixed_dtype(module, version, NATIVE))
     for place, ((rank, record_id), values) in enumerate(records.items()):
@@ -171,6 +172,7 @@ def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
 
 
 def _known(values: Mapping[str, Value], counter: str, module: str, record_id: int) -> Value:
+    """The value of a counter. Raises TruncatedInput if its line is missing."""
     if counter not in values:
         raise TruncatedInput(
             f"Record {record_id} of {module} has no {counter}: lines are missing.",
@@ -193,10 +195,11 @@ def _lustre(records: Records, partial: bool) -> Module:
         for counter in LUSTRE_V1:
             table[counter] = [_known(values, counter, "LUSTRE", key[1]) for key, values in records.items()]
         ragged = {"ost_ids": Ragged.of(osts)}
-    return _placed("LUSTRE", 2 if "components" in ragged else 1, partial, records, table, ragged)
+    return _with_ids("LUSTRE", 2 if "components" in ragged else 1, partial, records, table, ragged)
 
 
 def _components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, Any]:
+    """The components of the layout of a file, in their order."""
     found: dict[int, dict[str, Value]] = {}
     for name, value in values.items():
         if match := _COMPONENT.fullmatch(name):
@@ -212,6 +215,7 @@ def _components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, 
 
 
 def _heat_map(records: Records, partial: bool) -> Module:
+    """The HEATMAP module: bytes read and written in each bin of time."""
     bins: dict[str, list[list[int]]] = {"READ": [], "WRITE": []}
     table = np.zeros(len(records), HEATMAP_DTYPE)
     for place, ((_, record_id), values) in enumerate(records.items()):
@@ -221,10 +225,10 @@ def _heat_map(records: Records, partial: bool) -> Module:
         for verb, lists in bins.items():
             lists.append([int(_known(values, f"HEATMAP_{verb}_BIN_{i}", "HEATMAP", record_id)) for i in range(count)])
     ragged = {"write_bins": Ragged.of(bins["WRITE"]), "read_bins": Ragged.of(bins["READ"])}
-    return _placed("HEATMAP", 1, partial, records, table, ragged)
+    return _with_ids("HEATMAP", 1, partial, records, table, ragged)
 
 
-def _placed(
+def _with_ids(
     name: str, version: int, partial: bool, records: Records, table: np.ndarray[Any, Any], ragged: dict[str, Ragged]
 ) -> Module:
     table["id"] = np.array([record_id for _, record_id in records], np.uint64)
@@ -234,6 +238,7 @@ def _placed(
 
 
 def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:
+    """The job, from the lines at the top of the text. Raises SourceError if one is missing."""
     version = facts.get("darshan log version", "")
     if not version.startswith("3."):
         raise UnsupportedVersion(

@@ -58,7 +58,7 @@ from ioweather.readers.scan.tally import (
     Tally,
     extension_of_name,
     scan_frames,
-    shown_path,
+    stored_path,
     stored_text,
 )
 from ioweather.readers.text_files import ZONE_HINT, plain_bytes, unzipped_blocks
@@ -100,7 +100,7 @@ _CHECKED: Final = [(Entry._fields.index(name), name, allowed) for name, allowed 
 
 
 def _impossible(entry: Entry) -> str:
-    """What no file system can have said of the entry; empty where all is possible."""
+    """The first impossible number of an entry, such as a negative size; empty if there is none."""
     for place, name, allowed in _CHECKED:
         value: int | None = entry[place]  # type: ignore[assignment]
         if value is not None and not allowed.least <= value <= allowed.most:
@@ -109,7 +109,7 @@ def _impossible(entry: Entry) -> str:
 
 
 def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
-    """Rows of `scan_entries`. Times after 2262 do not fit into nanoseconds of 64 bits; they stay far away."""
+    """Rows of `scan_entries`. Times beyond int64 nanoseconds (the year 2262) are set to the last one."""
     columns: dict[str, list[Any]] = dict(zip(Entry._fields, map(list, zip(*entries, strict=True)), strict=True))
     names, shown = columns.pop("path"), "keep" if paths == "keep" else "hash"
     for name in ("device", "inode"):
@@ -122,7 +122,7 @@ def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: Pa
         rows=len(entries),
         scan_id=scan_id,
         start_ns=start_ns,
-        path=[shown_path(path, shown) for path in names],  # type: ignore[arg-type]
+        path=[stored_path(path, shown) for path in names],  # type: ignore[arg-type]
         escaped=[stored_text(path)[1] for path in names] if paths == "keep" else None,
     )
 
@@ -136,10 +136,10 @@ class ListTally:
         self._root: str | None = None
 
     def add(self, entries: Iterable[Entry]) -> None:
+        """Count entries, and move the root up to the deepest directory above all paths."""
         tally = self._tally
         for entry in entries:
             parent, _, name = entry.path.rpartition("/")
-            # Move the root up to the deepest directory above all paths.
             path = entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
             if self._root is None:
                 self._root = path
@@ -156,13 +156,14 @@ class ListTally:
             tally.counts[counter] += 1
             if entry.size is not None and counter != "others":
                 histogram = "directory_size" if counter == "directories" else "symlink_length"
-                tally.add(histogram, entry.size.bit_length(), entry.size)
+                tally.add_to_histogram(histogram, entry.size.bit_length(), entry.size)
 
     def _count_file(self, entry: Entry, name: str) -> None:
+        """Count a file: at once, or with all its names at the end if it has several."""
         depth, extension = entry.path.count("/"), extension_of_name(name)
         times = [None if ns is None else ns // NS for ns in (entry.mtime_ns, entry.atime_ns, entry.ctime_ns)]
         if entry.size is not None:
-            self._tally.note("files", entry.size, entry.path, entry.uid or 0)
+            self._tally.note_largest("files", entry.size, entry.path, entry.uid or 0)
         if entry.inode is not None and (entry.links or 0) > 1:
             self._tally.counts["linked_names"] += 1
             mtime, atime, ctime = times
@@ -369,6 +370,7 @@ def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
 
 
 def _find_entries(path: Path) -> Iterator[Entry | None]:
+    """The entries of a list by find; None for a last one that was cut."""
     with path.open("rb") as file:
         head = plain_bytes(file.read(64 << 10))
     separator = b"\0" if b"\0" in head else b"\n"
@@ -453,7 +455,8 @@ GPFS = FileReader(
 
 
 def _gpfs_parts(record: bytes) -> tuple[int, bytes, bytes] | None:
-    """(inode, what SHOW said, path). The path begins behind the first mark: SHOW is one's own, a path anybody's."""
+    """Inode, output of SHOW, and path of a record; None for other lines. The path begins behind the first `--`, as any
+    user may put another into a path."""
     numbers = _GPFS_NUMBERS.match(record)
     mark = numbers and _BEFORE_PATH.search(record, numbers.end())
     if not numbers or not mark:
@@ -462,6 +465,7 @@ def _gpfs_parts(record: bytes) -> tuple[int, bytes, bytes] | None:
 
 
 def _gpfs_entries(path: Path, zone: ZoneInfo | None) -> Iterator[Entry | None]:
+    """The entries of a policy list; None for a last one that was cut."""
     order: list[str] | None = None
     for number, record in _whole_records(path, lambda line: True):
         if record is None:
@@ -545,6 +549,7 @@ _Report = dict[str, tuple[int, list[tuple[int, int, float]]]]
 
 
 def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Bins of the report's histograms, and its sums as a scan."""
     start_ns, scan_id = scan_identity("fsstats", path, context)
     raw = bytearray()
     for block in unzipped_blocks(path, cut=False):
@@ -645,6 +650,7 @@ def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
 
 
 def _bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
+    """The columns of each bin: edges and bytes in our units, weights from the histogram in KiB."""
     for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
         _, weighed = report.get(weighing, (0, []))
         weights = {low: float(weight if counting == weighing else count) for low, count, weight in weighed}

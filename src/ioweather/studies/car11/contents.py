@@ -71,7 +71,7 @@ class Bins:
         return int(self.bytes.sum())
 
     def below(self, limit: int) -> tuple[int, int]:
-        """Files and bytes under an edge."""
+        """Return files and bytes under an edge in bytes."""
         under = self.high <= limit
         return int(self.count[under].sum()), int(self.bytes[under].sum())
 
@@ -122,7 +122,7 @@ class Scans:
         return bins.take(np.flatnonzero(rows))
 
     def histogram(self, scan: int, name: str) -> Bins:
-        """Of the scan at a position."""
+        """Return a histogram of everything, of the scan at a position."""
         return Bins.of(self._rows(self._bins, scan, name))
 
     def projects(self, scan: int, name: str) -> dict[str, Bins]:
@@ -499,7 +499,7 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
     total = ages.total_bytes
 
     def older(days: int) -> tuple[int, int]:
-        """Files and bytes that were not modified for so long."""
+        """Return files and bytes that were not modified for so many days."""
         over = ages.low >= days
         return int(ages.count[over].sum()), int(ages.bytes[over].sum())
 

@@ -297,7 +297,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
 
 
 def _posix_advantage(jobs: Runs) -> Estimate:
-    """Return how many times the rate per node of MPI-IO programs programs with POSIX alone reach (geometric means).
+    """Return the rate per node of programs with POSIX alone over that of MPI-IO programs (geometric means).
 
     Programs are what varies: the jobs of one resemble each other, so each program counts once.
     """
@@ -322,7 +322,7 @@ def _posix_advantage(jobs: Runs) -> Estimate:
 
 
 def key_access(row: dict[str, Any]) -> str:
-    """Most common access size with its direction, in the manner of car11 Table V: '74 KiB', '20 B (w)', '4 B (r)'.
+    """Return the most common access size with its direction, as in car11 Table V: '74 KiB', '20 B (w)', '4 B (r)'.
 
     Darshan's most common sizes do not distinguish reads from writes; the histogram bins of that size do.
     """
@@ -468,7 +468,7 @@ class _Project:
         return _dominant_part(self.times)
 
     def share(self, signature: str) -> float:
-        """Of the jobs that have a signature."""
+        """Return the share of the jobs that have a signature."""
         return self.zero_files if signature == "zero_files" else float(np.mean(self.marks.array(signature)))
 
     def median(self, name: str, source: str = "jobs") -> float | None:
@@ -477,7 +477,10 @@ class _Project:
 
 
 def _describe_project(name: str, jobs: Runs, every: Runs) -> _Project:
-    """`every` has the jobs that the filter leaves out too: those without files are among them."""
+    """Return a project's jobs with their signatures.
+
+    `every` also has the jobs that the filter leaves out: those without files are among them.
+    """
     own = jobs.of_project(name)
     identical = int(np.bincount(similar_groups(own.frame)).max(initial=0))
     without_files = float(np.mean(every.of_project(name).floats("file_count") == 0))
@@ -574,7 +577,7 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
 
 
 def _estimates(project: _Project, instances: Runs) -> Iterator[Estimate]:
-    """Named as the paper's numbers are, so that these can be compared with them."""
+    """Yield estimates named as the paper's numbers, so that they can be compared."""
     name, jobs, n = project.name, project.jobs, project.jobs.rows
     read, written = _sum_of(jobs, "read_bytes"), _sum_of(jobs, "write_bytes")
     files = _sum_of(jobs, "write_only_file_count") + _sum_of(jobs, "read_write_file_count")

@@ -192,7 +192,7 @@ def single_change(
     rng, mass = np.random.default_rng(_SEED), np.cumsum(weight)
 
     def best_of(rows: Floats) -> tuple[Ints, Floats]:
-        """Place of each row's best change, and the share of the weighted sum of squares that it explains."""
+        """Return the index of each row's best change, and the share of the weighted variance that it explains."""
         amount, left = np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
         mean = amount[:, -1:] / mass[-1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -202,7 +202,7 @@ def single_change(
             return gain.argmax(axis=1) + min_side, gain.max(axis=1) / (weight * (rows - mean) ** 2).sum(axis=1)
 
     def without_best(rows: Floats) -> Floats:
-        """Rows minus their levels before and after the best change of each."""
+        """Return the rows minus their levels before and after the best change of each."""
         before, out = np.arange(n) < best_of(rows)[0][:, None], rows.copy()
         for side in (before, ~before):
             sides = (side * weight).sum(axis=1)
@@ -214,7 +214,7 @@ def single_change(
         return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
 
     def autoregressive(innovations: Floats, lag_one: float) -> Floats:
-        """Autoregressive series of these innovations, without the first that only lead in."""
+        """Return autoregressive series of these innovations, without the first _LEAD_IN steps."""
         out = innovations.copy()
         for step in range(1, out.shape[1]):
             out[:, step] += lag_one * out[:, step - 1]
@@ -330,8 +330,10 @@ def project_days(
     zone: dt.tzinfo,
     span: tuple[int, int],
 ) -> tuple[list[str], Floats]:
-    """Projects, and what each did on each day of a span of local days: a constant rate per ns in [start, end), cut at
-    local midnights. Rows without both times are left out."""
+    """Return the projects, and what each did on each local day of a span: (projects, days).
+
+    Rows are constant rates per ns in [start, end), cut at local midnights. Rows without both times are left out.
+    """
     known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
     projects, row = np.unique(names, return_inverse=True)
     starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))

@@ -187,10 +187,10 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
 
 
 def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str, method: str) -> Estimate:
-    """Return the greatest statistic of any interval over the median one, with what chance gives taken off below.
+    """Return the greatest statistic of any interval over the median one; the lower end is reduced by what chance gives.
 
-    The greatest of many intervals is large by its choice. Operations drawn from all others together, as many as each
-    has, say by how much; the choice among operations and file systems is made in every draw as it was made here.
+    The greatest of many intervals is large by selection. Operations drawn from all others together, as many as each
+    interval has, give the greatest by chance; operation and file system are selected in every draw as in the data.
     """
     rng, worst, chance = np.random.default_rng(_SEED), [], np.zeros(_DRAWS)
     for series in every:
@@ -347,7 +347,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
 
 
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
-    """Return by how much the mean slowdown differs between days of the week, less what weeks turned at random give."""
+    """Return the variation of the mean slowdown between days of the week, reduced by that of randomly rotated weeks."""
     ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
     clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
     first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)

@@ -85,8 +85,10 @@ class Measured:
 
 
 def finished_operations(responses: Frame, facility: Facility) -> Measured:
-    """Return the finished operations of the most frequent size and mode of each file system and operation: the table
-    also has the requests of the sampler (don15), of many sizes."""
+    """Return the finished operations of the most frequent size and mode of each file system and operation.
+
+    The table also has the requests of the sampler (don15), of many sizes.
+    """
     ended = responses.text("status").equals("ok") & responses.known("duration_ns")
     systems, ops, modes = (responses.text(name) for name in ("system", "op", "mode"))
     names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
@@ -185,8 +187,10 @@ class Band:
 
 
 def find_bands(times: Floats) -> list[Band]:
-    """Modes of a Gaussian kernel density of log10(time), bandwidth by Silverman's rule with the robust spread, and the
-    valleys between them."""
+    """Return the modes of a Gaussian kernel density of log10(time), cut at the valleys between them.
+
+    The bandwidth is Silverman's rule with the robust spread.
+    """
     values = np.log10(times[np.isfinite(times) & (times > 0)])
     n = len(values)
     if n < 20:
@@ -467,7 +471,7 @@ def _end_of_newest(snapshot: Snapshot, _: Params) -> Cell:
 
 
 def _phase_bound(which: str, margin_ns: int) -> Callable[[Snapshot, Params], Cell]:
-    """The newest day with phases, and an hour on either side."""
+    """Return the default of a time bound: that of the newest day with phases, and a margin."""
 
     def choose(snapshot: Snapshot, _: Params) -> Cell:
         found = snapshot.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")

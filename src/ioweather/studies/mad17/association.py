@@ -86,8 +86,10 @@ BIASED: Final = (
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """One group, one direction: coefficients of the system's volume with the run's time, and those of its rate;
-    `nulls` with moved times."""
+    """Coefficients of the system's volume and rate with the times of one group's runs, reads or writes.
+
+    `nulls` are the distributions for runs moved in time.
+    """
 
     group: str
     way: str
@@ -148,7 +150,7 @@ def _volumes_moved_in_time(
 
 
 def _time_shifts(grid: Steps) -> Ints:
-    """Return shifts in steps, none within an hour (or a tenth of the period) of standing still."""
+    """Return shifts in steps; none is within an hour (or a tenth of the period) of no shift."""
     least = int(max(1, HOUR_NS // grid.step_ns))
     return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
 
@@ -156,8 +158,8 @@ def _time_shifts(grid: Steps) -> Ints:
 def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
     """Return the rank correlations of the same runs moved in time, in fine and in coarse steps: (moves, 2).
 
-    D_D and PsiD share their steps, and coarser steps remove what that gives, contention or not. Moves are whole coarse
-    steps, so that D_D stays as it is.
+    D_D and PsiD share their steps, which alone correlates them; coarser steps remove that. Moves are whole coarse
+    steps, so that D_D does not change.
     """
     rows, grid = data.members(fine.group), data.grid.coarsened(coarse.factor)
     shifts, metric = _time_shifts(grid), f"{way}_bytes"
@@ -170,9 +172,10 @@ def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse:
 
 
 def _strongest_change(observed: Floats, moved: Floats, halves: Floats) -> tuple[float, float, int]:
-    """Return how much more the strongest association falls than that of moved runs, half its interval, and its place.
+    """Return by how much more the strongest association falls than that of moved runs, half its interval, and its
+    index.
 
-    The strongest of several falls by its choice alone, so it is chosen in every move as it was chosen here. `observed`
+    The strongest of several falls by regression to the mean, so it is selected in every move as in the data. `observed`
     (pairs, 2) and `moved` (pairs, moves, 2) are in fine and in coarse steps.
     """
     usual = np.nanmedian(moved[..., 0], axis=1)
@@ -212,7 +215,10 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
 
 @exhibit("mad17.monitored")
 def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterator[Piece]:
-    """Of a group whose files are all on monitored mounts, PsiI and D_I are PsiD and D_D."""
+    """Association with only the files on monitored mounts counted, and whether that helps.
+
+    If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
+    """
     if not data.mounts_known:
         text = f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
         yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
@@ -250,7 +256,8 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
 
 
 def _spearman_change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
-    """Return n and the change of Spearman's coefficient from the first two columns to the last two."""
+    """Return n and the change (value, low, high) of Spearman's coefficient from the first two columns to the last
+    two."""
     there = np.isfinite(np.stack(columns)).all(axis=0)
     n = int(there.sum())
     if n < least:
@@ -290,11 +297,11 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
 
 
 def _pool_groups(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
-    """Spearman's coefficient of all groups by Fisher's z, weighted by n - 3, and how much more groups differ than
-    chance makes them: Cochran's Q per degree of freedom, 1 by chance.
+    """Yield Spearman's coefficient over all groups, and the heterogeneity of groups.
 
-    Of each group it is that less the one of runs shifted in time, which share their steps with D_D in the same way.
-    Without them the coefficient of the rate is used, which a longer run does not raise.
+    Groups are pooled by Fisher's z, weighted by n - 3. The coefficient of runs shifted in time, which share their steps
+    with D_D in the same way, is subtracted; without one, the coefficient of the rate is used, which a longer run does
+    not raise. Heterogeneity is Cochran's Q per degree of freedom, 1 by chance.
     """
     known = []
     for pair in pairs:
@@ -324,8 +331,10 @@ def _pool_groups(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
 
 
 def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
-    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most. Its p is that of
-    the best of both: chosen in every shift as it was chosen here."""
+    """Yield a sentence per group, on the direction whose rank correlation exceeds that of moved runs most.
+
+    The selection is repeated in every shift, so p accounts for it.
+    """
     for group in dict.fromkeys(pair.group for pair in pairs):
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
@@ -360,7 +369,7 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
 
 @dataclass(frozen=True)
 class Level:
-    """One group at one granularity: steps used, and columns of time and volume."""
+    """Times and volumes of one group's runs, with `factor` samples in one."""
 
     group: int
     factor: int

@@ -69,6 +69,7 @@ from ioweather.studies.pat19.matrices import (
     reduce_servers,
     reduce_targets,
     span,
+    steps_per_unit,
 )
 from ioweather.studies.pat19.system import (
     autocorrelation_findings,
@@ -306,7 +307,10 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
 
 @exhibit("pat19.table1")
 def high_phase_counts(climate: Climate) -> Iterator[Piece]:
-    """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
+    """Clusters of at least each degree in high phases (clusters, not minutes), reads and writes.
+
+    Where there are too few targets for the paper's degrees, also the same shares of them.
+    """
     both = np.concatenate([_parallelism_by_unit(climate, way, high=True) for way in WAYS], axis=1)
     targets = len(climate.targets.components)
     left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
@@ -400,8 +404,8 @@ def server_exhibits(load: ServerLoad, caveats: tuple[str, ...]) -> Iterator[Exhi
     """Yield pat19.fig15 and pat19.fig16; empty without any recorded load."""
     if not load.count.any():
         return
-    intervals = Intervals(load.count.sum(axis=1) > 0, load.grid.step_ns * load.grid.unit, unit=1)
-    cells, present = load.grid.steps * len(load.grid.components), int(load.count.sum())
+    intervals = Intervals(load.count.sum(axis=1) > 0, load.matrix.step_ns * steps_per_unit(load.matrix), unit=1)
+    cells, present = load.matrix.steps * len(load.matrix.components), int(load.count.sum())
     excluded = {"not recorded": cells - present - load.over_limit, "above 100%": load.over_limit}
     excluded = {why: n for why, n in excluded.items() if n}
     coverage = Coverage(cells, present, "values", excluded, "per server and step")
@@ -414,7 +418,7 @@ def _processor_load(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
     """Mean and largest CPU load of each object storage server."""
-    names, n = load.grid.components, len(load.grid.components)
+    names, n = load.matrix.components, len(load.matrix.components)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = load.total.sum(axis=0) / load.count.sum(axis=0)
     both = np.stack([load.count, load.total], axis=1)
@@ -444,7 +448,7 @@ def _processor_load(
         rows += [(series, rank, float(values[i]), names[i]) for rank, i in enumerate(known, 1)]
     drawn = ResultTable.of("sorted", "series [text]; rank [count]; load [ratio]; component [text]", rows)
     yield Chart.of("scatter", drawn, "x=rank y=load series label=component", "Load of each server, sorted")
-    yield caveats, f"The maximum is that of means over {span(1, load.grid.step_ns)}; shorter peaks are higher."
+    yield caveats, f"The maximum is that of means over {span(1, load.matrix.step_ns)}; shorter peaks are higher."
     yield coverage
 
 
@@ -453,7 +457,7 @@ def _load_correlation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
     """Correlation of each server's load with its later load."""
-    n, step_ns = len(load.grid.components), load.grid.step_ns
+    n, step_ns = len(load.matrix.components), load.matrix.step_ns
     yield intervals.estimate(
         "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
     )
@@ -600,7 +604,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         made += server_exhibits(reduce_servers(servers, source.spread), caveats)
     climate = None
     if source.wants(*_TARGETS, "pat19.observations"):
-        climate = _reduce(source, params, targets, burst_buffer, caveats)
+        climate = _reduce_climate(source, params, targets, burst_buffer, caveats)
     if climate is not None:
         found = [make(climate) for name, make in _TARGETS.items() if source.wants(name)]
         made += [each for each in found if each is not None]
@@ -614,14 +618,14 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
-def _reduce(
+def _reduce_climate(
     source: DataSource,
     params: Params,
     matrices: Mapping[str, BlockwiseMatrix],
     burst_buffer: Frame,
     caveats: tuple[str, ...],
 ) -> Climate | None:
-    """None where no step of the period can be used."""
+    """Return the reduced data of the file system; None where no step of the period is usable."""
     if any(metric not in matrices or not matrices[metric].steps for metric in choices.TRAFFIC):
         return None
     filesystem, step_ns = str(params["filesystem"]), int(params["resolution"])

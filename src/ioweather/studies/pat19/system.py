@@ -255,8 +255,10 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
 
 
 def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) -> tuple[Chart, dict[str, Estimate]]:
-    """Lagged correlation of two amounts per step: each with itself ('auto'), the first with the second ('cross').
-    A chart, and the estimates by name."""
+    """Correlate two amounts per step at lags: each with itself ('auto'), the first with the second ('cross').
+
+    Returns a chart, and the estimates by name.
+    """
     (first, x), (second, y) = series.items()
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
@@ -295,7 +297,7 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) 
 def autocorrelation_findings(
     estimates: Mapping[str, Estimate], names: tuple[str, ...], window: str
 ) -> Iterator[Finding]:
-    """Of the widest window; of the others the paper speaks itself."""
+    """Yield whether a window predicts the next one, for the widest window; the paper's own text covers the others."""
     for name in names:
         auto = estimates[f"auto_{name}[{window}]"]
         shown = f"about the next one (r = {auto.value or 0.0:.2f})."
@@ -304,7 +306,7 @@ def autocorrelation_findings(
 
 
 def hours_of_day(climate: Climate) -> Exhibit | None:
-    """pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
+    """Make pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
     if climate.system.step_ns > HOUR_NS:
         return None
     day, hour, _ = local_clock(climate.system.times_ns, climate.zone)
@@ -315,7 +317,7 @@ def hours_of_day(climate: Climate) -> Exhibit | None:
 
 
 def days_of_week(climate: Climate) -> Exhibit | None:
-    """pat19.fig6; None before a week is full."""
+    """Make pat19.fig6; None before a week is complete."""
     if climate.system.step_ns > DAY_NS:
         return None
     day, _, weekday = local_clock(climate.system.times_ns, climate.zone)
@@ -327,7 +329,10 @@ def days_of_week(climate: Climate) -> Exhibit | None:
 
 
 def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float) -> Floats:
-    """Volumes by unit (day or week), place in the cycle (hour or weekday) and way; NaN where not recorded enough."""
+    """Return volumes by unit (day or week), place in the cycle (hour or weekday) and way, scaled to the full length.
+
+    NaN where less than MIN_COVERAGE was recorded.
+    """
     units = int(unit[-1]) + 1
     cell = unit * places + place
     usable = climate.system.usable
@@ -368,7 +373,7 @@ def _cycle(
     chosen: tuple[int, ...],
     word: str,
 ) -> Iterator[Piece]:
-    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper speaks of."""
+    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper names."""
     there = ~np.isnan(volume)
     seen, autocorrelated = np.any(there, axis=(1, 2)), unit_name != "week"
     intervals = Intervals(seen, DAY_NS, unit=1, unit_name=unit_name, autocorrelated=autocorrelated)

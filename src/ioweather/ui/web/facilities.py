@@ -19,7 +19,7 @@ from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
 from ioweather.diagnosis.events import EventOutcome, EventsOutcome
-from ioweather.diagnosis.now import History, NowOutcome, lake_history, recent_history
+from ioweather.diagnosis.now import History, NowOutcome, read_history, recent_history
 from ioweather.lake import layout
 from ioweather.lake.caches import LakeCache, version_mark
 from ioweather.lake.lake import Lake
@@ -172,7 +172,7 @@ class Facilities:
 
     def _read_history(self) -> History:
         with self.lake(MAIN).snapshot() as snapshot:
-            return lake_history(snapshot)
+            return read_history(snapshot)
 
     def own_spools(self, name: str) -> Sequence[Path]:
         """The spools of this server; without any, an empty place rather than the default spool of this machine."""
