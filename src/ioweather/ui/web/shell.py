@@ -161,6 +161,7 @@ def lazy_part(address: str, waiting: str) -> Markup:
 
 
 def problem(error: IoweatherError, heading: str = "") -> Markup:
+    """An error as a part of a page, with its hint."""
     return part("problem.html", error=error, heading=heading)
 
 

@@ -63,6 +63,7 @@ class View:
 
     @property
     def lake(self) -> Lake:
+        """The lake with the rows that this user may see."""
         return self.facilities.lake(self.name).seen_by(self.owner)
 
     @property

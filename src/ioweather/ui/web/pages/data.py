@@ -42,6 +42,7 @@ Hit = tuple[str, str, str]  # what it is, its name, its address
 
 @router.get("/data")
 def data_page(view: PublicView, q: str = "") -> Html:
+    """The page *Data*; its parts load afterwards."""
     return shell.page("data.html", view, "/data", "Data", q=q, examples=_EXAMPLES, ranged=False)
 
 

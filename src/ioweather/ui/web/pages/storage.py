@@ -210,6 +210,7 @@ def filesystem_page(view: PublicView, name: str) -> Html:
 
 @router.get("/components/{name}")
 def component_page(view: PublicView, name: str) -> Html:
+    """One server or target; for a target, files to move off it too."""
     place = Place(view, f"/components/{quote(name, safe='')}")
     parts = [(place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did")]
     if target_number(name) is not None:
