@@ -309,7 +309,7 @@ def read_system_states(
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
-    hit = run_targets.sick_during(sick, ends, own, components) & (stalled | ~run_targets.found_healthy(sick, targets))
+    hit = run_targets.sick_during(sick, ends, own, components) & (stalled | ~run_targets.served_as_usual(sick, targets))
     state = state.with_columns(**on_own_targets, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
@@ -372,9 +372,11 @@ def _target_columns(
 ) -> dict[str, Floats]:
     """Load and slowness of the targets of each run (see `read_system_states`); `own` are its bytes on each."""
     used = run_targets.used_targets(own)
-    device_bytes, peak_bytes = run_targets.on_targets(targets, used, choices.TRAFFIC, steps)
-    device_ops, peak_ops = run_targets.on_targets(targets, used, OPERATIONS, steps)
-    busiest, own_busiest, peak_busiest = run_targets.on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
+    device_bytes, peak_bytes = run_targets.activity_on_targets(targets, used, choices.TRAFFIC, steps)
+    device_ops, peak_ops = run_targets.activity_on_targets(targets, used, OPERATIONS, steps)
+    busiest, own_busiest, peak_busiest = run_targets.activity_on_busiest_target(
+        targets, own, used, choices.TRAFFIC, steps
+    )
     contrast = run_targets.target_contrast(records, targets.components)
     return {
         "device_busiest": busiest,

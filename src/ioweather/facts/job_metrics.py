@@ -391,7 +391,7 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     }
     for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):
         if unknown.any():
-            columns |= {name: _without(columns[name], unknown) for name in names}
+            columns |= {name: _null_where(columns[name], unknown) for name in names}
     if totals.any():
         # The files of the layer that the program called, as darshan-parser --file counted them. It has one
         # number for files of several ranks and of all.
@@ -443,7 +443,7 @@ def _main_mount(records: FileRecords) -> Text:
     return Text(codes, mount.categories)
 
 
-def _without(column: Column, unknown: Bools) -> Column:
+def _null_where(column: Column, unknown: Bools) -> Column:
     """Return the column with nulls where `unknown`."""
     if isinstance(column, Text):
         return Text(np.where(unknown, -1, column.codes).astype(np.int32), column.categories)
@@ -507,14 +507,14 @@ def times(records: FileRecords, rows: Bools) -> dict[str, Column]:
     operations = reads + writes
     reading = read + meta * ratio(reads, operations)
     writing = write + meta * ratio(writes, operations)
-    d_u_m, d_u_rw, u_read, u_write = _unshared(
+    d_u_m, d_u_rw, u_read, u_write = _times_on_own_files(
         records, rows & (records.rank >= 0), meta, read + write, reading, writing
     )
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     # Only shared files with I/O have a D_S.
     shared = rows & (records.rank < 0) & ((operations > 0) | (moved > 0))
     spent = meta + read + write
-    span, per_file, slowest, s_read, s_write = _shared(
+    span, per_file, slowest, s_read, s_write = _times_on_shared_files(
         records, shared, ratio(reading, spent)[shared], ratio(writing, spent)[shared]
     )
     d_read, d_write = (np.where(part > 0, part, np.nan) for part in (u_read + s_read, u_write + s_write))
@@ -546,7 +546,7 @@ def file_spans(records: FileRecords, verb: str) -> Floats:
     return np.where(np.isfinite(longest), np.maximum(longest, 0.0), np.nan)
 
 
-def _unshared(
+def _times_on_own_files(
     records: FileRecords, rows: Bools, meta: Floats, moving: Floats, reading: Floats, writing: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return metadata time and read and write time of the slowest rank on files not shared by all, r* = argmax (t_meta
@@ -569,7 +569,7 @@ def _unshared(
     return d_u_m, d_u_rw, u_read, u_write
 
 
-def _shared(
+def _times_on_shared_files(
     records: FileRecords, rows: Bools, read_share: Floats, write_share: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return D_S by its three definitions, and its parts for reading and for writing."""

@@ -22,7 +22,7 @@ _SERIES: Final = ("system", "component", "job_key", "operation")
 
 
 @dataclass(frozen=True)
-class Done:
+class OperationTotals:
     """Count and bytes of an operation; if the servers count them, their seconds, and requests by upper size limit."""
 
     count: int
@@ -42,8 +42,8 @@ class ServerIo:
     job_ids: tuple[int, ...]
     uids: tuple[int, ...]
     programs: tuple[str, ...]
-    operations: dict[str, Done]
-    targets: dict[str, Done]
+    operations: dict[str, OperationTotals]
+    targets: dict[str, OperationTotals]
     restarted_rows: int
     times: tuple[tuple[int, int, int, int], ...] = ()
     projects: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def server_io(rows: Frame) -> ServerIo | None:
     )
 
 
-def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Done]:
+def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, OperationTotals]:
     """Return amounts by the values of a column, most bytes first."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -105,7 +105,7 @@ def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Done]:
             sizes.update({int(up_to): int(count) for up_to, count in json.loads(row["histogram"] or "{}").items()})
         spent = [row["time_ns"] for row in mine if row["time_ns"] is not None]
         count, moved = sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine)
-        found[name] = Done(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
+        found[name] = OperationTotals(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
     return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))
 
 

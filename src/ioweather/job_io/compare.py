@@ -262,7 +262,7 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
             yield Finding(text, name="partial_log")
     others = list(zip(labels[1:], rows[1:], strict=True))
     for label, row in others:
-        if _changed(first["moved_bytes"], row["moved_bytes"]):
+        if _differs(first["moved_bytes"], row["moved_bytes"]):
             text = f"{label} moved a different amount of data than {labels[0]}: compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
@@ -310,11 +310,11 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     for verb in ("write", "read"):
         before, after = (each[f"{verb}_size"] for each in (first, row))
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
-        if before and after and _changed(before, after):
+        if before and after and _differs(before, after):
             yield f"a {verb} moves {format_bytes(after)}, before {format_bytes(before)}"
-        elif _changed(*calls):
+        elif _differs(*calls):
             yield f"{verb}s at the file system went from {calls[0]:,} to {calls[1]:,}"
-    if _changed(first["file_count"], row["file_count"]):
+    if _differs(first["file_count"], row["file_count"]):
         shared = [f" ({n:,} shared by all)" if (n := each["shared_file_count"]) else "" for each in (first, row)]
         counts = f"{first['file_count']:,}{shared[0]} to {row['file_count']:,}{shared[1]}"
         yield f"files went from {counts}"
@@ -323,7 +323,7 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     yield from share(first["sequential_ratio"], row["sequential_ratio"], "{} of accesses are sequential")
 
 
-def _changed(before: float | None, after: float | None) -> bool:
+def _differs(before: float | None, after: float | None) -> bool:
     """Whether the change of an amount is worth a note."""
     return bool(before and after and not 0.8 <= after / before <= 1.25)
 

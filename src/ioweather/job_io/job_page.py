@@ -30,7 +30,7 @@ from ioweather.facts.job_metrics import (
     sums,
     times,
 )
-from ioweather.facts.server_io import Done, ServerIo
+from ioweather.facts.server_io import OperationTotals, ServerIo
 from ioweather.job_io.heat_map import heat_chart
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.summary import bin_labels, run_text
@@ -519,7 +519,7 @@ def _mean_requests(found: ServerIo) -> Iterator[Fact]:
             yield Fact(f"{verb}_request_bytes", f"{verb}s, mean", done.bytes / done.count, "bytes", note=note)
 
 
-def _server_time(done: Done) -> str:
+def _server_time(done: OperationTotals) -> str:
     """Return the servers' seconds for an operation; empty if they do not count them."""
     return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
 

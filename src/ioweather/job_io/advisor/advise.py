@@ -41,7 +41,8 @@ def with_advice(answer: Answer, view: JobView) -> Answer:
     if isinstance(result, WhyOutcome):
         advised = priced(advised, result)
         if result.kind in ("unexplained", "unknown"):
-            answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
+            headline = answer.headline.removesuffix(".") + _clause_of_the_model(result, advised)
+            answer = replace(answer, headline=f"{headline}.")
     return advised_answer(answer, advised)
 
 
@@ -53,11 +54,11 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
         advised = advised.without(part.value)
     if usual is None or usual.value is None:
         return advised
-    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of(result, only_here=True))
+    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of_changes(result, only_here=True))
     return replace(advised, at_usual_speed=True)
 
 
-def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
+def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     """Return a clause with the seconds that the advisor's models give for the run's change; empty without any.
 
     It is for runs whose change no other run has. A pattern of all similar runs does not explain a slower run.
@@ -66,7 +67,7 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
     if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
         return ""
     beyond = result.io_seconds - usual.value
-    rules = _rules_of(result)
+    rules = _rules_of_changes(result)
     fitting = [advice for advice in advised.worth if advice.name in rules]
     if beyond < result.harm_seconds or not fitting:
         return ""
@@ -78,7 +79,7 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
     )
 
 
-def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
+def _rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
     """Rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not have."""
     found: set[str] = set()
     for change in result.changed:

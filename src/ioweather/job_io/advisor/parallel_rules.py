@@ -383,7 +383,7 @@ def _has_one_rank(profile: Profile) -> bool:
     return profile.parallel and not profile.incomplete and moved > 0 and alone
 
 
-def _spread(profile: Profile, evidence: str, ranks: int) -> Seen:
+def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Seen:
     """Return the pattern of few processes that do the I/O: what one per node would save, each at its own rate, within
     the limits of nodes, file system and stripes. Even on one node several move more than one."""
     writers, spent, seconds = max(profile.nodes, min(profile.nprocs, 4)), profile.io_seconds or 0.0, 0.0
@@ -399,7 +399,8 @@ def rank_zero(profile: Profile) -> Seen | None:
         return None
     who = "rank 0" if (profile.row["rank0_bytes"] or 0) > 0.5 * profile.moved_bytes else "one process"
     rate = f" at {format_bytes(profile.moved_bytes / profile.io_seconds)}/s" if profile.io_seconds else ""
-    return _spread(profile, f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}", 1)
+    evidence = f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}"
+    return _pattern_of_few_ranks(profile, evidence, 1)
 
 
 def subset(profile: Profile) -> Seen | None:
@@ -413,10 +414,10 @@ def subset(profile: Profile) -> Seen | None:
     if not profile.node_count:
         nodes += " (assuming 32 processes per node)"
     evidence = f"{ranks:,} of {profile.nprocs:,} processes move all data without collectives, on {nodes}"
-    return _spread(profile, evidence, ranks)
+    return _pattern_of_few_ranks(profile, evidence, ranks)
 
 
-def _straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> tuple[Bools, Floats, str]:
+def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> tuple[Bools, Floats, str]:
     """Return shared records with a slow process that moved more than its part, or no more than others, alone or as the
     end of a smooth spread; its seconds beyond the mean; and the evidence, empty without such a process."""
     slowest, fastest = profile.seconds("slowest_rank_seconds"), profile.seconds("fastest_rank_seconds")
@@ -439,21 +440,21 @@ def _straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> t
 
 def straggler_bytes(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves more than its part."""
-    rows, behind, evidence = _straggler(profile, "bytes")
+    rows, behind, evidence = _find_straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", hint_line(profile, "romio_cb_write", "enable"))
     return Seen(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
 def straggler_time(profile: Profile) -> Seen | None:
     """One process of a shared file is far slower than all others and moves no more: a node or target is slow."""
-    rows, behind, evidence = _straggler(profile, "alone")
+    rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
-    lines = (*([hint_line(profile, "romio_cb_write", "enable")] if small else []), _report(profile, rows))
+    lines = (*([hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
     return Seen(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
 
 
-def _report(profile: Profile, rows: Bools) -> str:
+def _report_line(profile: Profile, rows: Bools) -> str:
     """Return the line for a cause outside the program. Where each file spans all targets, a slow one slows all."""
     spans_all = (profile.ints("stripe_count")[rows] >= profile.known_targets).all()
     return f"report to your site: one node {'' if spans_all else 'or target '}is slow"
@@ -462,7 +463,7 @@ def _report(profile: Profile, rows: Bools) -> str:
 def contention(profile: Profile) -> Seen | None:
     """The times of the processes of a shared file spread smoothly, although they move the same: they wait for each
     other."""
-    rows, behind, evidence = _straggler(profile, "spread")
+    rows, behind, evidence = _find_straggler(profile, "spread")
     if not evidence:
         return None
     lines = (*_aligned_below(profile, rows), hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
@@ -488,5 +489,5 @@ def uneven_ranks(profile: Profile) -> Seen | None:
         others = np.delete(each, each.argmax()).mean()
         evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
-            line = _report(profile, rows)
+            line = _report_line(profile, rows)
     return Seen(evidence, float(each.max() - each.mean()), (line,), rows)

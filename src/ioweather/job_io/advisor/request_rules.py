@@ -131,7 +131,7 @@ def strided(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def _repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
+def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
     """Return the pattern of bytes that were moved more than once; `words` follow their number."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
@@ -163,13 +163,13 @@ def redundant_reads(profile: Profile) -> Seen | None:
     if profile.python or profile.separate:
         lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
     by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
-    return _repeated(profile, "read", f"were read before{by}", lines)
+    return _find_repeated(profile, "read", f"were read before{by}", lines)
 
 
 def redundant_writes(profile: Profile) -> Seen | None:
     """Bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
-    return _repeated(profile, "write", "overwrote data of the same run", lines)
+    return _find_repeated(profile, "write", "overwrote data of the same run", lines)
 
 
 def read_write_switches(profile: Profile) -> Seen | None:
@@ -217,7 +217,7 @@ def fsync_storm(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), (line,), rows)
 
 
-def _flushed(profile: Profile) -> Bools:
+def _often_flushed(profile: Profile) -> Bools:
     """Records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
     return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
 
@@ -226,7 +226,7 @@ def flushed_streams(profile: Profile) -> Seen | None:
     """Streams that are flushed after each few lines, such as logs and tables of text."""
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
-    rows = _flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
+    rows = _often_flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
     if not rows.any():
         return None
     # One flush per process stays; what a flush costs is waited for in writes too, where the buffer is full.
@@ -269,7 +269,7 @@ def _opening_seconds(profile: Profile) -> Floats:
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
 
 
-def _seconds_in(profile: Profile, rows: Bools) -> tuple[float, float]:
+def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
     """Return metadata time and all time of these rows."""
     return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
@@ -305,13 +305,13 @@ def waiting_opens(profile: Profile) -> Seen | None:
 
 def metadata_storm(profile: Profile) -> Seen | None:
     """More opens and stats than reads and writes, or most of the time in them."""
-    rows = profile.counted & ~profile.records.mpiio & ~_flushed(profile)
+    rows = profile.counted & ~profile.records.mpiio & ~_often_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
     free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
-    meta, spent = _seconds_in(profile, rows)
+    meta, spent = _metadata_and_all_seconds(profile, rows)
     if calls < FEWEST or (calls < requests and meta < 0.3 * spent):
         return None
     time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
@@ -328,7 +328,7 @@ def file_per_process(profile: Profile) -> Seen | None:
     if not profile.parallel or files < profile.nprocs:
         return None
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared
-    meta, spent = _seconds_in(profile, rows)
+    meta, spent = _metadata_and_all_seconds(profile, rows)
     if files < 1000 and meta < 0.1 * spent and meta <= _LONG_SECONDS:
         return None
     # Each N files become one, which is created once and opened by every node that reads it. Creation is the cost: with
@@ -350,12 +350,12 @@ def file_per_process(profile: Profile) -> Seen | None:
 def many_files(profile: Profile) -> Seen | None:
     """Several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
-    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_flushed(profile)
+    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_often_flushed(profile)
     files, holders = profile.files_in(rows), len(np.unique(profile.records.rank[rows]))
     per_process = profile.parallel and profile.nprocs <= (profile.row["unique_file_count"] or 0)
     if per_process or files < 8 * holders or not files:
         return None
-    meta, spent = _seconds_in(profile, rows)
+    meta, spent = _metadata_and_all_seconds(profile, rows)
     if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= _LONG_SECONDS):
         return None
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)

@@ -21,7 +21,7 @@ from ioweather.core.units import local_zone
 from ioweather.diagnosis.events import EventOutcome, EventsOutcome
 from ioweather.diagnosis.now import History, NowOutcome, read_history, recent_history
 from ioweather.lake import layout
-from ioweather.lake.caches import LakeCache, version_mark
+from ioweather.lake.caches import version_mark
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import make_exhibits, study_of
 from ioweather.topics.source import SharedResults, ask
@@ -106,7 +106,6 @@ class Facilities:
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
-    _kept_lakes: dict[str, LakeCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._history = Refreshed(self._read_history, _HISTORY_SECONDS)
@@ -130,8 +129,7 @@ class Facilities:
                 "There is no data yet.",
                 hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
             ) from error
-        with self._guard:
-            return Lake(directory, cache=self._kept_lakes.setdefault(name, LakeCache()))
+        return Lake(directory)
 
     def title(self, name: str) -> str:
         """The name of the facility as people read it."""
