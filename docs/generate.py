@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 import ioweather
-from ioweather.core.contracts import Need, Param, Question, Study
+from ioweather.core.contracts import Param, Question, Study
 from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, document, published
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
@@ -31,7 +31,7 @@ from ioweather.readers.reader_catalogue import SOURCES, FileReader
 from ioweather.stats.mixture import MixtureFit
 from ioweather.topics.catalogue import QUESTIONS, STUDIES, TITLES
 from ioweather.ui.cli.main import COMMANDS, cli
-from ioweather.ui.publish import answer_schema
+from ioweather.ui.web.api import answer_schema
 from ioweather.ui.python_api import signature_of
 from ioweather.ui.report.write import equation_html
 
@@ -182,17 +182,13 @@ def _cell(equation: str) -> str:
 
 
 def _needs(study: Study) -> str:
-    required = [_need(need) for need in study.needs if not need.optional]
-    optional = [_need(need) for need in study.needs if need.optional]
-    text = ", ".join(dict.fromkeys(required))
-    if not optional:
-        return text
-    more = ", ".join(dict.fromkeys(optional))
-    return f"{text}; where it is there, also {more}" if text else f"one of {more}"
-
-
-def _need(need: Need) -> str:
-    return f"`{need.table}`" + (f" ({', '.join(need.metrics)})" if need.metrics else "")
+    words: tuple[list[str], list[str]] = ([], [])
+    for table, metrics, is_optional in study.each_need():
+        words[is_optional].append(f"`{table}`" + (f" ({', '.join(metrics)})" if metrics else ""))
+    required, optional = (", ".join(each) for each in words)
+    if required and optional:
+        return f"{required}; where it is there, also {optional}"
+    return required or f"one of {optional}"
 
 
 def _printed(exhibit_id: str) -> str:

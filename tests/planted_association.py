@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from planted_jobs import GIB, planted
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
@@ -16,6 +15,7 @@ from ioweather.core.tables import FILES
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.facts.job_metrics import SPAN_COLUMNS
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 START_NS = 1_264_204_800 * NS  # 2010-01-23
 PARAMS: dict[str, Any] = {
@@ -55,7 +55,7 @@ def rollup(values: Mapping[str, np.ndarray]) -> Frame:
 
 def planted_association(
     days: int = 40, seed: int = 7, gap: tuple[int, int] | None = (3000, 4000), *, contention: float = 1.0
-) -> StudyData:
+) -> PlantedSource:
     """Runs at random times; a run's I/O takes as long as its group says, given the load of its first minutes."""
     rng = np.random.default_rng(seed)
     minutes = days * 1440
@@ -90,12 +90,11 @@ def planted_association(
                   for name, v in values.items()}  # fmt: skip
     frames["traffic"] = rollup(values)
     frames["operations"] = rollup({"read_ops": 1e6 * load, "write_ops": 1e5 * load})
-    frames["runs"] = frames["job_io"]
-    return StudyData(frames, {}, (START_NS, START_NS + days * DAY_NS), MINUTE_NS)
+    return PlantedSource(frames, {}, (START_NS, START_NS + days * DAY_NS), MINUTE_NS)
 
 
-def made(study: str, data: StudyData, facility: Facility | None = None, **params: Any) -> dict[str, Exhibit]:
-    exhibits = {e.id: e for e in STUDIES[study].run(data, facility or site(), {**PARAMS, **params})}
+def made(study: str, data: PlantedSource, facility: Facility | None = None, **params: Any) -> dict[str, Exhibit]:
+    exhibits = {e.id: e for e in run_study(STUDIES[study], data, facility or site(), {**PARAMS, **params})}
     for exhibit in exhibits.values():
         to_jsonable(exhibit)
     return exhibits

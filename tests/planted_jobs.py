@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.core.tables import APPLICATIONS, JOB_IO, JOBS, STRATEGIES
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 NS = 1_000_000_000
 T = 1_700_000_000 * NS
@@ -101,7 +101,7 @@ def exhibits(
     study: str, frames: Mapping[str, Frame], site: Facility | None = None, **params: Any
 ) -> dict[str, Exhibit]:
     """The study's exhibits by id; each must be plain JSON data."""
-    made = {e.id: e for e in STUDIES[study].run(StudyData(frames=frames), site or facility(), PARAMS | params)}
+    made = {e.id: e for e in run_study(STUDIES[study], PlantedSource(frames), site or facility(), PARAMS | params)}
     for exhibit in made.values():
         to_jsonable(exhibit)
     return made

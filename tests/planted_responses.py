@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import MIB, NS
 from ioweather.stats.families import Mixture, Normal, PowerLaw, TruncatedHead
+from planted_source import PlantedSource
 
 START_NS = 1_700_000_000 * NS
 FACILITY = Facility(filesystems=(FileSystem("scratch", lustre=("snx11025",), mounts=("/scratch",)),))
@@ -54,8 +54,8 @@ def rows(
     )
 
 
-def data_of(*frames: Frame) -> StudyData:
-    return StudyData({"responses": concat(frames)})
+def data_of(*frames: Frame) -> PlantedSource:
+    return PlantedSource({"responses": concat(frames)})
 
 
 def params_of(study: Any, **given: Any) -> dict[str, Any]:

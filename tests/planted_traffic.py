@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem, ProjectRule, Window
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 START = datetime_to_ns(dt.datetime(2010, 1, 23, tzinfo=dt.UTC))
 DAYS = 50
@@ -58,16 +58,16 @@ FACILITY = Facility(
 )
 
 
-def run(study: str, data: StudyData, facility: Facility = FACILITY, **params: Any) -> dict[str, Exhibit]:
-    made = {e.id: e for e in STUDIES[study].run(data, facility, {**PARAMS, **params})}
+def run(study: str, data: PlantedSource, facility: Facility = FACILITY, **params: Any) -> dict[str, Exhibit]:
+    made = {e.id: e for e in run_study(STUDIES[study], data, facility, {**PARAMS, **params})}
     for exhibit in made.values():
         # Results are stored as JSON and must stay small.
         assert len(json.dumps(to_jsonable(exhibit), allow_nan=False)) < 400_000
     return made
 
 
-def data_of(frame: Frame, **frames: Frame) -> StudyData:
-    return StudyData({"traffic": frame, **frames}, {}, (START, START + DAYS * DAY_NS), MINUTE_NS)
+def data_of(frame: Frame, **frames: Frame) -> PlantedSource:
+    return PlantedSource({"traffic": frame, **frames}, {}, (START, START + DAYS * DAY_NS), MINUTE_NS)
 
 
 def value(exhibit: Exhibit, name: str) -> Any:

@@ -17,22 +17,21 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from ioweather.core.contracts import ALL_TIME, BatchSource, Question, ReadContext, Source, Study
+from ioweather.core.contracts import BatchSource, Question, ReadContext, Source, Study
 from ioweather.core.errors import IoweatherError, SourceError
-from ioweather.core.frames import Frame
+from ioweather.core.frames import BlockwiseMatrix, Frame
 from ioweather.core.results import exhibit_from_json, result_json
 from ioweather.core.tables import TABLES, Complaints
 from ioweather.core.units import MIB, now_ns
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited
 from ioweather.readers.reader_catalogue import SOURCES
-from ioweather.topics.analyse import fetch
 from ioweather.topics.source import DataSource, resolve_params
 
 _SECONDS: Final = 10.0
@@ -331,6 +330,17 @@ class _Cut(DataSource):
         self.read.add(table)
         return super().frame(table, *args, **options).take(slice(self.most_rows))
 
+    def rollup(self, *args: Any, **options: Any) -> Frame:
+        self.read.add("series")
+        return super().rollup(*args, **options).take(slice(self.most_rows))
+
+    def matrices(self, *args: Any, **options: Any) -> dict[str, BlockwiseMatrix]:
+        self.read.add("series")
+        found = super().matrices(*args, **options)
+        if self.most_rows is None:
+            return found
+        return {metric: each.stretch(0, min(each.steps, self.most_rows)) for metric, each in found.items()}
+
 
 def check_question(question: Question, lake: Lake, **params: Any) -> None:
     """Check what a question does with a lake that can answer it. Raises `ChecksFailed`.
@@ -365,22 +375,16 @@ def check_study(study: Study, lake: Lake, **params: Any) -> None:
     """Check what a study does with a lake that has its rows. Raises `ChecksFailed`.
 
     It gives exhibits that it names, as valid JSON that comes back from it. Without rows, and with one or two rows, it
-    gives exhibits, an error of ours, or nothing.
+    gives exhibits, an error of ours, or nothing. It reads no tables but those that it needs.
     """
     problems = []
-    with lake.snapshot() as snapshot:
-        values = resolve_params(study.params, params, lambda: snapshot, lambda: "UTC")
-        data = fetch(snapshot, study.needs, values, ALL_TIME)
-        for rows in (None, 0, 1, 2):
-            frames = {name: frame.take(slice(rows)) for name, frame in data.frames.items()}
-            matrices = {
-                need: {metric: each.stretch(0, min(each.steps, rows or 0)) for metric, each in found.items()}
-                for need, found in data.matrices.items()
-            }
-            less = data if rows is None else replace(data, frames=frames, matrices=matrices)
+    for rows in (None, 0, 1, 2):
+        with ExitStack() as until:
+            source = _Cut(lake, until, rows)
             case = "the rows given" if rows is None else f"{rows} rows"
+            values = resolve_params(study.params, params, partial(getattr, source, "snapshot"), lambda: "UTC")
             try:
-                for exhibit in study.run(less, lake.facility, values):
+                for exhibit in study.run(source, values):
                     text = json.dumps(result_json(exhibit), allow_nan=False)
                     if exhibit.id not in study.exhibits:
                         problems.append(f"exhibits, {exhibit.id}: it is not among its exhibits")
@@ -389,5 +393,6 @@ def check_study(study: Study, lake: Lake, **params: Any) -> None:
             except Exception as error:
                 if not isinstance(error, IoweatherError):
                     problems.append(f"run, {case}: {type(error).__name__}: {error}")
+            problems += [f"needs, {case}: it reads {name}" for name in source.read - study.tables]
     if problems:
         raise ChecksFailed(f"study {study.name}", problems)

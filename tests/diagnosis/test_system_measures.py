@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ def measures(data, system):
 
 
 def test_measures_follow_the_planted_load():
-    data = association_data(planted_association(days=10), site(), PARAMS)
+    data = association_data(replace(planted_association(days=10), facility=site()), PARAMS)
     found = measures(data, data.system)
     rows = data.members(data.asked)
     others = data.of("others_io_high_read_bytes") / data.of("d_d_seconds")
@@ -24,7 +26,7 @@ def test_measures_follow_the_planted_load():
 
 
 def test_load_on_targets_is_shown_only_if_known_for_all_runs():
-    data = association_data(planted_association(days=4), site(), PARAMS)
+    data = association_data(replace(planted_association(days=4), facility=site()), PARAMS)
     rate = np.linspace(1.0, 2.0, data.runs.rows)
     found = measures(data, data.system.with_columns(target_bytes_per_s=rate))
     assert found["own_targets"] == pytest.approx(rate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Amount
 from ioweather.core.tables import concat
@@ -27,7 +26,7 @@ def lake(folder, runs):
                 start_ns=START + day * DAY + n, end_ns=START + day * DAY + 100 * NS + n)
         for n, (program, day, modules) in enumerate(runs)
     ]  # fmt: skip
-    return StudyData({name: concat([getattr(v, name) for v in views]) for name in ("applications", "files", "job_io")})
+    return {name: concat([getattr(v, name) for v in views]) for name in ("applications", "files", "job_io")}
 
 
 def test_programs_are_ranked_by_what_their_fixes_win(tmp_path):
@@ -109,10 +108,10 @@ def test_cached_advice_gives_the_same_answer_and_new_runs_are_advised(tmp_path):
         answer = ask("triage", stored, params)
         return answer.headline, answer.result
 
-    add(data.frames)
+    add(data)
     first = triage()
     assert first == triage()
     assert first[1] == triage_answer(data, Facility(), {"since": 7 * DAY, "most": 500}).result
-    add(lake(tmp_path, [("worse", 4, BAD)]).frames)
+    add(lake(tmp_path, [("worse", 4, BAD)]))
     assert {item.program for item in triage()[1].programs} == {"bad", "worse"}
     assert triage(most=1)[1].runs == 1

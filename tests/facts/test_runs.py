@@ -8,21 +8,20 @@ import duckdb
 import pytest
 from planted_jobs import GIB, MIB, PARAMS, accounting, facility, planted
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
 from ioweather.facts.runs import LARGE_BYTES, MIN_SIZES, instances_of, jobs_of, large
 from ioweather.topics.source import resolve_params
 
 
-def data(runs: list[dict[str, Any]], **frames: Frame) -> StudyData:
-    return StudyData(frames={**planted(runs), **frames})
+def data(runs: list[dict[str, Any]], **frames: Frame) -> dict[str, Frame]:
+    return {**planted(runs), **frames}
 
 
 def test_nodes_by_the_best_that_is_known() -> None:
     job = {"nprocs": 10, "job_id": 5, "hosts": 3, "read": MIB, "io": 1.0}
     alone, site = data([job]), facility(node_cores=5)
 
-    def nodes(source: StudyData, **params: Any) -> tuple[Any, Any]:
+    def nodes(source: dict[str, Frame], **params: Any) -> tuple[Any, Any]:
         row = instances_of(source, params.pop("site", facility()), PARAMS | params).frame.records()[0]
         return row["node_count"], row["node_source"]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.tables import concat
@@ -19,6 +18,7 @@ from ioweather.planning.transfers import StripeOutcome, recommend_stripe
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING
 from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows
+from planted_source import PlantedSource, run_study
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +105,11 @@ def test_an_incident_of_one_target_is_no_law(sampled: Frame) -> None:
 def _asked_without_it(slow: Frame, events: Frame, count: int) -> None:
     """`predict` and don15.maxorder leave the incident out as `stripe` does, and say so."""
     said = f"{count} response times of unhealthy components were left out."
-    data = StudyData({"responses": slow, "events": events})
+    data = PlantedSource({"responses": slow, "events": events})
     params = params_of(predict.QUESTION, size=64 * MIB, width=8, op="write")
-    source = SimpleNamespace(reads_files=False, facility=FACILITY, fetch=lambda *_, **__: data)
-    predicted = predict.run(source, params)
+    predicted = predict.run(replace(data, facility=FACILITY), params)
     assert said in predicted.caveats
-    (exhibit,) = STRIPING.run(data, FACILITY, params_of(STRIPING, replicates=0, transfer_size=64 * MIB))
+    (exhibit,) = run_study(STRIPING, data, FACILITY, params_of(STRIPING, replicates=0, transfer_size=64 * MIB))
     assert said in exhibit.caveats
     quiet = [each for each in exhibit.estimates if each.name == "q90[8]"]
     truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))

@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import MINUTE_NS, datetime_to_ns, ns_to_datetime
@@ -18,7 +17,7 @@ from ioweather.stats.system_grid import (
     local_clock,
     shutdown_steps,
     steps_of,
-    traffic_steps,
+    without_impossible,
 )
 
 STEP = 60 * 10**9
@@ -70,12 +69,12 @@ def test_the_period_asked_for_counts_as_expected() -> None:
 def test_steps_above_the_peak_of_the_file_system_are_not_real() -> None:
     values = [(i, metric, 60.0, 1.0) for i in range(4) for metric in ("read_bytes", "write_bytes")]
     values[3] = (1, "write_bytes", 660.0, 1.0)
-    data = StudyData({"traffic": rollup(values)}, {}, (0, 0), STEP)
+    recorded = steps_of(rollup(values), ("read_bytes", "write_bytes"), STEP, (0, 0))
     scratch = FileSystem("scratch", peak_bytes_per_s=10.0)
-    steps = traffic_steps(data, Facility(filesystems=(scratch,)), "scratch")
+    steps = without_impossible(recorded, Facility(filesystems=(scratch,)), "scratch")
     assert steps.usable.tolist() == [True, False, True, True]
     assert dict(steps.excluded) == {"above the peak of the system": 1}
-    assert traffic_steps(data, Facility(), "scratch").usable.all(), "nobody said what the peak is"
+    assert without_impossible(recorded, Facility(), "scratch").usable.all(), "nobody said what the peak is"
 
 
 @pytest.mark.parametrize("name", ["America/Los_Angeles", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "UTC"])

@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS, datetime_to_ns
 from ioweather.stats.system_grid import local_clock
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 STEP_NS = 5 * MINUTE_NS
 CLIMATE_PARAMS: dict[str, Any] = {
@@ -85,28 +85,25 @@ class PlantedClimate:
             filesystems=(FileSystem("scratch", peak_bytes_per_s=1e18, component_limit_bytes_per_s=1e18),),
         )
 
-    def data(self) -> StudyData:
+    def data(self) -> PlantedSource:
         burst = {
             "read_bytes": np.full(len(self.values["open_ops"]), 1e11),
             "write_bytes": np.full(len(self.values["open_ops"]), 1e12),
         }
-        return StudyData(
+        return PlantedSource(
             {
                 "metadata": rollup_frame(
                     self.start_ns, STEP_NS, {m: self.values[m] for m in ("open_ops", "close_ops")}
                 ),
                 "burst_buffer": rollup_frame(self.start_ns, STEP_NS, burst),
             },
-            {
-                "targets": {m: self.matrix(m) for m in ("read_bytes", "write_bytes")},
-                "servers": {"cpu_ratio": self.matrix("cpu_ratio")},
-            },
+            {metric: self.matrix(metric) for metric in ("read_bytes", "write_bytes", "cpu_ratio")},
             (self.start_ns, self.start_ns + self.days * DAY_NS),
             STEP_NS,
         )
 
-    def run(self, data: StudyData | None = None, **params: Any) -> dict[str, Exhibit]:
-        made = STUDIES["climate"].run(data or self.data(), self.facility, {**CLIMATE_PARAMS, **params})
+    def run(self, data: PlantedSource | None = None, **params: Any) -> dict[str, Exhibit]:
+        made = run_study(STUDIES["climate"], data or self.data(), self.facility, {**CLIMATE_PARAMS, **params})
         return {exhibit.id: exhibit for exhibit in made}
 
 

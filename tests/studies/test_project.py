@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from planted_jobs import accounting, facility, planted
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.tables import encode_text
@@ -21,7 +20,7 @@ JOBS = [
 
 
 def study_data(planted_jobs, **more):
-    return StudyData({**planted(planted_jobs), **more})
+    return {**planted(planted_jobs), **more}
 
 
 def facts(answer, title):
@@ -51,7 +50,7 @@ def test_contents_of_scans_and_their_growth():
             "bytes": np.array([50, 9, 200, 100]),
         }
     )
-    answer = project_answer("Earth", StudyData({**data.frames, "sizes": sizes}), facility(), {})
+    answer = project_answer("Earth", {**data, "sizes": sizes}, facility(), {})
     kept = facts(answer, "What it keeps")
     assert (kept["files"], kept["bytes"], kept["files added per day"]) == (25, 300, 2.0)
 

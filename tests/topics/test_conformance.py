@@ -23,7 +23,7 @@ from ioweather.core.units import GIB, MIB, NS, now_ns
 from ioweather.lake.lake import Lake
 from ioweather.planning.transfers import predict_transfer, recommend_stripe
 from ioweather.topics.catalogue import QUESTIONS
-from ioweather.ui.publish import answer_schema
+from ioweather.ui.web.api import answer_schema
 from ioweather.ui.web.app import LOOPBACK, create_app
 from planted_responses import FACILITY, SIZES, rows
 

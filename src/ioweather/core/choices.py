@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ioweather.core.contracts import Inventory, Need, Param, Params, SeriesGroup
+from ioweather.core.contracts import Param, Params, SeriesGroup
 from ioweather.core.facility import is_local_disk
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
+    from ioweather.lake.lake import Snapshot
 
 JOB: Final = Param("job", "A Darshan log, or the id of a job in the lake.", required=True, metavar="LOG|JOBID")
 _HELP = "Processes per node, where accounting has no nodes."
@@ -31,41 +32,41 @@ TRAFFIC = ("read_bytes", "write_bytes")
 _BURST_BUFFER: Final = re.compile(r"burst|datawarp|dwfs|\bbb\b")
 
 
-def busiest_filesystem(inventory: Inventory, _: Params | None = None) -> str | None:
+def busiest_filesystem(snapshot: Snapshot, _: Params | None = None) -> str | None:
     """The file system that moved most bytes, preferably no burst buffer and no host's disk; None without traffic."""
-    totals = _bytes_by_filesystem(inventory)
+    totals = _bytes_by_filesystem(snapshot)
     totals = {name: total for name, total in totals.items() if not is_local_disk(name)} or totals
     return _largest({name: total for name, total in totals.items() if not _is_burst_buffer(name)} or totals)
 
 
-def burst_buffer(inventory: Inventory, values: Params) -> str | None:
+def burst_buffer(snapshot: Snapshot, values: Params) -> str | None:
     """The busiest file system named like a burst buffer, unless the chosen one is one itself."""
     if values["filesystem"] is None or _is_burst_buffer(values["filesystem"]):
         return None
-    totals = _bytes_by_filesystem(inventory)
+    totals = _bytes_by_filesystem(snapshot)
     return _largest({name: total for name, total in totals.items() if _is_burst_buffer(name)})
 
 
-def traffic_kind(inventory: Inventory, values: Params, of: str = "filesystem") -> str:
+def traffic_kind(snapshot: Snapshot, values: Params, of: str = "filesystem") -> str:
     """Kind of component whose traffic is used: ost if sampled, else device, else host."""
-    return _first_kind(_traffic(inventory, values[of]), ("ost", "device", "host"))
+    return _first_kind(_traffic(snapshot, values[of]), ("ost", "device", "host"))
 
 
-def burst_buffer_kind(inventory: Inventory, values: Params) -> str:
+def burst_buffer_kind(snapshot: Snapshot, values: Params) -> str:
     """Kind of component whose traffic is used of the burst buffer."""
-    return traffic_kind(inventory, values, of="burst_buffer")
+    return traffic_kind(snapshot, values, of="burst_buffer")
 
 
-def metadata_kind(inventory: Inventory, values: Params) -> str:
+def metadata_kind(snapshot: Snapshot, values: Params) -> str:
     """Kind of component whose metadata operations are used: mds if sampled, else mdt."""
-    own = (g for g in inventory.series() if g.metric == "open_ops" and g.filesystem == values["filesystem"])
+    own = (g for g in snapshot.series() if g.metric == "open_ops" and g.filesystem == values["filesystem"])
     return _first_kind(own, ("mds", "mdt"))
 
 
-def resolution(inventory: Inventory, values: Params) -> int:
+def resolution(snapshot: Snapshot, values: Params) -> int:
     """Grid step in ns: a minute, or the interval of the data if it is longer or all data are under two hours."""
     kind = values["component_kind"]
-    groups = [g for g in _traffic(inventory, values["filesystem"]) if g.component_kind == kind]
+    groups = [g for g in _traffic(snapshot, values["filesystem"]) if g.component_kind == kind]
     # The finest rows decide: 1-minute rows may lie beside the samples they were made of.
     own = min((group.interval_ns for group in groups if group.interval_ns > 0), default=MINUTE_NS)
     if own < MINUTE_NS and max(g.end_ns for g in groups) - min(g.first_ns for g in groups) >= 2 * HOUR_NS:
@@ -73,15 +74,15 @@ def resolution(inventory: Inventory, values: Params) -> int:
     return own
 
 
-def _traffic(inventory: Inventory, filesystem: Cell) -> list[SeriesGroup]:
-    return [g for g in inventory.series() if g.metric in TRAFFIC and g.filesystem == filesystem]
+def _traffic(snapshot: Snapshot, filesystem: Cell) -> list[SeriesGroup]:
+    return [g for g in snapshot.series() if g.metric in TRAFFIC and g.filesystem == filesystem]
 
 
-def _bytes_by_filesystem(inventory: Inventory) -> dict[str, float]:
+def _bytes_by_filesystem(snapshot: Snapshot) -> dict[str, float]:
     """Bytes moved by file system. The same bytes may be there from several sources, kinds and resolutions: of these
     the largest counts, not their sum."""
     readings: dict[tuple[str, ...], float] = defaultdict(float)
-    for g in inventory.series():
+    for g in snapshot.series():
         if g.metric in TRAFFIC:
             readings[(g.filesystem, g.source, g.component_kind, g.selection)] += g.total
     totals: dict[str, float] = defaultdict(float)
@@ -110,12 +111,4 @@ TRAFFIC_PARAMS = (
     Param("filesystem", "file system; default: the busiest", choose=busiest_filesystem),
     Param("component_kind", "ost or device; default: ost where it is there", choose=traffic_kind),
     Param("resolution", "length of an interval; default: 60 s", kind="duration", choose=resolution),
-)
-TRAFFIC_NEED = Need(
-    "traffic",
-    "series",
-    metrics=TRAFFIC,
-    shape="rollup",
-    where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
-    exclude_flags=("over_limit", "reset"),
 )

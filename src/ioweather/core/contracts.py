@@ -1,10 +1,9 @@
-"""Interfaces between packages: readers, studies with their needs and parameters, questions."""
+"""Interfaces between packages: readers, studies, questions and their parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -14,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ioweather.core.facility import Facility
-    from ioweather.core.frames import BlockwiseMatrix, Frame
+    from ioweather.core.frames import Frame
     from ioweather.core.results import Answer, Block, Cell, Exhibit
+    from ioweather.lake.lake import Snapshot
     from ioweather.topics.source import DataSource
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
@@ -97,31 +96,6 @@ ALL_TIME: Period = (0, 2**62)
 
 
 @dataclass(frozen=True)
-class Need:
-    """A table that a study reads, declared so that `ioweather show` can say what a lake lacks.
-
-    `rows`: a Frame of the named columns, within the period (`any_time`: of all time). `matrix`: one BlockwiseMatrix
-    per metric in `metrics`, on the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive)
-    or averaged (intensive) over components: a Frame start_ns, metric, value, coverage (share of component-time
-    present), in time order, one row per metric and step that has any data. `volumes`: a Frame of what servers counted
-    of each job (`job_operations`), a row per job. `where` maps a column to a value, a tuple of values, or '$param' to
-    take it from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every
-    table that has `system`. Rows of `series` with one of the quality flags in `exclude_flags` (tables.Quality, in lower
-    case) count as missing.
-    """
-
-    name: str
-    table: str
-    columns: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    where: Mapping[str, Cell | tuple[Cell, ...]] = field(default_factory=dict)
-    shape: Literal["rows", "matrix", "rollup", "volumes"] = "rows"
-    optional: bool = False
-    exclude_flags: tuple[str, ...] = ()
-    any_time: bool = False
-
-
-@dataclass(frozen=True)
 class SeriesGroup:
     """One line of the lake's inventory of `series`: one metric of one kind of component on one day.
 
@@ -146,14 +120,6 @@ class SeriesGroup:
     flagged: Mapping[str, int] = field(default_factory=dict)
 
 
-class Inventory(Protocol):
-    """What a lake has, for functions that choose defaults and for `show`."""
-
-    def tables(self) -> Mapping[str, int]: ...
-    def series(self) -> Sequence[SeriesGroup]: ...
-    def scalar(self, sql: str) -> Cell: ...
-
-
 @dataclass(frozen=True)
 class Param:
     """A parameter of a study or a question.
@@ -168,7 +134,7 @@ class Param:
     help: str
     kind: Literal["text", "int", "float", "duration", "size", "flag", "time"] = "text"
     default: Cell = None
-    choose: Callable[[Inventory, Params], Cell] | None = None
+    choose: Callable[[Snapshot, Params], Cell] | None = None
     required: bool = False
     positional: bool = False
     many: bool = False
@@ -181,44 +147,47 @@ class Param:
 
 
 @dataclass(frozen=True)
-class StudyData:
-    """A study's needs, fetched: frames for rows and rollups by need, matrices by need and metric.
-
-    `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
-    that the lake cannot meet is absent from the mappings. `spread(task, inputs)` gives task(*input) of each input in
-    their order, like `starmap`, perhaps from other processes: task is a function of a module, inputs can be pickled.
-    `wanted` are the exhibits asked for (empty: all); a study may make others too.
-    """
-
-    frames: Mapping[str, Frame] = field(default_factory=dict)
-    matrices: Mapping[str, Mapping[str, BlockwiseMatrix]] = field(default_factory=dict)
-    period_ns: tuple[int, int] = (0, 0)
-    step_ns: int = 0
-    caveats: tuple[str, ...] = ()
-    spread: Spread = starmap
-    wanted: frozenset[str] = frozenset()
-
-    def wants(self, *exhibits: str) -> bool:
-        """Whether one of them is asked for."""
-        return not self.wanted or not self.wanted.isdisjoint(exhibits)
-
-
-@dataclass(frozen=True)
 class Study:
-    """A pure function from fetched data to exhibits of a paper.
+    """A function from a lake to exhibits of a paper.
 
-    `titles` are those of exhibits without a paper, which other packages add, by id. `spreads`: its long work goes
-    through StudyData.spread, so one study uses several workers. `too_few`: why rows may give no exhibit.
+    `needs` are the tables that it reads, in words such as 'job_io jobs? series:read_bytes,write_bytes': with a '?' the
+    exhibits can do without; after a ':' follow metrics. So `ioweather show` can say what a lake lacks. If all are
+    optional, one must be there. `titles` are those of exhibits without a paper, which other packages add, by id.
+    `spreads`: its long work goes through DataSource.spread, so one study uses several workers. `too_few`: why rows may
+    give no exhibit.
     """
 
     name: str
     exhibits: tuple[str, ...]
-    needs: tuple[Need, ...]
-    run: Callable[[StudyData, Facility, Params], Iterator[Exhibit]]
+    needs: str
+    run: Callable[[DataSource, Params], Iterator[Exhibit]]
     params: tuple[Param, ...] = ()
     spreads: bool = False
     titles: Mapping[str, str] = field(default_factory=dict)
     too_few: str = "the lake has rows for it, but too few or of another kind in this period"
+
+    def each_need(self) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+        """Yield table, metrics and whether it is optional of each need."""
+        for word in self.needs.split():
+            table, _, metrics = word.removesuffix("?").partition(":")
+            yield table, tuple(filter(None, metrics.split(","))), word.endswith("?")
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return frozenset(table for table, _, _ in self.each_need())
+
+    def missing(self, filled: Collection[str], sampled: Collection[str]) -> tuple[str, ...]:
+        """Describe the needs that a lake with these tables and metrics of `series` does not meet."""
+        lacks: tuple[list[str], list[str]] = ([], [])
+        for table, metrics, is_optional in self.each_need():
+            absent = [metric for metric in metrics if metric not in sampled]
+            lack = f"no {', '.join(absent)} in `series`" if absent else ""
+            if not metrics and table not in filled:
+                lack = f"no rows in `{table}`"
+            lacks[is_optional].append(lack)
+        required, optional = lacks
+        found = required or (optional if all(optional) else [])
+        return tuple(dict.fromkeys(filter(None, found)))
 
 
 @dataclass(frozen=True)

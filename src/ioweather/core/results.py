@@ -169,7 +169,7 @@ class Chart:
       band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label]
       heatmap    x, y, value                                 bars     x, y, [series], [low, high]
       matrix     x, y, value (numbers printed in cells)      umami    metric, x (time_ns), y, this, q25, q50, q75
-    In umami `this` is a flag on this run's row, or this run's value in every row.
+    In umami `this` is true on this run's row.
     `scales` sets an axis to 'log' or 'linear'; `facet` names a column that splits the chart into panels.
     """
 

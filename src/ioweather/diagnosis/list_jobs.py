@@ -17,7 +17,7 @@ from ioweather.core.units import NS, format_value, names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
 from ioweather.facts.job_metrics import maximum, rows_of
-from ioweather.facts.runs import NEEDS, instances_of, program_of
+from ioweather.facts.runs import fetch_runs, instances_of, program_of
 from ioweather.job_io.outcomes import VerdictKind
 from ioweather.job_io.view import FEWEST_LOGS, are_one_run
 from ioweather.topics.source import DataSource
@@ -227,10 +227,10 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
     sums = dict.fromkeys(("count", "read_bytes", "write_bytes", "io_seconds"), 0.0)
     if not source.snapshot.filled(["job_io"]):
         return _Matching(), sums
-    data = source.fetch(NEEDS, any_time=True)
+    frames = fetch_runs(source, any_time=True)
     verdicts = source.frame("verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True)
     facility = source.facility
-    runs = instances_of(data, facility, {}).frame
+    runs = instances_of(frames, facility, {}).frame
     if params["every_run"]:
         runs = runs.with_columns(job_number=np.arange(runs.rows))
     jobs = main_runs(runs)
@@ -252,7 +252,7 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
         "largest": lambda: mine.floats("moved_bytes"),
         "longest": lambda: mine.floats("io_seconds"),
     }[params["order"]]()
-    several_clusters = len(set(data.frames["jobs"].text("cluster").tolist())) > 1
+    several_clusters = len(set(frames["jobs"].text("cluster").tolist())) > 1
 
     def describe(at: Indices) -> list[RunOutcome]:
         first = mine.take(at)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Indices
@@ -136,18 +136,18 @@ _FIXED: Final = columns_of(
 
 def run(source: DataSource, params: Params) -> Answer:
     """The programs of the last days where a fix gains most, or that cost others most."""
-    data, kept = fetch_costliest(source, params["since"], params["most"])
+    frames, end_ns, kept = fetch_costliest(source, params["since"], params["most"])
     try:
         found: Activity | str = activity_since(source.snapshot, params["since"])
     except DataUnavailable as error:
         found = error.message
     recorded = source.snapshot.scalar("SELECT count(*) FROM job_io")
-    return triage_answer(data, source.facility, params, found, int(recorded or 0), kept)
+    return triage_answer(frames, source.facility, params, found, int(recorded or 0), kept, end_ns)
 
 
-def fetch_costliest(source: DataSource, since_ns: int, most: int) -> tuple[StudyData, KeptAdvice]:
-    """Rows of the runs with most I/O time among those of twice the time asked for, before the newest run ended; and
-    their cached advice.
+def fetch_costliest(source: DataSource, since_ns: int, most: int) -> tuple[dict[str, Frame], int, KeptAdvice]:
+    """Rows of the runs with most I/O time among those of twice the time asked for, before the newest run ended; when
+    that was; and their cached advice.
 
     Only their days are read, and files only of runs without cached advice: the cost does not grow with the lake."""
     snapshot = source.snapshot
@@ -173,10 +173,10 @@ def fetch_costliest(source: DataSource, since_ns: int, most: int) -> tuple[Study
         mine = runs.take(np.isin(np.array(digests), some))
         days = {utc_day(start) for start in mine.ints("start_ns").tolist()}
         files = snapshot.frame("files", where={"log_digest": some}, days=days)
-        part = StudyData({**frames, "job_io": mine, "files": files})
+        part = {**frames, "job_io": mine, "files": files}
         kept.add(advise_runs(part, snapshot.facility, 0, most))
     kept.store()
-    return StudyData(frames, period_ns=period), kept
+    return frames, period[1] - 1, kept
 
 
 class KeptAdvice:
@@ -214,19 +214,21 @@ class KeptAdvice:
 
 
 def triage_answer(
-    data: StudyData,
+    frames: Mapping[str, Frame],
     facility: Facility,
     params: Params,
     activity: Activity | str = "no samples of the system",
     recorded: int | None = None,
     kept: KeptAdvice | None = None,
+    end_ns: int | None = None,
 ) -> Answer:
     """The answer from rows of runs; `activity` is who slowed others, or why that is unknown. `recorded` is the number
-    of runs in the lake, if the data have only some; of runs with `kept` advice no files are needed."""
-    end = data.period_ns[1] - 1 if data.period_ns[1] else newest_ns(data.frames["job_io"])
+    of runs in the lake, if these are only some, and `end_ns` when the newest ended; of runs with `kept` advice no files
+    are needed."""
+    end = newest_ns(frames["job_io"]) if end_ns is None else end_ns
     since = end - params["since"]
     # What was fixed shows against the time before: as long again.
-    every = list(advise_runs(data, facility, since - (end - since), params["most"], kept))
+    every = list(advise_runs(frames, facility, since - (end - since), params["most"], kept))
     mine = [run for run in every if run.row["start_ns"] >= since]
     items, gone = rank_programs(mine), find_fixed(every)
     others = _cost_others(activity, items) if isinstance(activity, Activity) else []
@@ -262,7 +264,7 @@ def triage_answer(
         findings=tuple(told),
         coverage=(
             Coverage(
-                data.frames["job_io"].rows if recorded is None else recorded,
+                frames["job_io"].rows if recorded is None else recorded,
                 len(mine),
                 "runs in the lake in this period",
             ),
@@ -384,12 +386,12 @@ class AdvisedRun:
 
 
 def advise_runs(
-    data: StudyData, facility: Facility, start_ns: int, most: int, kept: KeptAdvice | None = None
+    frames: Mapping[str, Frame], facility: Facility, start_ns: int, most: int, kept: KeptAdvice | None = None
 ) -> Iterator[AdvisedRun]:
     """Advise the runs since `start_ns` with most I/O time, in order of time."""
-    runs = instances_of(data, facility, {}).frame
-    job_io, applications = (data.frames[name] for name in ("job_io", "applications"))
-    files = data.frames.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
+    runs = instances_of(frames, facility, {}).frame
+    job_io, applications = (frames[name] for name in ("job_io", "applications"))
+    files = frames.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
     spent = np.nan_to_num(runs.floats("io_seconds"), nan=0.0)
     chosen = np.flatnonzero((runs.ints("start_ns") >= start_ns) & (spent > 0))
     chosen = chosen[np.argsort(-spent[chosen], kind="stable")][:most]

@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Inventory, Need, Param, Params, Spread, StudyData
+from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Indices, Ints, Text
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
@@ -39,17 +39,13 @@ from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaChe
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
+if TYPE_CHECKING:
+    from ioweather.lake.lake import Snapshot
+    from ioweather.topics.source import DataSource
+
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")
-NEED: Final = Need(
-    "responses",
-    "responses",
-    columns=names_of("start_ns host target op request_bytes mode duration_ns system component status run_id"),
-    where={"op": OPERATIONS},
-)
-INCIDENTS: Final = Need(
-    "events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
-)
+_COLUMNS: Final = names_of("start_ns host target op request_bytes mode duration_ns system component status run_id")
 FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it is not given")
 # Unlike the probe's requests (kun19: 1 MB), those of the sampler are whole pages, with a known OST.
 _PAGE: Final = 4096
@@ -114,9 +110,19 @@ class Samples:
         return list(dict.fromkeys(sample.place for sample in self.samples))
 
 
-def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
-    """Group the finished requests. Failed, pending and missed ones, and times of 0 or less, are only counted."""
-    frame = data.frames[NEED.name]
+def fetch_responses(source: DataSource, missing: str = "") -> Frame:
+    """Requests with a size, of the period. Raises DataUnavailable, which says `missing`, without any response."""
+    return source.frame("responses", _COLUMNS, {"op": OPERATIONS}, missing=missing)
+
+
+def fetch_incidents(source: DataSource) -> Frame:
+    """Events of unhealthy components, of all time."""
+    return source.frame("events", EVENT_COLUMNS, {"kind": "component_health"}, optional=True, any_time=True)
+
+
+def samples_of(frame: Frame, facility: Facility, params: Params) -> Samples:
+    """Group the finished requests among rows of `responses`. Failed, pending and missed ones, and times of 0 or less,
+    are only counted."""
     ok = frame.text("status").equals("ok")
     sized = frame.ints("request_bytes") > 0
     positive = frame.ints("duration_ns") > 0
@@ -499,15 +505,15 @@ def striping_exhibit(
     yield caveats, samples.coverage
 
 
-def known_targets(inventory: Inventory, _: Params) -> Cell:
+def known_targets(snapshot: Snapshot, _: Params) -> Cell:
     """Return the number of OSTs in the lake."""
-    return max((group.components for group in inventory.series() if group.component_kind == "ost"), default=None)
+    return max((group.components for group in snapshot.series() if group.component_kind == "ost"), default=None)
 
 
-def without_incidents(responses: Frame, events: Frame | None, facility: Facility) -> tuple[Frame, tuple[str, ...]]:
+def without_incidents(responses: Frame, events: Frame, facility: Facility) -> tuple[Frame, tuple[str, ...]]:
     """Response times without those of components that were unhealthy at the time, and a caveat where any were: an
     incident of one target is no law."""
-    hit = in_incidents(responses, events, facility) if events is not None else np.zeros(responses.rows, np.bool_)
+    hit = in_incidents(responses, events, facility)
     if not hit.any():
         return responses, ()
     return responses.take(~hit), (f"{int(hit.sum()):,} response times of unhealthy components were left out.",)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Inventory, Need, Param, Params, StudyData
+from ioweather.core.contracts import Param, Params
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Ints, Text
 from ioweather.core.results import Cell, Coverage, Estimate
@@ -28,6 +28,10 @@ from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances, state_counts
 from ioweather.facts.job_metrics import quotient, rows_of
 from ioweather.stats.estimates import grouped_share
+
+if TYPE_CHECKING:
+    from ioweather.lake.lake import Snapshot
+    from ioweather.topics.source import DataSource
 
 _INTERPRETER: Final = re.compile(r"(?:python|perl|bash|sh|java|julia|Rscript)[\d.]*")
 
@@ -242,29 +246,35 @@ LARGE_BYTES: Final = 500 * MIB
 
 _APPLICATION_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "hosts")
 JOB_COLUMNS: Final = names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count")
-NEEDS: Final = (
-    Need("job_io", "job_io"),
-    Need("applications", "applications", columns=_APPLICATION_COLUMNS),
-    Need("jobs", "jobs", columns=JOB_COLUMNS, optional=True),
-)
+NEEDS: Final = "job_io applications jobs?"
 PROCESSES_PER_NODE: Final = Param(
     "processes_per_node", "processes on a node, where accounting does not tell a job's nodes", kind="int"
 )
 NODE_SOURCES: Final = ("accounting", "processes_per_node", "cores per node", "hosts in traces")
 
 
+def fetch_runs(source: DataSource, *, any_time: bool = False, missing: str = "") -> dict[str, Frame]:
+    """Rows of `job_io`, `applications` and `jobs` (the allocations, perhaps none) of the period, for `jobs_of` and
+    `instances_of`. Raises DataUnavailable, which says `missing`, without any log."""
+    return {
+        "job_io": source.frame("job_io", any_time=any_time, missing=missing),
+        "applications": source.frame("applications", _APPLICATION_COLUMNS, any_time=any_time, missing=missing),
+        "jobs": source.frame("jobs", JOB_COLUMNS, optional=True, any_time=any_time),
+    }
+
+
 _MOVED: Final = "SELECT count(*) FROM job_io WHERE read_bytes + write_bytes >= "
 
 
-def _min_bytes(inventory: Inventory, _: Params) -> Cell:
+def _min_bytes(snapshot: Snapshot, _: Params) -> Cell:
     """Return the paper's filter if some job passes it, else 1, so that a small site sees its jobs."""
-    return LARGE_BYTES if inventory.scalar(f"{_MOVED}{LARGE_BYTES}") else 1
+    return LARGE_BYTES if snapshot.scalar(f"{_MOVED}{LARGE_BYTES}") else 1
 
 
-def _min_processes(inventory: Inventory, values: Params) -> Cell:
+def _min_processes(snapshot: Snapshot, values: Params) -> Cell:
     """Return the paper's filter if some job with enough bytes passes it, else 1."""
     passing = f"{_MOVED}{values['min_bytes']} AND nprocs >= {LARGE_PROCESSES}"
-    return LARGE_PROCESSES if inventory.scalar(passing) else 1
+    return LARGE_PROCESSES if snapshot.scalar(passing) else 1
 
 
 MIN_SIZES: Final = (
@@ -341,24 +351,24 @@ class Runs:
         return sorted((name for name in totals if totals[name]), key=lambda name: (-totals[name], name))[:most]
 
 
-def instances_of(data: StudyData, facility: Facility, params: Params) -> Runs:
+def instances_of(frames: Mapping[str, Frame], facility: Facility, params: Params) -> Runs:
     """Return one row per application run, with the number of its job."""
-    job_io, applications, matches = _aligned(data)
+    job_io, applications, matches = _aligned(frames)
     joined = job_io.with_columns(
         **{name: applications[name] for name in ("job_id", "uid", "exe")},
         **{name: matches[name] for name in ("state", "cluster", "account", "user", "node_count")},
         instance_count=np.ones(job_io.rows, np.int64),
         job_number=job_numbers(applications, matches),
     )
-    return _described(joined, applications.array("hosts"), "application runs", data, facility, params, matches)
+    return _described(joined, applications.array("hosts"), "application runs", frames, facility, params, matches)
 
 
-def jobs_of(data: StudyData, facility: Facility, params: Params) -> Runs:
+def jobs_of(frames: Mapping[str, Frame], facility: Facility, params: Params) -> Runs:
     """Return one row per scheduler job: all runs of an allocation together."""
-    job_io, applications, matches = _aligned(data)
+    job_io, applications, matches = _aligned(frames)
     merged = merge_instances(job_io, applications, matches)
     hosts = applications.array("hosts")[rows_of(applications.text("log_digest"), merged.text("log_digest"))]
-    runs = _described(merged, hosts, "jobs", data, facility, params, matches)
+    runs = _described(merged, hosts, "jobs", frames, facility, params, matches)
     several = int((runs.ints("instance_count") > 1).sum())
     if not several:
         return runs
@@ -391,16 +401,22 @@ def large(runs: Runs, params: Params) -> Runs:
     return runs.take(kept, coverage, f"{shown}; the paper shows those of at least {paper}.")
 
 
-def _aligned(data: StudyData) -> tuple[Frame, Frame, Frame]:
+def _aligned(frames: Mapping[str, Frame]) -> tuple[Frame, Frame, Frame]:
     """Return metrics, applications and matches of the logs that have both, in one order."""
-    job_io, applications = data.frames["job_io"], data.frames["applications"]
+    job_io, applications = frames["job_io"], frames["applications"]
     place = rows_of(applications.text("log_digest"), job_io.text("log_digest"))
     job_io, applications = job_io.take(place >= 0), applications.take(place[place >= 0])
-    return job_io, applications, match_jobs(applications, data.frames.get("jobs"))
+    return job_io, applications, match_jobs(applications, frames.get("jobs"))
 
 
 def _described(
-    joined: Frame, hosts: NDArray[Any], what: str, data: StudyData, facility: Facility, params: Params, matches: Frame
+    joined: Frame,
+    hosts: NDArray[Any],
+    what: str,
+    frames: Mapping[str, Frame],
+    facility: Facility,
+    params: Params,
+    matches: Frame,
 ) -> Runs:
     nodes, source = _nodes(joined, hosts, facility, params)
     moved = joined.ints("read_bytes") + joined.ints("write_bytes")
@@ -412,7 +428,7 @@ def _described(
         mib_per_s_per_node=rate / MIB / np.ma.filled(nodes.astype(np.float64), np.nan),
         project=_projects(joined, facility),
     )
-    logs = [Coverage(data.frames["applications"].rows, matches.rows, "logs", {}, "with I/O metrics")]
+    logs = [Coverage(frames["applications"].rows, matches.rows, "logs", {}, "with I/O metrics")]
     alone = state_counts(matches)
     if alone:
         matched = matches.rows - sum(alone.values())

@@ -13,9 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.contracts import Inventory, Param, Params, Question, Study, StudyData
+from ioweather.core.contracts import Param, Params, Question, Study
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -30,8 +29,9 @@ from ioweather.core.results import (
     numbered,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
-from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, instances_of, program_of
+from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, fetch_runs, instances_of, program_of
 from ioweather.job_io.view import LOG_TABLES, find_job, note_log, printable, recorded_whole
+from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
 
 
@@ -387,8 +387,8 @@ _LASTING_CHANGE: Final = """
 """
 
 
-def _before_and_after(inventory: Inventory, _: Params) -> Cell:
-    return inventory.scalar(_LASTING_CHANGE)
+def _before_and_after(snapshot: Snapshot, _: Params) -> Cell:
+    return snapshot.scalar(_LASTING_CHANGE)
 
 
 LOGS: Final = Param(
@@ -399,14 +399,14 @@ LOGS: Final = Param(
 )
 
 
-def run_study(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Yield the exhibit car11.fig11 for the chosen logs."""
     if not params["logs"]:
         raise DataUnavailable(
             "No program changed its I/O pattern and kept the change for three runs: there is nothing to compare.",
             hint="Name the runs with logs=DIGEST,DIGEST.",
         )
-    runs = instances_of(data, facility, params)
+    runs = instances_of(fetch_runs(source), source.facility, params)
     digests = [text.strip() for text in str(params["logs"]).split(",") if text.strip()]
     if len(digests) < 2:
         raise UsageError("logs: give at least two digests to compare.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Params, PathPolicy, StudyData
+from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Ints
@@ -101,16 +101,16 @@ class JobView:
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
-        return jobs_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+        return jobs_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
 
     def node_count(self, run: int) -> int | None:
         """Return the nodes of the run in this row, if known."""
-        runs = instances_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+        runs = instances_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
         return int(runs.ints("node_count")[run]) or None
 
-    def _data(self) -> StudyData:
+    def _frames(self) -> dict[str, Frame]:
         frames = {"job_io": self.job_io, "applications": self.applications}
-        return StudyData(frames=frames if self.jobs is None else {**frames, "jobs": self.jobs})
+        return frames if self.jobs is None else {**frames, "jobs": self.jobs}
 
     def row(self) -> dict[str, Any]:
         """Return the job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""

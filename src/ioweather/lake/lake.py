@@ -65,7 +65,7 @@ _HIDDEN: Final = {"scans": ("errors", "largest"), "verdicts": ("culprits",)}
 
 @dataclass(repr=False)
 class Snapshot:
-    """Satisfies core.contracts.Inventory. With an owner it shows what that person may see."""
+    """The lake at one moment. With an owner it shows what that person may see."""
 
     root: Path
     pinned: Mapping[str, TableFiles]

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.contracts import Inventory, Param, Params, Question
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Ints
@@ -698,8 +698,8 @@ def run(source: DataSource, params: Params) -> Answer:
     return forecast_answer(seen, source.facility, horizon_ns=horizon, duration_ns=duration)
 
 
-def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
-    return "load" if choices.busiest_filesystem(inventory) is not None else "slowdown"
+def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
+    return "load" if choices.busiest_filesystem(snapshot) is not None else "slowdown"
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:

@@ -17,15 +17,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ioweather.core.choices import FILESYSTEM_SAMPLED, MODE
-from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
 from ioweather.core.results import Answer, Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
 from ioweather.facts.response_samples import (
-    INCIDENTS,
-    NEED,
     PROBABILITIES,
     WIDEST,
     WORTH_IT,
@@ -35,6 +33,8 @@ from ioweather.facts.response_samples import (
     WidthPrediction,
     best_width,
     choices,
+    fetch_incidents,
+    fetch_responses,
     fit_samples,
     independence_finding,
     known_targets,
@@ -154,13 +154,13 @@ def request_times(
 ) -> _RequestTimes:
     """Fit the samples of a file system, operation and mode; of None, the one with the most samples."""
     params: dict[str, Any] = {"minimum": MINIMUM, "replicates": replicates, "combination": "weighted"}
-    samples = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": filesystem})
+    samples = samples_of(responses, facility, params | {"filesystem": filesystem})
     ops = ("write", "write_sync") if op == "write" else (op,)
     wanted = [sample for sample in samples.samples if sample.op in ops and mode in (None, sample.mode)]
     if not wanted:
         asked = " ".join(part for part in (mode, op) if part)
         where = f" on {filesystem}" if filesystem else ""
-        others = samples_of(StudyData({"responses": responses}), facility, params).places
+        others = samples_of(responses, facility, params).places
         known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather probe PATH --sizes paper`."
         reason = f"needs {MINIMUM} response times of one size for {asked}{where}. {known}"
         raise _NoAnswerError(reason, samples.coverage)
@@ -456,14 +456,14 @@ def run(source: DataSource, params: Params) -> Answer:
         log = find_job(source, params, params["size"])
         note_log(source, "size", log)
     missing = "No response times in the lake. Measure some: ioweather probe --sizes"
-    frames, facility = source.fetch((NEED, INCIDENTS), missing=missing).frames, source.facility
+    facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
         moved = None if log is None else largest_file_bytes(log.files, op)
         total_bytes = parse_size(str(params["size"])) if moved is None else moved
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
-    responses, left_out = without_incidents(frames["responses"], frames["events"], facility)
+    responses, left_out = without_incidents(measured, fetch_incidents(source), facility)
     common: dict[str, Any] = {"responses": responses, "facility": facility, "op": op}
     common |= {name: params[name] for name in ("filesystem", "mode")}
     try:

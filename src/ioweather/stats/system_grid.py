@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.choices import TRAFFIC
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Coverage
@@ -181,9 +179,8 @@ def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tupl
     return Steps(origin, step_ns, values, {reason: n for reason, n in excluded.items() if n})
 
 
-def traffic_steps(data: StudyData, facility: Facility, filesystem: str) -> Steps:
-    """The need `traffic` on its grid. What exceeds the peak of the file system cannot be real (pat19 section 2.2)."""
-    steps = steps_of(data.frames["traffic"], TRAFFIC, data.step_ns, data.period_ns)
+def without_impossible(steps: Steps, facility: Facility, filesystem: str) -> Steps:
+    """Steps without those above the peak of the file system, which cannot be real (pat19 section 2.2)."""
     known = facility.filesystem(filesystem)
     if known is None or known.peak_bytes_per_s is None or not steps.count:
         return steps

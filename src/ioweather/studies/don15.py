@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
-from ioweather.core.contracts import Param, Params, Spread, Study, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Spread, Study
 from ioweather.core.frames import Floats
 from ioweather.core.results import (
     Cell,
@@ -37,9 +36,7 @@ from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
     FILESYSTEM,
-    INCIDENTS,
     MINIMUM,
-    NEED,
     PROBE,
     REPLICATES,
     REQUEST_SIZE,
@@ -50,6 +47,8 @@ from ioweather.facts.response_samples import (
     Samples,
     batches_of,
     choices,
+    fetch_incidents,
+    fetch_responses,
     fit_samples,
     known_targets,
     largest_place,
@@ -69,6 +68,7 @@ from ioweather.stats.families import Normal
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
 from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
+from ioweather.topics.source import DataSource
 
 _BINS: Final = 40
 # [ours] With fewer independent values the statistic is far from its law: of 50 of AR(0.8) it refused .025 at .05.
@@ -83,9 +83,9 @@ _PERSISTENCE: Final = (
 )
 
 
-def run_response_times(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_response_times(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make Table 2, fig. 1 to 3 and the single fits."""
-    samples = samples_of(data, facility, params)
+    samples = samples_of(fetch_responses(source), source.facility, params)
     if not samples.samples:
         return
     shown = samples.of_size(shown_size(samples.samples, params))
@@ -331,7 +331,7 @@ def moments(values: Floats) -> Moments | None:
 RESPONSE_TIMES = Study(
     "response_times",
     ("don15.table2", "don15.fig1", "don15.fig2", "don15.singlefits", "don15.fig3"),
-    (NEED,),
+    "responses",
     run_response_times,
     (FILESYSTEM, REQUEST_SIZE, MINIMUM, PROBE),
     too_few=TOO_FEW,
@@ -348,10 +348,10 @@ _OVERLAYS: Final = 6
 _SAME: Final = 0.05
 
 
-def run_response_tails(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_response_tails(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 4 to 6."""
-    samples = samples_of(data, facility, params)
-    fitted, refused = fit_samples(samples.samples, params, spread=data.spread)
+    samples = samples_of(fetch_responses(source), source.facility, params)
+    fitted, refused = fit_samples(samples.samples, params, spread=source.spread)
     if not fitted:
         return
     size = shown_size([item.sample for item in fitted], params)
@@ -359,7 +359,7 @@ def run_response_tails(data: StudyData, facility: Facility, params: Params) -> I
     caveats = (choices(fitted[0].fit), *refused)
     yield _partition(samples, example(shown), caveats)
     yield _tail_shares(samples, fitted, caveats)
-    goodness = _goodness(shown[:_OVERLAYS], int(params["replicates"]), data.spread)
+    goodness = _goodness(shown[:_OVERLAYS], int(params["replicates"]), source.spread)
     yield _winners(samples, fitted, shown, goodness, caveats)
 
 
@@ -624,7 +624,7 @@ def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floa
 RESPONSE_TAILS = Study(
     "response_tails",
     ("don15.fig4", "don15.fig5", "don15.fig6"),
-    (NEED,),
+    "responses",
     run_response_tails,
     (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES, PROBE),
     spreads=True,
@@ -636,18 +636,17 @@ TRANSFER_SIZE: Final = Param("transfer_size", "bytes of the striped transfer (de
 OVERHEAD: Final = Param("overhead", "time to put the parts together (psi of Eq. 1)", kind="duration", default="0s")
 
 
-def run_striping(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_striping(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on striped transfers, with at least two request sizes."""
-    responses, left_out = without_incidents(data.frames[NEED.name], data.frames.get(INCIDENTS.name), facility)
-    data = replace(data, frames={**data.frames, NEED.name: responses})
-    samples = samples_of(data, facility, params)
+    responses, left_out = without_incidents(fetch_responses(source), fetch_incidents(source), source.facility)
+    samples = samples_of(responses, source.facility, params)
     if not samples.samples:
         return
     filesystem, mode, op = largest_place(samples.samples)
     mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
     if len({sample.request_bytes for sample in mine}) < 2:
         return
-    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread)
+    fitted, refused = fit_samples(mine, params, select="aic", spread=source.spread)
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
@@ -662,7 +661,7 @@ TARGETS: Final = Param("targets", "OSTs there are; default: what the lake knows"
 STRIPING = Study(
     "striping",
     ("don15.maxorder",),
-    (NEED, INCIDENTS),
+    "responses events?",
     run_striping,
     (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
     spreads=True,

@@ -17,7 +17,7 @@ from ioweather.core.contracts import Params, Question
 from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.core.results import Amount, Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import MINUTE_NS, format_value
-from ioweather.facts.runs import NEEDS, group_runs, instances_of, program_names
+from ioweather.facts.runs import fetch_runs, group_runs, instances_of, program_names
 from ioweather.topics.source import DataSource
 
 
@@ -113,8 +113,8 @@ _CAVEATS: Final = (
 
 def run(source: DataSource, params: Params) -> Answer:
     """How much the I/O times of equal runs differ."""
-    data = source.fetch(NEEDS, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
-    runs = instances_of(data, source.facility, {}).frame
+    frames = fetch_runs(source, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
+    runs = instances_of(frames, source.facility, {}).frame
     seconds = runs.floats("io_seconds")
     moved = (runs.ints("read_bytes") + runs.ints("write_bytes") > 0) & np.isfinite(seconds) & (seconds > 0)
     runs, seconds = runs.take(moved), seconds[moved]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ioweather.core.choices import PROCESSES_PER_NODE
-from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting import match_jobs
-from ioweather.facts.runs import NEEDS as RUN_NEEDS
-from ioweather.facts.runs import Runs, jobs_of
+from ioweather.facts.runs import Runs, fetch_runs, jobs_of
 from ioweather.facts.server_io import server_volumes
 from ioweather.stats.estimates import known
 from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
@@ -48,9 +47,9 @@ class ProjectOutcome:
     server_bytes_with_log_ratio: float | None = None
 
 
-def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:
+def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, params: Params) -> Answer:
     """Return the answer on one project; DataUnavailable without a job of it."""
-    jobs = jobs_of(data, facility, params)
+    jobs = jobs_of(frames, facility, params)
     if name not in jobs.projects.categories:
         near = get_close_matches(name, jobs.projects.categories, n=3) or jobs.largest_projects(5)
         raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
@@ -61,7 +60,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
     seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
     bytes_per_s, per_node = _median(mine.floats("bytes_per_s")), _median(mine.floats("mib_per_s_per_node"))
     io_ratio = _median(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
-    servers = seen_by_servers(data.frames.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
+    servers = seen_by_servers(frames.get("counted"), jobs.frame, frames.get("jobs"), facility).get(name)
     volume = (
         Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
         Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
@@ -74,7 +73,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         Fact("processes", "processes", f"{low:,}" if low == high else f"{low:,} to {high:,}"),
         Fact("first", "first", int(start.min()), "time_ns"),
         Fact("last", "last", int(start.max()), "time_ns"),
-        *_accounted(name, data, facility),
+        *_accounted(name, frames, facility),
     )
     total = sum(seconds) or 1.0
     performance = (
@@ -104,7 +103,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
     return Answer(
         question=f"project {name}",
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
-        facts=(*groups, *_on_servers(servers), *_contents(name, data.frames.get("sizes"))),
+        facts=(*groups, *_on_servers(servers), *_contents(name, frames.get("sizes"))),
         exhibits=(_daily(name, mine),),
         findings=tuple(project_findings(name, jobs)),
         caveats=(*mine.node_caveats, *((CAVEAT,) if servers else ())),
@@ -136,13 +135,13 @@ def _median(values: Any) -> float | None:
     return float(np.median(sample)) if len(sample) else None
 
 
-def _accounted(name: str, data: StudyData, facility: Facility) -> Iterator[Fact]:
+def _accounted(name: str, frames: Mapping[str, Frame], facility: Facility) -> Iterator[Fact]:
     """Share of the project's jobs in the accounting that have a log, and its core-hours."""
-    accounting = data.frames.get("jobs")
+    accounting = frames.get("jobs")
     if accounting is None or not accounting.rows:
         return
-    matches = match_jobs(data.frames["applications"], accounting)
-    every, _ = allocations(accounting, matches, data.frames["job_io"], facility)
+    matches = match_jobs(frames["applications"], accounting)
+    every, _ = allocations(accounting, matches, frames["job_io"], facility)
     mine = every.of(name)
     if mine.any():
         seen = float((every.logs[mine] > 0).mean())
@@ -199,25 +198,22 @@ def _daily(name: str, mine: Runs) -> Exhibit:
 
 
 _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
-_NEEDS: Final = (
-    *RUN_NEEDS,
-    Need(
-        "sizes",
-        "scan_bins",
-        columns=("scan_id", "start_ns", "owner", "count", "bytes"),
-        where={"owner_kind": "project", "histogram": "size"},
-        optional=True,
-    ),
-)
 
 
 def run(source: DataSource, params: Params) -> Answer:
     """Volume, jobs, performance and files of one project."""
-    data = source.fetch(_NEEDS, missing=_NO_LOGS)
     source.note_tables(("job_operations",))
-    counted = server_volumes(source.snapshot, source.period_ns)
-    data = replace(data, frames={**data.frames, "counted": counted})
-    return project_answer(str(params["name"]), data, source.facility, params)
+    frames = {
+        **fetch_runs(source, missing=_NO_LOGS),
+        "counted": server_volumes(source.snapshot, source.period_ns),
+        "sizes": source.frame(
+            "scan_bins",
+            ("scan_id", "start_ns", "owner", "count", "bytes"),
+            {"owner_kind": "project", "histogram": "size"},
+            optional=True,
+        ),
+    }
+    return project_answer(str(params["name"]), frames, source.facility, params)
 
 
 QUESTION = Question(

@@ -1,4 +1,4 @@
-"""Make exhibits from a lake: find the study, check and fetch its needs, run it and cache the result.
+"""Make exhibits from a lake: find the study, check its needs, run it and cache the result.
 
 The cache key has everything that a result depends on: table versions, parameters, period, facility, software.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -16,23 +15,26 @@ from functools import partial
 from itertools import chain, starmap
 from typing import Any, Literal
 
-from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
+from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.papers.claim_tests import judged
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
-from ioweather.core.tables import Quality
-from ioweather.core.units import MINUTE_NS
-from ioweather.facts.server_io import server_volumes
-from ioweather.lake import grid, layout
+from ioweather.lake import layout
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.workers import WorkersDied, in_order
 from ioweather.topics.catalogue import STUDIES
-from ioweather.topics.source import check_names, of_people, provenance_of, resolve_params, standing_caveats
+from ioweather.topics.source import (
+    DataSource,
+    check_names,
+    of_people,
+    provenance_of,
+    resolve_params,
+    standing_caveats,
+)
 
 _MOST_CACHED = 20  # results of one exhibit
-_ROWS = ("rows", "volumes")  # shapes of needs that are not samples on a grid
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,10 @@ def study_of(exhibit_id: str) -> Study:
 
 def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
     """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
-    rows = snapshot.filled()
-    metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
+    filled, sampled = snapshot.filled(), _sampled(snapshot)
     listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
     listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
-    lacks = {name: _lacks(STUDIES[name], rows, metrics) for name in {name for _, _, name in listed}}
+    lacks = {name: STUDIES[name].missing(filled, sampled) for name in {name for _, _, name in listed}}
     return [Availability(each, title, name, not lacks[name], lacks[name]) for each, title, name in listed]
 
 
@@ -94,8 +95,7 @@ def _resolved(
 ) -> tuple[dict[str, Any], Provenance]:
     """The values of all parameters, and what the result depends on."""
     values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
-    tables = {need.table for need in study.needs}
-    return values, provenance_of(snapshot, tables, values, period, own_rows=of_people(tables))
+    return values, provenance_of(snapshot, study.tables, values, period, own_rows=of_people(study.tables))
 
 
 def catalogue_only() -> list[Availability]:
@@ -105,25 +105,6 @@ def catalogue_only() -> list[Availability]:
 
 def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
     return study_of(exhibit_id).params
-
-
-def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple[str, ...]:
-    """Descriptions of the required needs that are not met. If all needs are optional, one must be met."""
-    absent: dict[str, str] = {}
-    for need in study.needs:
-        kind = need.where.get("component_kind")
-        fixed = kind if isinstance(kind, str) and not kind.startswith("$") else None
-        if need.shape in _ROWS:
-            if need.table not in rows:
-                absent[need.name] = f"no rows in `{need.table}`"
-            continue
-        missing = [m for m in need.metrics if not any(m == known and fixed in (None, k) for known, k in metrics)]
-        if missing:
-            absent[need.name] = f"no {', '.join(missing)}{f' of any {fixed}' if fixed else ''} in `series`"
-    required = [need for need in study.needs if not need.optional]
-    if not required:
-        return tuple(dict.fromkeys(absent.values())) if len(absent) == len(study.needs) else ()
-    return tuple(dict.fromkeys(absent[need.name] for need in required if need.name in absent))
 
 
 def make_exhibits(
@@ -225,9 +206,10 @@ def _run(
         if all(found is not None for found in cached.values()):
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
     _require(snapshot, study, wanted)
-    data = replace(fetch(snapshot, study.needs, values, period), spread=spread, wanted=frozenset(wanted))
+    source = DataSource.of(snapshot, period)
+    source.spread, source.wanted = spread, frozenset(wanted)
     results = {}
-    for exhibit in study.run(data, facility, values):
+    for exhibit in study.run(source, values):
         full = replace(
             exhibit,
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
@@ -243,10 +225,7 @@ def _run(
 
 
 def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
-    rows = snapshot.filled({need.table for need in study.needs})
-    sampled = any(need.shape not in _ROWS for need in study.needs)
-    metrics = {(group.metric, group.component_kind) for group in snapshot.series()} if sampled else set()
-    lacks = _lacks(study, rows, metrics)
+    lacks = study.missing(snapshot.filled(study.tables), _sampled(snapshot) if "series" in study.tables else ())
     if lacks:
         raise DataUnavailable(
             f"{', '.join(wanted)}: the lake has {'; '.join(lacks)}.",
@@ -254,48 +233,9 @@ def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
         )
 
 
-def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], period: Period) -> StudyData:
-    """Fetch the rows, matrices and rollups that a study needs."""
-    step_ns = int(values.get("resolution") or MINUTE_NS)
-    frames, matrices, caveats = {}, {}, []
-    for need in needs:
-        where: dict[str, Any] = {
-            name: values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
-            for name, value in need.where.items()
-        }
-        try:
-            if need.shape == "rows":
-                frames[need.name] = snapshot.frame(
-                    need.table, need.columns, where, None if need.any_time or period == ALL_TIME else period
-                )
-                continue
-            if need.shape == "volumes":
-                frames[need.name] = server_volumes(snapshot, period)
-                continue
-            selection = snapshot.selection(
-                where["filesystem"],
-                where["component_kind"],
-                need.metrics,
-                step_ns,
-                period_ns=period,
-                excluded_quality=sum(Quality[flag.upper()] for flag in need.exclude_flags),
-            )
-            if need.shape == "rollup":
-                frames[need.name] = grid.rollup(selection, need.metrics)
-            else:
-                matrices[need.name] = {
-                    metric: grid.matrix(selection, metric) for metric in need.metrics if selection.of_metric(metric)
-                }
-            flagged: Counter[str] = Counter()
-            for group in selection.groups:
-                flagged.update(group.flagged)
-            if flagged:
-                listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(flagged.items()))
-                caveats.append(f"Flagged samples in the data read: {listed}.")
-        except DataUnavailable:
-            if not need.optional:
-                raise
-    return StudyData(frames, matrices, period, step_ns, tuple(caveats))
+def _sampled(snapshot: Snapshot) -> set[str]:
+    """Metrics of `series`."""
+    return {group.metric for group in snapshot.series()}
 
 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:

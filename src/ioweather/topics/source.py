@@ -5,26 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from ioweather._version import __version__
-from ioweather.core.contracts import ALL_TIME, Inventory, Need, Param, Params, Period, Question, Study, StudyData
+from ioweather.core.contracts import ALL_TIME, Param, Params, Period, Question, Spread, Study
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
+from ioweather.core.tables import Quality
 from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
+from ioweather.lake import grid
 from ioweather.lake.lake import OF_THE_FACILITY, Place
 from ioweather.topics.catalogue import QUESTIONS
 
 if TYPE_CHECKING:
-    from ioweather.core.frames import Frame
+    from ioweather.core.frames import BlockwiseMatrix
     from ioweather.core.results import Cell
     from ioweather.lake.lake import Lake, Snapshot
+
+
+# Samples above what the hardware can do, and of restarted counters, are no amounts.
+UNREAL: Final = Quality.OVER_LIMIT | Quality.RESET
 
 
 def standing_caveats(facility: Facility) -> tuple[str, ...]:
@@ -76,6 +85,10 @@ class DataSource:
     depends on, for its provenance; a question that reads fewer than it declares sets them. `own_rows` is set if rows
     of the asking user alone were read where all users' rows would give another answer. `reads_agents`: the answer is
     about measurements of this machine, whatever the facility of the lake.
+
+    For studies: `wanted` are the exhibits to make (empty: all); a study may make others too. `spread(task, inputs)`
+    gives task(*input) of each input in their order, like `starmap`, perhaps from other processes: task is a function of
+    a module, inputs can be pickled. `quality_notes` are about flagged samples among those read.
     """
 
     def __init__(
@@ -98,6 +111,16 @@ class DataSource:
         self.log_digests: list[str] = []
         self.file_digests: list[str] = []
         self._shared: SharedResults = {} if shared is None else shared
+        self.spread: Spread = starmap
+        self.wanted: frozenset[str] = frozenset()
+        self.quality_notes: list[str] = []
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, period_ns: Period = ALL_TIME) -> DataSource:
+        """The source of a lake that is open."""
+        source = cls(None, ExitStack(), period_ns)
+        source.place.opened = snapshot
+        return source
 
     @property
     def snapshot(self) -> Snapshot:
@@ -113,6 +136,10 @@ class DataSource:
     def has_lake(self) -> bool:
         """Whether a lake was named or is open; a log alone is answered without looking for one."""
         return self.place.was_named or self.place.opened is not None
+
+    def wants(self, *exhibits: str) -> bool:
+        """Whether one of these exhibits is to be made."""
+        return not self.wanted or not self.wanted.isdisjoint(exhibits)
 
     def shared(self, make: Callable[[DataSource, Params], T], params: Params) -> T:
         """The result of `make(self, params)`, made once for all questions that share results. An error is not kept."""
@@ -138,20 +165,63 @@ class DataSource:
         period = None if any_time or self.period_ns == ALL_TIME else self.period_ns
         return self.snapshot.frame(table, columns, where or {}, period)
 
-    def fetch(self, needs: Sequence[Need], *, any_time: bool = False, missing: str = "") -> StudyData:
-        """Rows that functions of studies take, by need; `missing` is said where a required table is empty."""
-        frames = {
-            need.name: self.frame(
-                need.table,
-                need.columns,
-                need.where,
-                optional=need.optional,
-                any_time=any_time or need.any_time,
-                missing=missing,
-            )
-            for need in needs
-        }
-        return StudyData(frames, period_ns=self.period_ns)
+    def rollup(
+        self,
+        filesystem: str,
+        component_kind: str,
+        metrics: Sequence[str],
+        step_ns: int,
+        *,
+        excluded: Quality = UNREAL,
+        optional: bool = False,
+    ) -> Frame:
+        """Amounts of `series` summed over all components of a kind (intensive ones averaged), in steps of `step_ns`.
+
+        Columns start_ns, metric, value and coverage (share of component-time present); in time order, a row per metric
+        and step that has any data. Rows with one of the `excluded` quality flags count as missing. Without any data it
+        is empty if `optional`, else DataUnavailable is raised.
+        """
+        try:
+            selection = self._selection(filesystem, component_kind, metrics, step_ns, excluded)
+        except DataUnavailable:
+            if not optional:
+                raise
+            return Frame({})
+        return grid.rollup(selection, metrics)
+
+    def matrices(
+        self,
+        filesystem: str,
+        component_kind: str,
+        metrics: Sequence[str],
+        step_ns: int,
+        *,
+        excluded: Quality = UNREAL,
+        optional: bool = False,
+    ) -> dict[str, BlockwiseMatrix]:
+        """Steps by components of each metric that has data; see `rollup`."""
+        try:
+            selection = self._selection(filesystem, component_kind, metrics, step_ns, excluded)
+        except DataUnavailable:
+            if not optional:
+                raise
+            return {}
+        return {metric: grid.matrix(selection, metric) for metric in metrics if selection.of_metric(metric)}
+
+    def _selection(
+        self, filesystem: str, component_kind: str, metrics: Sequence[str], step_ns: int, excluded: Quality
+    ) -> grid.Selection:
+        """Rows of `series` for a grid; notes their quality flags."""
+        selection = self.snapshot.selection(
+            filesystem, component_kind, metrics, step_ns, period_ns=self.period_ns, excluded_quality=int(excluded)
+        )
+        flagged: Counter[str] = Counter()
+        for group in selection.groups:
+            flagged.update(group.flagged)
+        if flagged:
+            listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(flagged.items()))
+            self.quality_notes.append(f"Flagged samples in the data read: {listed}.")
+        return selection
 
     def note_tables(self, tables: Collection[str]) -> None:
         """Record that rows of these tables are read as the asking user sees them."""
@@ -187,7 +257,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def resolve_params(
-    params: Sequence[Param], typed: Mapping[str, Any], inventory: Callable[[], Inventory], zone: Callable[[], str]
+    params: Sequence[Param], typed: Mapping[str, Any], snapshot: Callable[[], Snapshot], zone: Callable[[], str]
 ) -> dict[str, Any]:
     """A value for every parameter, in order of declaration: as typed, else the default, else chosen from the lake.
     Durations and times in ns, sizes in bytes. The lake is opened only for parameters that are chosen from it."""
@@ -201,7 +271,7 @@ def resolve_params(
         elif param.required:
             raise UsageError(f"{param.name} is needed: {param.help}")
         elif param.choose is not None and param.default is None:
-            values[param.name] = param.choose(inventory(), values)
+            values[param.name] = param.choose(snapshot(), values)
         elif param.kind in ("duration", "size") and isinstance(param.default, str):
             values[param.name] = _PARSERS[param.kind](param.default)
         else:

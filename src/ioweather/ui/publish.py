@@ -1,27 +1,24 @@
-"""Writing results to files, by their ending, and the published schema of answers and exhibits."""
+"""Write results to files, by their ending."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Final, Literal, cast
 
 from ioweather._version import __version__
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
 from ioweather.core.papers.claim_tests import comparison_table
-from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, result_json
+from ioweather.core.results import Exhibit, ResultTable, result_json
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.page import exhibit_html
 from ioweather.ui.charts.render import Column, exhibit_figure
 
@@ -211,82 +208,3 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
         write_whole(out, data)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
-
-
-# JSON Schema of dataclasses, as `to_jsonable` writes them: what is published cannot differ from what is made.
-
-_PLAIN: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-
-def schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type; those of dataclasses and enums go into `definitions`, by name.
-
-    Numbers that are not finite become null, so a float may be null wherever it stands. What a later version adds is
-    allowed: readers of this version ignore it.
-    """
-    if kind is float:
-        return {"type": ["number", "null"]}
-    if kind is Any:  # the result of an answer
-        return {"anyOf": [{"$ref": "#/$defs/Outcome"}, {"type": "null"}]}
-    if kind in _PLAIN:
-        return {"type": _PLAIN[kind]}
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        options = [schema_of(argument, definitions) for argument in arguments]
-        if all(set(option) == {"type"} for option in options):
-            named = [option["type"] if isinstance(option["type"], list) else [option["type"]] for option in options]
-            kinds = list(dict.fromkeys(kind for kinds in named for kind in kinds))
-            return {"type": kinds if len(kinds) > 1 else kinds[0]}
-        return {"anyOf": options}
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin is tuple:
-        return {"type": "array", "items": schema_of(arguments[0], definitions)}
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": schema_of(arguments[1], definitions)}
-    if isinstance(kind, type) and kind.__name__ not in definitions:
-        definitions[kind.__name__] = {}  # it may name itself
-        definitions[kind.__name__] = _definition(kind, definitions)
-    return {"$ref": f"#/$defs/{kind.__name__}"}
-
-
-def _definition(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    if issubclass(kind, Enum):
-        return {"enum": [member.value for member in kind]}
-    if not is_dataclass(kind):
-        raise TypeError(f"{kind.__name__} is not plain data")
-    hints = get_type_hints(kind)
-    described = {} if kind.__doc__ is None or kind.__doc__.startswith(f"{kind.__name__}(") else _doc(kind.__doc__)
-    return {
-        **described,
-        "type": "object",
-        "properties": {field.name: schema_of(hints[field.name], definitions) for field in fields(kind)},
-        "required": [field.name for field in fields(kind)],
-    }
-
-
-def _doc(text: str) -> dict[str, str]:
-    return {"description": " ".join(text.split())}
-
-
-def answer_schema() -> dict[str, Any]:
-    """Either an answer, whose result is that of its question, or an exhibit."""
-    definitions: dict[str, Any] = {"Outcome": {}}
-    answer, exhibit = (schema_of(kind, definitions) for kind in (Answer, Exhibit))
-    results = {name: schema_of(QUESTIONS[name].result, definitions) for name in TITLES}
-    definitions["Outcome"] = {"anyOf": list(results.values())}
-    by_question = [
-        {"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"result": result}}}
-        for name, result in results.items()
-    ]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "ioweather: answers and exhibits",
-        "type": "object",
-        "properties": {"schema_version": {"const": SCHEMA_VERSION}},
-        "required": ["schema_version"],
-        "if": {"required": ["headline"]},
-        "then": {"allOf": [answer, *by_question]},
-        "else": exhibit,
-        "$defs": dict(sorted(definitions.items())),
-    }

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from planted_jobs import cells, estimate, exhibits, planted
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, ProjectRule
 from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.tables import TABLES, concat, encode_text
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, scans_of
+from ioweather.studies.car11.contents import CONTENTS, OVERWRITING, Scans
+from planted_source import PlantedSource, run_study
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
 PARAMS = {"root": "/gpfs", "project": None, "files_target": None}
@@ -42,18 +42,12 @@ def bin_rows(name: str, owner: str, histogram: str, bins: list[tuple[int, int, i
     )  # fmt: skip
 
 
-def study_data(scans: list, bins: list, projects: list = ()) -> StudyData:
+def study_data(scans: list, bins: list, projects: list = ()) -> PlantedSource:
     empty = TABLES["scan_bins"].frame(rows=0, **{c.name: [] for c in TABLES["scan_bins"].columns})
-    return StudyData(
-        {
-            "scans": concat(scans),
-            "bins": concat([empty, *bins]),
-            "project_bins": concat([empty, *projects]),
-        }
-    )
+    return PlantedSource({"scans": concat(scans), "scan_bins": concat([empty, *bins, *projects])})
 
 
-def intrepid() -> StudyData:
+def intrepid() -> PlantedSource:
     """car11's table3 and figure 8: two scans, one dominant project whose users no rule of the scan named."""
     scans, bins, projects = [], [], []
     months = {
@@ -81,8 +75,8 @@ def intrepid() -> StudyData:
 EARTH = Facility(projects=(ProjectRule("EarthScience", uid=1001), ProjectRule("EarthScience", uid=1002)))
 
 
-def run(data: StudyData, facility: Facility = EARTH, **params) -> dict[str, Exhibit]:
-    return {exhibit.id: exhibit for exhibit in CONTENTS.run(data, facility, {**PARAMS, **params})}
+def run(data: PlantedSource, facility: Facility = EARTH, **params) -> dict[str, Exhibit]:
+    return {exhibit.id: exhibit for exhibit in run_study(CONTENTS, data, facility, {**PARAMS, **params})}
 
 
 def values(exhibit: Exhibit) -> dict[str, float | None]:
@@ -158,26 +152,29 @@ def test_users_stand_for_the_account_of_all_their_jobs():
         }
     )
     data = intrepid()
-    made = run(StudyData({**data.frames, "jobs": jobs}), Facility())["car11.fig8"]
+    made = run(PlantedSource({**data.frames, "jobs": jobs}), Facility())["car11.fig8"]
     assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without earth"}
     named = Facility(projects=(ProjectRule("EarthScience", account="earth"),))
-    made = run(StudyData({**data.frames, "jobs": jobs}), named)["car11.fig8"]
+    made = run(PlantedSource({**data.frames, "jobs": jobs}), named)["car11.fig8"]
     assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without EarthScience"}
-    assert scans_of({**data.frames, "jobs": jobs}, named).accounts == {1001: "earth", 1002: "earth"}
+    assert Scans(data.frames["scans"], data.frames["scan_bins"], named, jobs=jobs).accounts == {
+        1001: "earth",
+        1002: "earth",
+    }
 
 
 AGES = [(0, 10, 5), (1, 5, 5), (32, 3, 10), (64, 4, 10), (128, 6, 60), (256, 2, 10)]
 
 
-def aged() -> StudyData:
+def aged() -> PlantedSource:
     data = study_data([scan_row("a", 0, 30, 100)], [bin_rows("a", "", "mtime", AGES)])
     late = bin_rows("a", "", "mtime", [(0, 1, 999)])  # a time to come has no age and counts nowhere
     frame = late.with_columns(low=np.ma.MaskedArray([0], mask=[True]), bin=late.text("bin"))
-    return StudyData({**data.frames, "bins": concat([data.frames["bins"], frame])})
+    return PlantedSource({**data.frames, "scan_bins": concat([data.frames["scan_bins"], frame])})
 
 
 def test_the_age_of_data():
-    (made,) = OVERWRITING.run(aged(), Facility(), {})
+    (made,) = run_study(OVERWRITING, aged(), Facility(), {})
     found = {e.name: e.value for e in made.estimates}
     assert found == {"unmodified_ratio[64 d]": 0.8, "unmodified_ratio[128 d]": 0.7, "files_present": 30}
     ages = {row[0]: row for row in made.tables[0].rows}
@@ -188,7 +185,7 @@ def test_the_age_of_data():
 @pytest.mark.parametrize(("written", "deleted"), [(209, True), (10, False)])
 def test_files_written_against_files_present(written: int, deleted: bool):
     runs = planted([{"write_only_file_count": written, "create_rule": "written_whole"}])["job_io"]
-    (made,) = OVERWRITING.run(StudyData({**aged().frames, "job_io": runs}), Facility(), {})
+    (made,) = run_study(OVERWRITING, PlantedSource({**aged().frames, "job_io": runs}), Facility(), {})
     (text,) = [finding.text for finding in made.findings if finding.name == "short_lived_files"]
     assert ("deleted soon" in text) == deleted
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import parse_facility
-from ioweather.core.tables import APPLICATIONS, JOBS
+from ioweather.core.frames import Frame
+from ioweather.core.tables import APPLICATIONS, JOBS, encode_text
 from ioweather.core.units import NS
-from ioweather.studies.car11.instrumentation import STUDY
+from ioweather.studies.car11.instrumentation import instrumented
 
 T = 1_790_000_000 * NS
 HOUR = 3600 * NS
@@ -27,9 +27,6 @@ def accounting():
 
 
 def logs(*ids: int):
-    from ioweather.core.frames import Frame
-    from ioweather.core.tables import encode_text
-
     digests = [f"log{n}" for n in range(len(ids))]
     applications = APPLICATIONS.frame(
         log_digest=digests, job_id=list(ids), uid=[7] * len(ids), nprocs=[4] * len(ids), start_ns=[T + NS] * len(ids),
@@ -41,8 +38,8 @@ def logs(*ids: int):
 
 def make(*ids: int):
     applications, job_io = logs(*ids)
-    data = StudyData({"jobs": accounting(), "applications": applications, "job_io": job_io})
-    return list(STUDY.run(data, parse_facility({"project": [{"account": "fire", "name": "Combustion"}]}), {}))
+    data = {"jobs": accounting(), "applications": applications, "job_io": job_io, "counted": Frame({})}
+    return list(instrumented(data, parse_facility({"project": [{"account": "fire", "name": "Combustion"}]})))
 
 
 def test_counts_hours_and_interfaces():

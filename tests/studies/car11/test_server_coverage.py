@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from planted_jobs import NS, T, accounting, facility, planted
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
 from ioweather.core.tables import encode_text
-from ioweather.studies.car11.instrumentation import STUDY
+from ioweather.studies.car11.instrumentation import instrumented
 from ioweather.studies.project import ProjectOutcome, project_answer
 
 DAY = 86400 * NS
@@ -35,13 +34,13 @@ def counted(*rows: tuple[int | None, int | None, int, int]) -> Frame:
     })  # fmt: skip
 
 
-def data(*rows: tuple[int | None, int | None, int, int]) -> StudyData:
+def data(*rows: tuple[int | None, int | None, int, int]) -> dict[str, Frame]:
     jobs = accounting([
         {"raw_job_id": 1, "uid": 7, "account": "Earth", "start_ns": T, "end_ns": T + 200 * NS},
         {"raw_job_id": 2, "uid": 8, "account": "Earth", "start_ns": T, "end_ns": T + 200 * NS},
         {"raw_job_id": 3, "uid": 8, "account": "Fire", "start_ns": T, "end_ns": T + 200 * NS},
     ])  # fmt: skip
-    return StudyData({**planted(JOBS), "jobs": jobs, "counted": counted(*rows)})
+    return {**planted(JOBS), "jobs": jobs, "counted": counted(*rows)}
 
 
 # Job 1 has a log; 2 is of the same project without one; 3 of another; the last is work without a job. Of 9 the servers
@@ -59,7 +58,7 @@ def test_a_project_by_its_servers_and_by_its_logs() -> None:
 
 
 def test_all_projects_beside_the_paper_s_table() -> None:
-    (exhibit,) = STUDY.run(data(*ROWS), facility(), {})
+    (exhibit,) = instrumented(data(*ROWS), facility())
     (table,) = [table for table in exhibit.tables if table.name == "servers"]
     assert table.rows == (
         ("Earth", 2, 1, 800, 600, 0.75, 400), ("Fire", 1, 0, 50, 0, 0.0, 0), ("uid 6", 1, 0, 10, 0, 0.0, 0),

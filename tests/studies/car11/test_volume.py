@@ -70,7 +70,7 @@ def test_the_project_that_stopped_is_named() -> None:
             "job_id": jobs.array("raw_job_id"),
         }
     )
-    data = data_of(traffic(*planted()), jobs=jobs, runs=runs, applications=applications)
+    data = data_of(traffic(*planted()), jobs=jobs, job_io=runs, applications=applications)
     volume = run("daily_volume", data)["car11.volume"]
     tables = {t.name: t for t in volume.tables}
     assert tables["projects_volume"].rows[0][0] == "EarthScience"

@@ -14,6 +14,7 @@ from ioweather.facts.response_samples import samples_of
 from ioweather.studies.don15 import RESPONSE_TIMES as STUDY
 from judging import stands
 from planted_responses import FACILITY, SIZES, data_of, params_of, rows
+from planted_source import run_study
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def exhibits() -> dict[str, Exhibit]:
     ]
     failed = rows(MIB, 30).with_columns(status=RESPONSES.frame(_failed(30))["status"])
     data = data_of(*frames, failed)
-    return {exhibit.id: exhibit for exhibit in STUDY.run(data, FACILITY, params_of(STUDY, request_size=4 * MIB))}
+    return {exhibit.id: exhibit for exhibit in run_study(STUDY, data, FACILITY, params_of(STUDY, request_size=4 * MIB))}
 
 
 def _failed(n: int) -> dict[str, object]:
@@ -74,7 +75,7 @@ def test_missing_and_zero_durations_are_left_out() -> None:
     frame = rows(MIB, 150)
     duration = np.ma.MaskedArray(np.array(frame.array("duration_ns")), mask=np.arange(150) < 10)
     duration[10:15] = 0
-    samples = samples_of(data_of(Frame({**frame, "duration_ns": duration})), FACILITY, params_of(STUDY))
+    samples = samples_of(Frame({**frame, "duration_ns": duration}), FACILITY, params_of(STUDY))
     assert samples.samples[0].n == 135
     assert samples.coverage[0].excluded == {"no time, or a time of 0": 15}
 
@@ -82,6 +83,6 @@ def test_missing_and_zero_durations_are_left_out() -> None:
 def test_constant_times_are_told() -> None:
     frame = rows(MIB, 150)
     same = Frame({**frame, "duration_ns": np.full(150, 10**6)})
-    made = {e.id: e for e in STUDY.run(data_of(same), FACILITY, params_of(STUDY))}
+    made = {e.id: e for e in run_study(STUDY, data_of(same), FACILITY, params_of(STUDY))}
     assert "all 150 times are equal" in made["don15.singlefits"].caveats[-1]
     assert made["don15.fig3"].tables[0].rows == ()

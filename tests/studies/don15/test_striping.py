@@ -11,12 +11,13 @@ from ioweather.core.units import MIB
 from ioweather.stats.order_statistics import BySize
 from ioweather.studies.don15 import STRIPING as STUDY
 from planted_responses import FACILITY, SIZES, data_of, law_of, params_of, rows
+from planted_source import run_study
 
 
 @pytest.fixture(scope="module")
 def exhibit() -> Exhibit:
     data = data_of(*(rows(size, 300, targets=8) for size in SIZES))
-    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=10))
+    (made,) = run_study(STUDY, data, FACILITY, params_of(STUDY, replicates=10))
     return made
 
 
@@ -50,7 +51,7 @@ def test_independent_targets_pass_and_maxima_agree(exhibit: Exhibit) -> None:
 
 def test_targets_that_are_slow_together_are_found() -> None:
     data = data_of(*(rows(size, 200, targets=4, shared=0.4) for size in SIZES[:2]))
-    (made,) = STUDY.run(data, FACILITY, params_of(STUDY, replicates=0))
+    (made,) = run_study(STUDY, data, FACILITY, params_of(STUDY, replicates=0))
     assert "slow together" in made.findings[1].text
     assert "slow together" in made.findings[1].text
 

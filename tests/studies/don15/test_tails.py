@@ -11,13 +11,14 @@ from ioweather.core.units import MIB
 from ioweather.studies.don15 import RESPONSE_TAILS as STUDY
 from judging import stands
 from planted_responses import ALPHA, FACILITY, SIZES, TAIL_SHARE, data_of, law_of, params_of, rows
+from planted_source import run_study
 
 
 @pytest.fixture(scope="module")
 def exhibits() -> dict[str, Exhibit]:
     data = data_of(*(rows(size, 1200, op=op) for size in SIZES[:2] for op in ("read", "write")))
     params = params_of(STUDY, request_size=4 * MIB, replicates=10)
-    return {exhibit.id: exhibit for exhibit in STUDY.run(data, FACILITY, params)}
+    return {exhibit.id: exhibit for exhibit in run_study(STUDY, data, FACILITY, params)}
 
 
 def test_the_split_is_where_it_was_planted(exhibits: dict[str, Exhibit]) -> None:
@@ -70,6 +71,6 @@ def test_normal_and_power_law_win(exhibits: dict[str, Exhibit]) -> None:
 def test_a_sample_that_cannot_be_split_is_told() -> None:
     frame = rows(4 * MIB, 150)
     same = Frame({**frame, "duration_ns": np.full(150, 10**6)})
-    made = list(STUDY.run(data_of(rows(MIB, 300), same), FACILITY, params_of(STUDY, replicates=0)))
+    made = list(run_study(STUDY, data_of(rows(MIB, 300), same), FACILITY, params_of(STUDY, replicates=0)))
     assert "all 150 times are equal" in made[0].caveats[-1]
-    assert list(STUDY.run(data_of(same), FACILITY, params_of(STUDY, replicates=0))) == []
+    assert list(run_study(STUDY, data_of(same), FACILITY, params_of(STUDY, replicates=0))) == []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import HOUR_NS, NS
 from ioweather.stats.slowdown import roll_up
 from ioweather.studies.kun19.probing import BENCHMARK_PHASES as STUDY
+from planted_source import PlantedSource, run_study
 
 T = 1_790_000_000 // 3600 * 3600 * NS
 PHASES = Frame({
@@ -38,8 +38,8 @@ def benchmark(**columns):
 
 def made(hour, before, facility=None, phases=PHASES):
     rollups = roll_up(concat([before, hour]), HOUR_NS) if before is not None else None
-    frames = {"benchmark": hour, "phases": phases} | ({"rollups": rollups} if rollups is not None else {})
-    return list(STUDY.run(StudyData(frames), facility or Facility(), {}))
+    frames = {"responses": hour, "events": phases} | ({"response_rollups": rollups} if rollups is not None else {})
+    return list(run_study(STUDY, PlantedSource(frames), facility or Facility(), {}))
 
 
 def test_slow_is_measured_against_the_whole_period():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.tables import RESPONSES, concat, encode_text
@@ -13,6 +12,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.slowdown import roll_up
 from ioweather.studies.kun19.perceived_slowdown import STUDY, TWO_LENGTHS
 from judging import stands
+from planted_source import PlantedSource, run_study
 
 T = 1_790_000_000 // 86400 * 86400 * NS
 FACILITY = Facility(filesystems=(FileSystem("work", mounts=("/work",)),))
@@ -39,8 +39,8 @@ def responses(days: int = 4, slow_day: int | None = 2, sampled_every: int = 0):
 
 
 def made(frame):
-    data = StudyData({"rollups": roll_up(frame, 10 * MINUTE_NS)})
-    of_both = [*STUDY.run(data, FACILITY, PARAMS), *TWO_LENGTHS.run(data, FACILITY, LENGTHS)]
+    data = PlantedSource({"response_rollups": roll_up(frame, 10 * MINUTE_NS)})
+    of_both = [*run_study(STUDY, data, FACILITY, PARAMS), *run_study(TWO_LENGTHS, data, FACILITY, LENGTHS)]
     return {exhibit.id: exhibit for exhibit in of_both}
 
 
@@ -83,9 +83,9 @@ def test_of_several_episodes_the_strongest_is_the_estimate():
     ],
 )
 def test_lengths_that_rollups_do_not_add_up_to_are_refused(study, asked):
-    data = StudyData({"rollups": roll_up(responses(), HOUR_NS if study is STUDY else 10 * MINUTE_NS)})
+    data = PlantedSource({"response_rollups": roll_up(responses(), HOUR_NS if study is STUDY else 10 * MINUTE_NS)})
     with pytest.raises(UsageError, match="not a multiple"):
-        list(study.run(data, FACILITY, PARAMS | asked))
+        list(run_study(study, data, FACILITY, PARAMS | asked))
 
 
 def test_what_failed_or_came_from_a_cache_is_counted():
@@ -93,7 +93,7 @@ def test_what_failed_or_came_from_a_cache_is_counted():
     n = fine.rows
     failing = fine.with_columns(op=encode_text(["write"] * n), status=encode_text(["error"] * n))
     frame = concat([fine.with_columns(cached=np.arange(n) < 100), failing])
-    for exhibit in STUDY.run(StudyData({"rollups": roll_up(frame, HOUR_NS)}), FACILITY, PARAMS):
+    for exhibit in run_study(STUDY, PlantedSource({"response_rollups": roll_up(frame, HOUR_NS)}), FACILITY, PARAMS):
         (coverage,) = exhibit.coverage
         assert coverage.excluded == {"answered_by_the_cache": 100, "failed": n}
         assert coverage.expected == 2 * n

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.kun19.probing import STUDY
 from judging import stands
+from planted_source import PlantedSource, run_study
 
 T = 1_790_000_000 * NS
 PARAMS = {"window": 10 * MINUTE_NS}
@@ -27,8 +27,8 @@ def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
 
 
 def made(frame):
-    data = StudyData({"window": frame, "day": frame})
-    return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
+    data = PlantedSource({"responses": frame})
+    return {exhibit.id: exhibit for exhibit in run_study(STUDY, data, Facility(), PARAMS)}
 
 
 def test_a_slow_episode_is_no_band_and_a_band_is_named_by_evidence():

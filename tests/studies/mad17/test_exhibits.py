@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted_jobs import cells, estimate, words
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.stats.dependence import associate
 from ioweather.studies.mad17.association import Pairing, in_words
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import association_data
 from planted_association import PARAMS, made, planted_association, site
+from planted_source import PlantedSource
 
 
 @pytest.fixture(scope="module")
-def data() -> StudyData:
+def data() -> PlantedSource:
     return planted_association()
 
 
@@ -72,7 +74,7 @@ def test_monitored_files_are_the_share_that_was_planted(exhibits):
 
 
 def test_curve_and_density_rise_with_load(data):
-    one = association_data(data, site(), PARAMS | {"group": "strong"})
+    one = association_data(replace(data, facility=site()), PARAMS | {"group": "strong"})
     found = {e.id: e for e in curve_exhibits(one)}
     assert estimate(found["mad17.fig6"], "rise_read").value > 0.5
     density = found["mad17.fig7"]
@@ -101,15 +103,15 @@ def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
 
 
 def test_a_wrong_name_of_a_group_is_refused(data):
-    params = {"filesystem": "scratch", "grouping": None, "group": "nobody", "job": None}
+    params = PARAMS | {"group": "nobody"}
     with pytest.raises(UsageError, match="There is no"):
-        association_data(data, site(), params)
+        association_data(replace(data, facility=site()), params)
 
 
 def test_runs_that_a_model_needs(data):
     """The load explains the strong group: a model by it has less error than the mean, and a tenth needs the runs there
     are, or more; what is foretold of busy and of quiet times stands beside."""
-    one = association_data(data, site(), PARAMS | {"group": "strong", "error": 0.5})
+    one = association_data(replace(data, facility=site()), PARAMS | {"group": "strong", "error": 0.5})
     found = next(e for e in curve_exhibits(one) if e.id == "mad17.fig6")
     limits = {name: estimate(found, f"error_limit_{name}") for name in ("volume", "nothing")}
     assert limits["volume"].high < limits["nothing"].low

@@ -17,7 +17,7 @@ from planted_association import START_NS, made, planted_association, rollup, sit
 def test_the_share_is_what_was_planted():
     data = planted_association(days=20)
     found = made("association_coverage", data)["mad17.fig13"]
-    moved = data.frames["runs"].array("read_bytes").sum() + data.frames["runs"].array("write_bytes").sum()
+    moved = data.frames["job_io"].array("read_bytes").sum() + data.frames["job_io"].array("write_bytes").sum()
     share = estimate(found, "covered_ratio")
     total = estimate(found, "system_volume").value
     assert share.value == pytest.approx(moved / total, rel=0.06)
@@ -28,10 +28,10 @@ def test_the_share_is_what_was_planted():
 
 def test_runs_on_other_file_systems_do_not_count():
     data = planted_association(days=20)
-    runs = data.frames["runs"]
+    runs = data.frames["job_io"]
     elsewhere = np.arange(runs.rows) % 2 == 0
     mounts = encode_text(["/home" if other else "/scratch" for other in elsewhere])
-    moved = replace(data, frames={**data.frames, "runs": runs.with_columns(main_mount=mounts)})
+    moved = replace(data, frames={**data.frames, "job_io": runs.with_columns(main_mount=mounts)})
     found = made("association_coverage", moved)["mad17.fig13"]
     kept = runs.take(~elsewhere)
     total = estimate(found, "system_volume").value
@@ -44,7 +44,7 @@ def test_runs_on_other_file_systems_do_not_count():
 
 def bursts(data, seconds=5):
     """One file per run, read in `seconds` at a second of its minute that the servers' samples do not tell."""
-    runs = data.frames["runs"]
+    runs = data.frames["job_io"]
     rng = np.random.default_rng(3)
     first = runs.array("start_ns") // MINUTE_NS * MINUTE_NS + rng.integers(1, 50, runs.rows) * NS + 5 * MINUTE_NS
     moved = runs.array("read_bytes") + runs.array("write_bytes")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.papers.claim_tests import Claim, claims
@@ -16,6 +15,7 @@ from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.studies.pat19.climate import observations
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 Exhibits = dict[str, Exhibit]
 
@@ -82,13 +82,13 @@ def test_observations_follow_from_the_claims(climate_exhibits: Exhibits) -> None
 PARAMS = {"filesystem": "s", "component_kind": "ost"}
 
 
-def tiny(values: np.ndarray) -> StudyData:
+def tiny(values: np.ndarray) -> PlantedSource:
     names = tuple(map(str, range(values.shape[1])))
     both = {
         m: Matrix(m, 0, MINUTE_NS, names, values, np.ones(values.shape, np.float32))
         for m in ("read_bytes", "write_bytes")
     }
-    return StudyData({}, {"targets": both}, (0, len(values) * MINUTE_NS), MINUTE_NS)
+    return PlantedSource({}, both, (0, len(values) * MINUTE_NS), MINUTE_NS)
 
 
 def test_two_days_far_apart_are_two_days() -> None:
@@ -97,20 +97,20 @@ def test_two_days_far_apart_are_two_days() -> None:
     rng = np.random.default_rng(8)
     values[:700] = rng.lognormal(10, 1, (700, 3))
     values[-5:] = rng.lognormal(10, 1, (5, 3))
-    made = {e.id: e for e in STUDIES["climate"].run(tiny(values), Facility(), PARAMS)}
+    made = {e.id: e for e in run_study(STUDIES["climate"], tiny(values), Facility(), PARAMS)}
     json.dumps(to_jsonable(list(made.values())), allow_nan=False)
     assert all(e.low is None for e in made["pat19.fig4"].estimates)
     assert made["pat19.fig4"].coverage[0].present == 705
 
 
 def test_idle_missing_and_constant_systems() -> None:
-    empty = list(STUDIES["climate"].run(tiny(np.full((50, 3), np.nan)), Facility(), PARAMS))
+    empty = list(run_study(STUDIES["climate"], tiny(np.full((50, 3), np.nan)), Facility(), PARAMS))
     assert all(exhibit.empty_because for exhibit in empty)
     for level in (0.0, 5e9):
-        made = {e.id: e for e in STUDIES["climate"].run(tiny(np.full((3000, 3), level)), Facility(), PARAMS)}
+        made = {e.id: e for e in run_study(STUDIES["climate"], tiny(np.full((3000, 3), level)), Facility(), PARAMS)}
         json.dumps(to_jsonable(list(made.values())), allow_nan=False)
         assert any("no low phase" in f.text for f in made["pat19.fig8"].findings)
-    nothing = list(STUDIES["climate"].run(StudyData(), Facility(), PARAMS))
+    nothing = list(run_study(STUDIES["climate"], PlantedSource(), Facility(), PARAMS))
     assert all(exhibit.empty_because for exhibit in nothing)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Matrix
 from ioweather.core.papers.claim_tests import judged
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 from studies.conftest import CLIMATE_PARAMS, rollup_frame, smooth
 
 STEP_NS = 5 * MINUTE_NS
@@ -28,7 +28,7 @@ NULLS = {
 }  # fmt: skip
 
 
-def site(seed: int, days: int = 28, targets: int = 8) -> StudyData:
+def site(seed: int, days: int = 28, targets: int = 8) -> PlantedSource:
     """Gaussian amounts that remember an hour; days differ in level, and everything else is chance."""
     rng = np.random.default_rng([2011, seed])
     rows = days * DAY_NS // STEP_NS
@@ -43,12 +43,12 @@ def site(seed: int, days: int = 28, targets: int = 8) -> StudyData:
     matrices = {m: Matrix(m, start, STEP_NS, names, v, covered) for m, v in values.items()}
     opens, closes = (5e5 * np.exp(0.5 * smooth(rng, rows, 1, keeps)[:, 0]) for _ in range(2))
     metadata = rollup_frame(start, STEP_NS, {"open_ops": opens, "close_ops": closes})
-    return StudyData({"metadata": metadata}, {"targets": matrices}, (start, start + days * DAY_NS), STEP_NS)
+    return PlantedSource({"metadata": metadata}, matrices, (start, start + days * DAY_NS), STEP_NS)
 
 
 def decided(seed: int) -> list[tuple[str, str]]:
     params: dict[str, Any] = CLIMATE_PARAMS
-    made = STUDIES["climate"].run(site(seed), FACILITY, params)
+    made = run_study(STUDIES["climate"], site(seed), FACILITY, params)
     return [(j.claim.id, j.standing) for each in made for j in judged(each.id, each.estimates) if j.claim.id in NULLS]
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.papers import published
@@ -17,6 +16,7 @@ from ioweather.core.papers.claim_tests import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
+from planted_source import PlantedSource, run_study
 
 
 def test_totals_ratios_and_ranks(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -72,9 +72,9 @@ def striped() -> dict[str, Exhibit]:
     names = tuple(map(str, range(120)))
     covered = np.broadcast_to(np.float32(1), (ROWS, 120))
     matrices = {m: Matrix(m, 0, MINUTE_NS, names, v, covered) for m, v in values.items()}
-    data = StudyData({}, {"targets": matrices}, (0, ROWS * MINUTE_NS), MINUTE_NS)
+    data = PlantedSource({}, matrices, (0, ROWS * MINUTE_NS), MINUTE_NS)
     params = {"filesystem": "s", "component_kind": "ost"}
-    return {e.id: e for e in STUDIES["climate"].run(data, Facility(), params)}
+    return {e.id: e for e in run_study(STUDIES["climate"], data, Facility(), params)}
 
 
 def test_planted_degrees_are_found(striped: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -111,9 +111,9 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
         m: Matrix(m, 0, MINUTE_NS, names, busy * 1e9 * level * np.ones((rows, 1)), covered)
         for m in ("read_bytes", "write_bytes")
     }
-    data = StudyData({}, {"targets": matrices}, (0, rows * MINUTE_NS), MINUTE_NS)
+    data = PlantedSource({}, matrices, (0, rows * MINUTE_NS), MINUTE_NS)
     params = {"filesystem": "s", "component_kind": "ost"}
-    (made,) = [e for e in STUDIES["climate"].run(data, Facility(), params) if e.id == "pat19.table1"]
+    (made,) = [e for e in run_study(STUDIES["climate"], data, Facility(), params) if e.id == "pat19.table1"]
     want = {10: 2, 25: 2, 50: 2, 75: 2, 100: 1}
     for degree, clusters in want.items():
         assert estimate_of(made, f"clusters_write[{degree} of 248]").value == clusters * rows // 4
@@ -131,8 +131,8 @@ def test_the_chance_level_takes_away_what_targets_do_together(estimate_of: Any) 
     names = tuple(f"OST{i:04x}" for i in range(16))
     covered = np.broadcast_to(np.float32(1), pairs.shape)
     matrices = {m: Matrix(m, 0, MINUTE_NS, names, 1e9 * pairs, covered) for m in ("read_bytes", "write_bytes")}
-    data = StudyData({}, {"targets": matrices}, (0, 4000 * MINUTE_NS), MINUTE_NS)
+    data = PlantedSource({}, matrices, (0, 4000 * MINUTE_NS), MINUTE_NS)
     params = {"filesystem": "s", "component_kind": "ost"}
-    made = next(e for e in STUDIES["climate"].run(data, Facility(), params) if e.id == "pat19.fig11")
+    made = next(e for e in run_study(STUDIES["climate"], data, Facility(), params) if e.id == "pat19.fig11")
     assert estimate_of(made, "mean_read").value > 2
     assert estimate_of(made, "chance_mean_read").value < 1.25

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.ui.charts.chart_data import bin_cells, envelope, thin_cdf, thin_line, thin_scatter
+from ioweather.ui.charts.chart_data import bin_cells, thin_line, thin_scatter
 
 values = st.one_of(st.floats(-1e12, 1e12), st.just(float("nan")))
 
@@ -59,40 +59,6 @@ def test_short_series_are_left_alone() -> None:
     assert thin_line(np.zeros(0), np.zeros(0), 10).tolist() == []
     assert thin_line(np.arange(100.0), np.full(100, np.nan), 3).tolist() == []
     assert len(thin_line(np.zeros(100), np.arange(100.0), 3)) == 2  # all at one moment
-
-
-def test_the_envelope_holds_every_band() -> None:
-    generator = np.random.default_rng(1)
-    x = np.arange(5000.0)
-    low = generator.normal(size=5000)
-    high = low + 1
-    low[2000:2200] = high[2000:2200] = np.nan
-    at, least, greatest = envelope(x, low, high, 50)
-    assert len(at) == 50
-    assert np.nanmin(least) == np.nanmin(low)
-    assert np.nanmax(greatest) == np.nanmax(high)
-    assert np.isnan(least[20:22]).all()
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(600, 5000), st.integers(50, 500), st.integers(0, 2**31))
-def test_cdf_keeps_both_ends_and_stays_close(n: int, limit: int, seed: int) -> None:
-    x = np.sort(np.random.default_rng(seed).lognormal(0, 2, n))
-    y = np.arange(1, n + 1) / n
-    kept = thin_cdf(x, y, limit)
-    assert len(kept) <= limit
-    assert kept[0] == 0
-    assert kept[-1] == n - 1
-    between = np.diff(y[kept])
-    assert between.max() <= 2.5 / (limit // 2)  # half the points are spread evenly over probability
-
-
-def test_cdf_tails_are_denser_than_the_body() -> None:
-    n = 100_000
-    y = np.arange(1, n + 1) / n
-    kept = thin_cdf(np.arange(float(n)), y, 500)
-    assert np.count_nonzero(y[kept] > 0.999) > 25
-    assert np.count_nonzero(y[kept] < 0.001) > 25
 
 
 @settings(max_examples=40, deadline=None)

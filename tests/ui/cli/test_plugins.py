@@ -15,14 +15,14 @@ from plugin_packages import SOURCE_CODE, write_package
 from ioweather.lake.lake import open_lake
 
 STUDY_CODE = """
-from ioweather.core.contracts import Need, Study
+from ioweather.core.contracts import Study
 from ioweather.core.results import Estimate, Exhibit
 
-def run(data, facility, params):
-    n = data.frames["files"].rows
+def run(source, params):
+    n = source.frame("ingests", ("path",)).rows
     yield Exhibit("site.files", estimates=(Estimate("files", float(n), "count", n=n, method="counted"),))
 
-STUDY = Study("files_read", ("site.files",), (Need("files", "ingests", ("path",)),), run,
+STUDY = Study("files_read", ("site.files",), "ingests", run,
               titles={"site.files": "Files that were read"})
 """
 

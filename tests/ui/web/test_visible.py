@@ -157,7 +157,7 @@ def of_people(*, all_of_a_study: bool) -> list[str]:
     found: dict[str, list[str]] = {}
     for entry in exhibits():
         study = study_of(entry.id)
-        if study is not None and {need.table for need in study.needs} - OF_THE_FACILITY:
+        if study is not None and study.tables - OF_THE_FACILITY:
             found.setdefault(study.name, []).append(entry.id)
     return [name for names in found.values() for name in (names if all_of_a_study else names[:1])]
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Param, Params, Study, StudyData
-from ioweather.core.facility import Facility
+from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.frames import Bools, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.tables import INTERFACES, STRATEGIES
 from ioweather.core.units import format_value
-from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
+from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain
+from ioweather.topics.source import DataSource
 
 SIZES: Final = Param(
     "sizes", "lowest number of processes in each bin of job size", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
@@ -32,14 +32,15 @@ _DIAGONAL_POINTS: Final = 60
 _STREAMS: Final = "Standard input, output and error are not counted as files."
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 2, 3 and 5."""
-    jobs = jobs_of(data, facility, params)
+    frames, facility = fetch_runs(source), source.facility
+    jobs = jobs_of(frames, facility, params)
     if jobs.rows:
         bins = SizeBins(jobs.ints("nprocs"), str(params["sizes"]))
         yield _interfaces(jobs, bins)
         yield _strategies(jobs, bins)
-        yield _files(instances_of(data, facility, params))
+        yield _files(instances_of(frames, facility, params))
 
 
 class SizeBins:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
@@ -29,8 +29,9 @@ from ioweather.facts.bandwidth import (
     measured_operations,
     passed_seconds,
 )
-from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
+from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import known, median_estimate, plain, share_estimate
+from ioweather.topics.source import DataSource
 
 # With the time that passed in place of the slowest process's, a deviation below this is explained by it. [ours]
 _EXPLAINED: Final = 0.06
@@ -69,12 +70,12 @@ class _Check:
         return f"not explained{': ' + words if words else ''}"
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make Table I from benchmark runs and their logs."""
-    runs = instances_of(data, facility, params)
+    runs = instances_of(fetch_runs(source), source.facility, params)
     states: Counter[str] = Counter()
     checks: list[_Check] = []
-    for measured in measured_operations(data.frames["benchmarks"]):
+    for measured in measured_operations(source.frame("benchmarks")):
         place, state = find_log(runs.frame, measured)
         row = runs.frame.take(slice(place, place + 1)).records()[0] if place is not None else {}
         verb: Verb = "read" if measured.operation == "read" else "write"
@@ -163,7 +164,7 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
 STUDY = Study(
     name="benchmark_check",
     exhibits=("car11.table1",),
-    needs=(*NEEDS, Need("benchmarks", "benchmarks")),
+    needs=f"{NEEDS} benchmarks",
     run=run,
     params=(PROCESSES_PER_NODE,),
 )
@@ -205,11 +206,11 @@ def below_ceiling(jobs: Runs, facility: Facility) -> tuple[Runs, tuple[str, ...]
     return jobs.take(~above, coverage), (note,)
 
 
-def run_ceiling(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_ceiling(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the ceiling exhibit of all jobs."""
-    jobs = jobs_of(data, facility, params)
+    jobs = jobs_of(fetch_runs(source), source.facility, params)
     if jobs.rows:
-        yield _ceiling(jobs, facility)
+        yield _ceiling(jobs, source.facility)
 
 
 @exhibit("car11.ceiling")

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from scipy.special import stdtrit
 
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Ints
@@ -30,6 +30,7 @@ from ioweather.core.results import (
 from ioweather.core.units import DAY_NS, MIB, format_bytes, names_of, utc_day
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
 from ioweather.stats.summary_tables import table
+from ioweather.topics.source import DataSource
 
 _UNNAMED: Final = "uid "  # what Facility.project_of calls a user whom no rule names
 # car11 writes 2 MB and 128 MB; fsstats, which it used, has powers of two.
@@ -90,13 +91,19 @@ class Scans:
     `accounts` are those of users whose jobs are all charged to one account.
     """
 
-    def __init__(self, frames: Mapping[str, Frame], facility: Facility) -> None:
-        scans, self._bins = frames["scans"], frames["bins"]
+    def __init__(
+        self,
+        scans: Frame,
+        bins: Frame,
+        facility: Facility,
+        project_bins: Frame | None = None,
+        jobs: Frame | None = None,
+    ) -> None:
+        self._bins = bins
         self.frame = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
-        self._project_bins = frames.get("project_bins", self._bins.take(slice(0, 0)))
+        self._project_bins = bins.take(slice(0, 0)) if project_bins is None else project_bins
         self._facility, self.moments_ns = facility, self.frame.ints("start_ns")
         self.accounts: dict[int, str] = {}
-        jobs = frames.get("jobs")
         if jobs is not None and jobs.rows:
             account, known = jobs.text("account"), jobs.known("uid") & jobs.known("account")
             pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
@@ -136,10 +143,21 @@ class Scans:
         return self.projects(scan, name).get(project, Bins.of(self._bins.take(slice(0, 0))))
 
 
-def scans_of(frames: Mapping[str, Frame], facility: Facility) -> Scans | None:
-    """Return the scans in order of time; None without any."""
-    there = "bins" in frames and "scans" in frames and frames["scans"].rows
-    return Scans(frames, facility) if there else None
+def _scans(
+    source: DataSource, params: Params, project_bins: Frame | None = None, jobs: Frame | None = None
+) -> Scans | None:
+    """Return the scans of one tree in order of time; None without any."""
+    scans = source.frame("scans", _SCANS, {"root": params["root"]}, optional=True)
+    if not scans.rows:
+        return None
+    bins = _bins(source, params, "all", "capacity", "mtime", "size")
+    return Scans(scans, bins, source.facility, project_bins, jobs)
+
+
+def _bins(source: DataSource, params: Params, owner_kind: str, *histograms: str) -> Frame:
+    columns = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
+    where = {"root": params["root"], "owner_kind": owner_kind, "histogram": histograms}
+    return source.frame("scan_bins", columns, where, optional=True)
 
 
 @dataclass(frozen=True)
@@ -204,9 +222,10 @@ class Drift:
         return 2 * distance**2 / (b + root), (b + root) / (2 * a) if low_slope > 0 else None
 
 
-def run_contents(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_contents(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 8 and Table III from the scans of one tree."""
-    scans = scans_of(data.frames, facility)
+    jobs = source.frame("jobs", ("uid", "account"), {"step": ""}, optional=True)
+    scans = _scans(source, params, _bins(source, params, "project", "capacity", "size"), jobs)
     if scans is None:
         return
     totals = {name: bins.files for name, bins in scans.projects(-1, "size").items()}
@@ -448,22 +467,21 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
     return Estimate(name, value, "time_ns", low, high, LEVEL, growth.steps, method)
 
 
-def run_overwriting(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_overwriting(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on overwriting from logs, scans or both."""
-    runs, scans = data.frames.get("job_io"), scans_of(data.frames, facility)
+    runs, scans = source.frame("job_io", _WRITTEN, optional=True), _scans(source, params)
     ages = scans.histogram(-1, "mtime") if scans is not None else None
     ages = ages if ages is not None and ages.files else None
-    runs = runs if runs is not None and runs.rows else None
-    if ages is not None or runs is not None:
+    if ages is not None or runs.rows:
         yield overwriting_exhibit(runs, ages)
 
 
 @exhibit("car11.overwrite")
-def overwriting_exhibit(runs: Frame | None, ages: Bins | None) -> Iterator[Piece]:
+def overwriting_exhibit(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     """How long data stays unmodified, from the newest scan; and the share of written files that were new, from logs."""
     if ages is not None:
         yield _data_age(ages)
-    if runs is None:
+    if not runs.rows:
         yield "No job has told which files it wrote: Darshan logs would."
     else:
         yield _written_files(runs, ages)
@@ -565,33 +583,20 @@ ROOT: Final = Param(
         "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
     ),
 )
-SCANS: Final = Need(
-    "scans",
-    "scans",
-    columns=names_of("""
-        scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
-        total_inodes used_inodes
-    """),
-    where={"root": "$root"},
-)
+_SCANS: Final = names_of("""
+    scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count total_inodes
+    used_inodes
+""")
+_WRITTEN: Final = names_of("""
+    log_digest start_ns write_only_file_count read_write_file_count size_known_file_count new_or_empty_file_count
+    create_count create_rule
+""")
 
 
-def _bins(name: str, owner_kind: str, *histograms: str) -> Need:
-    columns = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
-    where: dict[str, Cell | tuple[Cell, ...]] = {"root": "$root", "owner_kind": owner_kind, "histogram": histograms}
-    return Need(name, "scan_bins", columns=columns, where=where, optional=owner_kind == "project")
-
-
-BINS: Final = _bins("bins", "all", "capacity", "mtime", "size")
 CONTENTS = Study(
     name="contents",
     exhibits=("car11.fig8", "car11.table3"),
-    needs=(
-        SCANS,
-        BINS,
-        _bins("project_bins", "project", "capacity", "size"),
-        Need("jobs", "jobs", columns=("uid", "account"), where={"step": ""}, optional=True),
-    ),
+    needs="scans scan_bins jobs?",
     run=run_contents,
     params=(
         ROOT,
@@ -602,19 +607,7 @@ CONTENTS = Study(
 OVERWRITING = Study(
     name="overwriting",
     exhibits=("car11.overwrite",),
-    needs=(
-        Need(
-            "job_io",
-            "job_io",
-            columns=names_of("""
-                log_digest start_ns write_only_file_count read_write_file_count size_known_file_count
-                new_or_empty_file_count create_count create_rule
-            """),
-            optional=True,
-        ),
-        replace(SCANS, optional=True),
-        replace(BINS, optional=True),
-    ),
+    needs="job_io? scans? scan_bins?",
     run=run_overwriting,
     params=(ROOT,),
 )

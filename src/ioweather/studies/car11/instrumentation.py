@@ -5,13 +5,13 @@ logs against those that the servers counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, ResultTable, exhibit
@@ -20,11 +20,12 @@ from ioweather.core.units import DAY_NS, NS, format_bytes, format_value, utc_day
 from ioweather.facts.accounting import match_jobs, state_counts
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS
+from ioweather.facts.server_io import server_volumes
 from ioweather.stats.estimates import grouped_share, number, plain
+from ioweather.topics.source import DataSource
 
 _MOST_PROJECTS: Final = 10
 _LETTERS: Final = {"HDF5": "H", "PnetCDF": "N", "MPI-IO": "M", "STDIO": "S", "POSIX": "P"}
-COUNTED: Final = Need("counted", "job_operations", shape="volumes", optional=True)
 CAVEAT: Final = (
     "Servers count one file system and what clients do not keep in memory; logs count all file systems. Bytes of logs "
     "are those of runs that began while the servers counted."
@@ -146,17 +147,28 @@ def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) 
     return Allocations(core_hours, start, projects, logs, used), left_out
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make Table II."""
-    matches = match_jobs(data.frames["applications"], data.frames["jobs"])
-    known, left_out = allocations(data.frames["jobs"], matches, data.frames["job_io"], facility)
+    frames = {
+        "jobs": source.frame("jobs", JOB_COLUMNS),
+        "applications": source.frame("applications", ("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
+        "job_io": source.frame("job_io", ("log_digest", "interfaces", "read_bytes", "write_bytes")),
+        "counted": server_volumes(source.snapshot, source.period_ns),
+    }
+    yield from instrumented(frames, source.facility)
+
+
+def instrumented(frames: Mapping[str, Frame], facility: Facility) -> Iterator[Exhibit]:
+    """Make Table II of `jobs`, `applications`, `job_io` and what servers `counted` of each job."""
+    matches = match_jobs(frames["applications"], frames["jobs"])
+    known, left_out = allocations(frames["jobs"], matches, frames["job_io"], facility)
     if known.project:
-        yield _instrumented(data, facility, matches, known, left_out)
+        yield _instrumented(frames, facility, matches, known, left_out)
 
 
 @exhibit("car11.table2")
 def _instrumented(
-    data: StudyData, facility: Facility, matches: Frame, known: Allocations, left_out: dict[str, int]
+    frames: Mapping[str, Frame], facility: Facility, matches: Frame, known: Allocations, left_out: dict[str, int]
 ) -> Iterator[Piece]:
     total, with_log = len(known.project), known.logs > 0
     jobs = int(with_log.sum())
@@ -217,18 +229,18 @@ def _instrumented(
         "a part of the job."
     )
     yield "Interfaces: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF, of instrumented jobs."
-    yield _on_servers(data, matches, facility)
+    yield _on_servers(frames, matches, facility)
     excluded = {reason: n for reason, n in left_out.items() if n}
     yield Coverage(total + sum(left_out.values()), total, "jobs", excluded, "that ran")
-    logs = data.frames["applications"].rows
+    logs = frames["applications"].rows
     yield Coverage(logs, int(known.logs.sum()), "logs", state_counts(matches), "matched to such a job")
 
 
-def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> Iterator[Piece]:
+def _on_servers(frames: Mapping[str, Frame], matches: Frame, facility: Facility) -> Iterator[Piece]:
     """Yield the shares by bytes, where servers count bytes by job."""
-    if "counted" not in data.frames:
+    if not frames["counted"].rows:
         return
-    applications, job_io = data.frames["applications"], data.frames["job_io"]
+    applications, job_io = frames["applications"], frames["job_io"]
     place = rows_of(job_io.text("log_digest"), applications.text("log_digest"))
     applications, moved = applications.take(np.flatnonzero(place >= 0)), job_io.take(place[place >= 0])
     accounts = matches.take(np.flatnonzero(place >= 0)).text("account").tolist()
@@ -241,7 +253,7 @@ def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> Iterator
             "project": encode_text(projects),
         }
     )
-    seen = seen_by_servers(data.frames["counted"], logs, data.frames["jobs"], facility)
+    seen = seen_by_servers(frames["counted"], logs, frames["jobs"], facility)
     if not seen:
         return
     rows: list[tuple[Cell, ...]] = []
@@ -268,12 +280,7 @@ def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> Iterator
 STUDY = Study(
     name="instrumentation",
     exhibits=("car11.table2",),
-    needs=(
-        Need("jobs", "jobs", columns=JOB_COLUMNS),
-        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
-        Need("job_io", "job_io", columns=("log_digest", "interfaces", "read_bytes", "write_bytes")),
-        COUNTED,
-    ),
+    needs="jobs applications job_io job_operations?",
     run=run,
     too_few="the accounting has no job in the period",
 )

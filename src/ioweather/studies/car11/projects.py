@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import stdtrit
 
-from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.contracts import Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -41,6 +41,7 @@ from ioweather.facts.runs import (
     PROJECT,
     SIGNATURES,
     Runs,
+    fetch_runs,
     instances_of,
     jobs_of,
     large,
@@ -62,6 +63,7 @@ from ioweather.stats.estimates import (
 )
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.car11.benchmark_check import NO_NODES, PER_NODE, below_ceiling
+from ioweather.topics.source import DataSource
 
 MEANS_OF_JOBS: Final = "Project values are means over jobs of the jobs' own values, not ratios of sums."
 CLOSE_IS_METADATA: Final = (
@@ -88,9 +90,10 @@ _JOBS_SHOWN: Final = 6
 _LEAST_PROGRAMS: Final = 4  # with fewer Student's t says nothing
 
 
-def run_io(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_io(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 4, fig. 9 and Table IV of the largest projects."""
-    jobs = jobs_of(data, facility, params)
+    facility = source.facility
+    jobs = jobs_of(fetch_runs(source), facility, params)
     shown = jobs.largest_projects()
     if shown:
         yield _volumes(jobs, shown)
@@ -201,9 +204,10 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterat
     yield jobs.node_caveats, jobs.node_coverage
 
 
-def run_performance(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_performance(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 10, Table V and Table VI of the large jobs of the largest projects."""
-    jobs = jobs_of(data, facility, params)
+    facility = source.facility
+    jobs = jobs_of(fetch_runs(source), facility, params)
     shown = jobs.largest_projects()
     if shown:
         big, above = below_ceiling(large(jobs, params), facility)
@@ -431,13 +435,14 @@ _WEIGHTY: Final = 0.1
 _PARTS: Final = ("metadata", "reading", "writing")
 
 
-def run_signatures(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_signatures(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """The case studies of car11 V.A-J, for the projects of this site."""
-    every = jobs_of(data, facility, params)
+    frames, facility = fetch_runs(source), source.facility
+    every = jobs_of(frames, facility, params)
     jobs = large(every, params)
     shown = [name for name in every.largest_projects() if jobs.projects.equals(name).any()]
     if shown:
-        instances = instances_of(data, facility, params)
+        instances = instances_of(frames, facility, params)
         yield _signatures([_described(name, jobs, every) for name in shown], jobs, instances)
 
 

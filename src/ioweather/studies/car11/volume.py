@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core import choices
-from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
@@ -29,7 +29,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds, names_of
 from ioweather.stats.estimates import Intervals, plain
 from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 from ioweather.stats.system_grid import (
@@ -40,8 +40,9 @@ from ioweather.stats.system_grid import (
     gaps,
     local_clock,
     offsets_ns,
-    traffic_steps,
 )
+from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
+from ioweather.topics.source import DataSource
 
 THIRD: Final = 0.33  # car11: "less than 33% of peak"
 _MAX_SHADES: Final = 40
@@ -67,13 +68,13 @@ _CAVEATS = (
 )
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 6 and 7."""
-    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    steps = traffic_steps(source, params)
     if steps.usable.any():
         intervals = Intervals(steps.usable, steps.step_ns)
-        yield _throughput(steps, facility)
-        yield _distribution(steps, intervals, facility, str(params["filesystem"]))
+        yield _throughput(steps, source.facility)
+        yield _distribution(steps, intervals, source.facility, str(params["filesystem"]))
 
 
 def _rates(steps: Steps) -> dict[str, Floats]:
@@ -236,15 +237,16 @@ def single_change(
     return Change(index, before, after, float(explained[0]), p_value, lag_one, replicates)
 
 
-def run_volume(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on volume per day."""
-    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    steps = traffic_steps(source, params)
     if steps.usable.any():
-        yield _volume(steps, data, facility)
+        yield _volume(steps, source)
 
 
 @exhibit("car11.volume")
-def _volume(steps: Steps, data: StudyData, facility: Facility) -> Iterator[Piece]:
+def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
+    facility = source.facility
     zone, zone_name = facility_zone(facility)
     day = local_clock(steps.times_ns, zone).day
     first, n = int(day[0]), int(day[-1] - day[0]) + 1
@@ -298,7 +300,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility) -> Iterator[Piece
             sides = f"from {change.before:.1%} before to {change.after:.1%} after (p = {change.p_value:.3f})"
             yield Finding(f"The read share changed on {names[split]}, {sides}.", name="change_of_mix")
             references = (Reference("x", (first + split) * DAY_NS / 1e6, "change of the mix"),)
-            yield _projects(data, facility, first, first + n, split, totals[0] / sum(totals))
+            yield _projects(source, first, first + n, split, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
             yield Finding(f"No change of the mix stands out: {best}.", "undecided", name="change_of_mix")
@@ -337,11 +339,13 @@ def project_days(
     return projects.tolist(), amount
 
 
-def _projects(data: StudyData, facility: Facility, first: int, last: int, split: int, share: float) -> Iterator[Piece]:
+def _projects(source: DataSource, first: int, last: int, split: int, share: float) -> Iterator[Piece]:
     """Yield the projects whose own activity changed on day `split`, by bytes of logs and by node-hours; `share` is the
     read share of all days."""
-    zone, jobs = facility_zone(facility)[0], data.frames.get("jobs")
-    runs, applications = data.frames.get("runs"), data.frames.get("applications")
+    facility, zone = source.facility, facility_zone(source.facility)[0]
+    accounted = names_of("start_ns end_ns account uid node_count raw_job_id")
+    jobs = source.frame("jobs", accounted, {"step": ""}, optional=True)
+    runs = source.frame("job_io", names_of("log_digest start_ns end_ns read_bytes write_bytes"), optional=True)
 
     def behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
         low, high = sorted((before, after))
@@ -351,10 +355,11 @@ def _projects(data: StudyData, facility: Facility, first: int, last: int, split:
             text = f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended."
         return Finding(text, name="project_behind_change")
 
-    if runs is not None and applications is not None and runs.rows:
-        account_of: dict[Any, str | None] = {}
-        if jobs is not None:
-            account_of = dict(zip(jobs.array("raw_job_id").tolist(), jobs.text("account").tolist(), strict=True))
+    if runs.rows:
+        applications = source.frame("applications", ("log_digest", "uid", "exe", "job_id"), optional=True)
+        account_of: dict[Any, str | None] = dict(
+            zip(jobs.array("raw_job_id").tolist(), jobs.text("account").tolist(), strict=True)
+        )
         described = {
             row["log_digest"]: facility.project_of(
                 account=account_of.get(row["job_id"]), uid=row["uid"], exe=row["exe"]
@@ -383,7 +388,7 @@ def _projects(data: StudyData, facility: Facility, first: int, last: int, split:
         before, after = sides[0][top] + sides[2][top], sides[1][top] + sides[3][top]
         shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
         yield behind(projects[top], before, after, shown, "moved the mix most")
-    if jobs is not None and jobs.rows:
+    if jobs.rows:
         owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
         names = [facility.project_of(account=account, uid=uid) for account, uid in owners]
         hours = jobs.ints("node_count", missing=1) / HOUR_NS
@@ -405,7 +410,7 @@ def _projects(data: StudyData, facility: Facility, first: int, last: int, split:
 STUDY = Study(
     name="utilisation",
     exhibits=("car11.fig6", "car11.fig7"),
-    needs=(choices.TRAFFIC_NEED,),
+    needs=TRAFFIC_NEEDS,
     run=run,
     params=choices.TRAFFIC_PARAMS,
     too_few="no interval of the period has samples of all servers that can be used",
@@ -413,20 +418,7 @@ STUDY = Study(
 DAILY_VOLUME = Study(
     name="daily_volume",
     exhibits=("car11.volume",),
-    needs=(
-        choices.TRAFFIC_NEED,
-        Need(
-            "jobs",
-            "jobs",
-            columns=("start_ns", "end_ns", "account", "uid", "node_count", "raw_job_id"),
-            where={"step": ""},
-            optional=True,
-        ),
-        Need(
-            "runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes"), optional=True
-        ),
-        Need("applications", "applications", columns=("log_digest", "uid", "exe", "job_id"), optional=True),
-    ),
+    needs=f"{TRAFFIC_NEEDS} jobs? job_io? applications?",
     run=run_volume,
     params=choices.TRAFFIC_PARAMS,
 )

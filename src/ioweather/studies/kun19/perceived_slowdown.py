@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Baseline, Facility
 from ioweather.core.frames import Floats
@@ -54,6 +54,7 @@ from ioweather.stats.slowdown import (
 )
 from ioweather.stats.summary_tables import cells, relabelled, thin
 from ioweather.stats.system_grid import facility_zone, local_clock
+from ioweather.topics.source import DataSource
 
 _WEEKDAYS: Final = names_of("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 _KIND: Final = "filesystem: file system [text]; op: operation [text]"
@@ -84,9 +85,11 @@ class Probed:
     coverage: Coverage
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibits of one interval length, or fig6 of two lengths."""
-    lengths, rows = _lengths(params), data.frames["rollups"]
+    lengths, facility = _lengths(params), source.facility
+    rolled_up_ns = _TEN_MINUTES if len(lengths) > 1 else HOUR_NS
+    rows = source.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": rolled_up_ns})
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
     every = operation_series(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
     usual = usual_requests([series for series in every if series.count.sum()])
@@ -418,16 +421,12 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     yield probed.caveats, probed.coverage
 
 
-_HOURS, _TENS = (
-    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length})
-    for length in (HOUR_NS, _TEN_MINUTES)
-)
 _PARAMS = (Param("interval", "length of an interval, in whole hours", "duration", default="4h"),)
 STUDY = Study(
     name="slowdown",
     too_few="no probe measured in the period",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
-    needs=(_HOURS,),
+    needs="response_rollups",
     run=run,
     params=(*_PARAMS, Param("threshold", "slowdown that makes an episode", "float", default=2.0)),
 )
@@ -436,7 +435,7 @@ TWO_LENGTHS = Study(
     name="slowdown_lengths",
     too_few="no probe measured in the period",
     exhibits=("kun19.fig6",),
-    needs=(_TENS,),
+    needs="response_rollups",
     run=run,
     params=(
         *_PARAMS,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtrit
 
-from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import (
@@ -31,6 +31,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import (
     LEVEL,
     MIN_BLOCKS,
@@ -44,6 +45,7 @@ from ioweather.stats.estimates import (
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, operation_series
 from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.kun19.perceived_slowdown import expected_note
+from ioweather.topics.source import DataSource
 
 # [ours] Ten minutes with this slowdown of the median, and at least this many operations, are an episode.
 _EPISODE: Final = 2.0
@@ -111,9 +113,9 @@ def measured(responses: Frame, facility: Facility) -> Measured:
     )
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 1, the bands and fig. 2."""
-    window, day = (measured(data.frames[name], facility) for name in ("window", "day"))
+    window, day = (_measured_since(source, params, name) for name in ("first_ns", "day_ns"))
     if len(window.seconds):
         yield _every_measurement(window, int(params["window"]))
     if len(day.seconds):
@@ -355,20 +357,20 @@ def _hosts(part: Measured) -> Iterator[Piece]:
     yield _coverage(part)
 
 
-def run_phases(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_phases(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Yield the slowdown of the probe during a benchmark, against the usual time of the whole period."""
-    part, phases = measured(data.frames["benchmark"], facility), data.frames["phases"]
+    facility, part = source.facility, _measured_since(source, params, "first_ns")
+    phases = source.frame("events", ("label", "start_ns", "end_ns"), {"kind": "phase", **_between(params, "first_ns")})
     if not len(part.seconds) or not phases.rows:
         return
     records = sorted(phases.records(), key=lambda row: row["start_ns"])
-    rollups = data.frames.get("rollups")
+    rollups = source.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS}, optional=True)
     usual: dict[tuple[str, str, int, str], float] = {}
-    if rollups is not None:
-        names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
-        for series in operation_series(rollups, names, HOUR_NS):
-            seconds, _ = series.expected(facility.baseline, records[0]["start_ns"])
-            if seconds:
-                usual[series.filesystem, series.op, series.request_bytes, series.mode] = seconds
+    names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
+    for series in operation_series(rollups, names, HOUR_NS):
+        seconds, _ = series.expected(facility.baseline, records[0]["start_ns"])
+        if seconds:
+            usual[series.filesystem, series.op, series.request_bytes, series.mode] = seconds
     yield _benchmark(part, records, usual, facility)
 
 
@@ -453,32 +455,34 @@ def _benchmark(
     yield _coverage(part, int((~stored).sum()))
 
 
-def _end(inventory: Inventory, _: Params) -> Cell:
-    last = inventory.scalar("SELECT max(start_ns) FROM responses WHERE status = 'ok'")
+def _end(snapshot: Snapshot, _: Params) -> Cell:
+    last = snapshot.scalar("SELECT max(start_ns) FROM responses WHERE status = 'ok'")
     return int(last) + 1 if isinstance(last, int) else 0
 
 
-def _bound(which: str, margin_ns: int) -> Callable[[Inventory, Params], Cell]:
+def _bound(which: str, margin_ns: int) -> Callable[[Snapshot, Params], Cell]:
     """The newest day with phases, and an hour on either side."""
 
-    def choose(inventory: Inventory, _: Params) -> Cell:
-        found = inventory.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")
+    def choose(snapshot: Snapshot, _: Params) -> Cell:
+        found = snapshot.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")
         return int(found) + margin_ns if isinstance(found, int) else 0
 
     return choose
 
 
-def _stretch(first: str) -> dict[str, Cell | tuple[Cell, ...]]:
-    return {"start_ns >=": f"${first}", "start_ns <": "$last_ns"}
+def _between(params: Params, first: str) -> dict[str, int]:
+    return {"start_ns >=": params[first], "start_ns <": params["last_ns"]}
+
+
+def _measured_since(source: DataSource, params: Params, first: str) -> Measured:
+    """Operations from the time of the parameter `first` to `last_ns`."""
+    return measured(source.frame("responses", COLUMNS, _between(params, first)), source.facility)
 
 
 STUDY = Study(
     name="probing",
     exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
-    needs=(
-        Need("window", "responses", columns=COLUMNS, where=_stretch("first_ns")),
-        Need("day", "responses", columns=COLUMNS, where=_stretch("day_ns")),
-    ),
+    needs="responses",
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
@@ -498,15 +502,10 @@ STUDY = Study(
         ),
     ),
 )
-_PHASE_COLUMNS: Final = ("label", "start_ns", "end_ns")
 BENCHMARK_PHASES = Study(
     name="benchmark_phases",
     exhibits=("kun19.fig3",),
-    needs=(
-        Need("benchmark", "responses", columns=COLUMNS, where=_stretch("first_ns")),
-        Need("phases", "events", columns=_PHASE_COLUMNS, where={"kind": "phase", **_stretch("first_ns")}),
-        Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": HOUR_NS}, optional=True),
-    ),
+    needs="responses events response_rollups?",
     run=run_phases,
     params=(
         Param(

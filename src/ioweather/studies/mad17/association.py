@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 from scipy.special import chdtri
 
-from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.contracts import Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import (
     Cell,
@@ -64,6 +63,7 @@ from ioweather.studies.mad17.explained_traffic import (
     AssociationData,
     association_data,
 )
+from ioweather.topics.source import DataSource
 
 _SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
@@ -366,9 +366,9 @@ class Level:
     psi_read_ops: Floats
 
 
-def run_granularity(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Steps used and coefficients with k samples in one, k = 1 to 20."""
-    found = association_data(data, facility, params)
+    found = association_data(source, params)
     if found is not None:
         levels = [level for group in found.shown for level in _levels(found, group)]
         yield _steps_used(found, levels)
@@ -513,9 +513,9 @@ _COUNTS: Final = (
 )
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibits of one group of similar runs."""
-    found = association_data(data, facility, params)
+    found = association_data(source, params)
     if found is None:
         return
     row = _chosen(found)

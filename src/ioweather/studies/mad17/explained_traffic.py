@@ -10,21 +10,32 @@ from typing import Final
 import numpy as np
 
 from ioweather.core import choices
-from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value, names_of
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans, spread_over_steps
-from ioweather.facts.runs import JOB_COLUMNS, LEAST_RUNS, Groups, Runs, best_grouping, group_runs, instances_of
+from ioweather.facts.runs import (
+    JOB_COLUMNS,
+    LEAST_RUNS,
+    Groups,
+    Runs,
+    best_grouping,
+    fetch_runs,
+    group_runs,
+    instances_of,
+)
 from ioweather.facts.runs import NEEDS as RUN_NEEDS
 from ioweather.facts.system_activity import OPERATIONS, STATES, job_system, monitored_mounts
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import Intervals, number, plain, share_estimate
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
-from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, SystemGrid, steps_of, traffic_steps
+from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, SystemGrid, steps_of
+from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
+from ioweather.topics.source import DataSource
 
 # As axes and legends name them.
 MEASURES: Final = {
@@ -35,16 +46,7 @@ MEASURES: Final = {
 }
 TIME: Final = "time with I/O (D_D)"
 VOLUME: Final = "system volume during its I/O (PsiD)"
-_SYSTEM: Final = {"component_kind": "$component_kind", "filesystem": "$filesystem"}
-_FLAGS: Final = ("over_limit", "reset")
-NEEDS: Final = (
-    *RUN_NEEDS,
-    Need("files", "files", columns=SPAN_COLUMNS),
-    Need("traffic", "series", metrics=choices.TRAFFIC, shape="rollup", where=_SYSTEM, exclude_flags=_FLAGS),
-    Need(
-        "operations", "series", metrics=OPERATIONS, shape="rollup", where=_SYSTEM, exclude_flags=_FLAGS, optional=True
-    ),
-)
+NEEDS: Final = f"{RUN_NEEDS} files {TRAFFIC_NEEDS} series:{','.join(OPERATIONS)}?"
 PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
     Param(
@@ -147,18 +149,19 @@ class AssociationData:
         )
 
 
-def association_data(data: StudyData, facility: Facility, params: Params) -> AssociationData | None:
+def association_data(source: DataSource, params: Params) -> AssociationData | None:
     """Return the runs and the system during each; None without any run or sample."""
-    runs = instances_of(data, facility, params)
-    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    facility, filesystem = source.facility, str(params["filesystem"])
+    runs = instances_of(fetch_runs(source), facility, params)
+    steps = traffic_steps(source, params)
     if not runs.rows or not steps.count:
         return None
     # Bytes of the rollup, and operations where they were sampled, on one grid.
     values = dict(steps.values)
-    frame = data.frames.get("operations")
-    if frame is not None and frame.rows:
+    frame = source.rollup(filesystem, params["component_kind"], OPERATIONS, steps.step_ns, optional=True)
+    if frame.rows:
         names = [name for name in OPERATIONS if frame.text("metric").equals(name).any()]
-        counts = steps_of(frame, names, steps.step_ns, data.period_ns)
+        counts = steps_of(frame, names, steps.step_ns, source.period_ns)
         offset = (counts.start_ns - steps.start_ns) // steps.step_ns
         for name in names:
             # On the grid of the bytes, which may begin and end elsewhere.
@@ -167,8 +170,9 @@ def association_data(data: StudyData, facility: Facility, params: Params) -> Ass
             last = max(first, min(steps.count, offset + counts.count))
             placed[first:last] = counts.values[name][first - offset : last - offset]
     grid = SystemGrid(steps.start_ns, steps.step_ns, values)
-    mounts = monitored_mounts(data.frames["files"], facility, str(params["filesystem"]))
-    spans = io_spans(runs.frame, data.frames["files"], mounts)
+    files = source.frame("files", SPAN_COLUMNS)
+    mounts = monitored_mounts(files, facility, filesystem)
+    spans = io_spans(runs.frame, files, mounts)
     system = job_system(grid, runs.ints("start_ns"), runs.ints("end_ns"), spans)
     groups = group_runs(runs.frame, params.get("grouping") or best_grouping(runs.frame))
     sizes = np.bincount(groups.of_run[system.text("state").codes == 0], minlength=len(groups.names))
@@ -185,7 +189,7 @@ SPREAD: Final = (
 )
 
 
-def _twelfth(_: Inventory, values: Params) -> int:
+def _twelfth(_: Snapshot, values: Params) -> int:
     """Return a twelfth of the interval: logs resolve the traffic finer than the servers' samples (mad17 VI-B)."""
     return max(NS, int(values["resolution"]) // 12)
 
@@ -216,12 +220,11 @@ class Logged:
         return float(self.moved[short].sum()) / total if total else None
 
 
-def logged_bytes(data: StudyData, runs: Frame) -> Logged:
+def logged_bytes(runs: Frame, files: Frame) -> Logged:
     """Return bytes by span of each file; the other bytes of a run are spread over its run time."""
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
     every = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
-    files = data.frames.get("files")
-    if files is None or not files.rows:
+    if not files.rows:
         return Logged(start, end, every, timed=False)
     spans = io_spans(runs, files)
     rest = np.maximum(every - np.bincount(spans.run, spans.moved, minlength=runs.rows), 0.0)
@@ -231,17 +234,17 @@ def logged_bytes(data: StudyData, runs: Frame) -> Logged:
     return Logged(first, last, moved.astype(np.float64), timed=bool(len(spans.run)))
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 13."""
-    steps = traffic_steps(data, facility, str(params["filesystem"]))
+    steps = traffic_steps(source, params)
     if steps.usable.any():
-        yield _explained_traffic(data, steps, facility, params)
+        yield _explained_traffic(source, steps, params)
 
 
 @exhibit("mad17.fig13")
-def _explained_traffic(data: StudyData, steps: Steps, facility: Facility, params: Params) -> Iterator[Piece]:
-    filesystem, usable = str(params["filesystem"]), steps.usable
-    runs = data.frames["runs"]
+def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iterator[Piece]:
+    facility, filesystem, usable = source.facility, str(params["filesystem"]), steps.usable
+    runs = source.frame("job_io", names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"))
     known = facility.filesystem(filesystem)
     where = "Bytes it moved to other file systems count too."
     whose: list[Coverage] = []
@@ -253,7 +256,7 @@ def _explained_traffic(data: StudyData, steps: Steps, facility: Facility, params
         where = f"Runs that moved most of their bytes on {filesystem} count, with all their bytes."
         whose = [Coverage(runs.rows, int(here.sum()), "runs", elsewhere)]
         runs = runs.take(here)
-    logged = logged_bytes(data, runs)
+    logged = logged_bytes(runs, source.frame("files", SPAN_COLUMNS, optional=True))
     own = logged.on_grid(steps.start_ns, steps.step_ns, steps.count)
     system = np.asarray(sum(steps.values[metric] for metric in choices.TRAFFIC), np.float64)
     total = float(np.nansum(system))
@@ -265,13 +268,13 @@ def _explained_traffic(data: StudyData, steps: Steps, facility: Facility, params
     yield share, plain("system_volume", total, "bytes", n=n, method="sum of monitored steps")
     yield plain("runs_volume", moved, "bytes", n=runs.rows, method="sum over logs, in these steps")
     yield plain("lost", lost, "seconds", method="steps without samples")
-    jobs, applications = data.frames.get("jobs"), data.frames.get("applications")
-    if jobs is not None and applications is not None:
-        allocations = int(jobs.text("step").equals("").sum())
+    jobs = source.frame("jobs", JOB_COLUMNS, optional=True)
+    allocations = int(jobs.text("step").equals("").sum())
+    if allocations:
+        applications = source.frame("applications", ("log_digest", "job_id", "uid", "start_ns"), optional=True)
         matches = match_jobs(applications, jobs)
         matched = len(np.unique(matches.ints("job_row")[matches.known("job_row")]))
-        if allocations:
-            yield share_estimate("jobs_instrumented_ratio", matched, allocations)
+        yield share_estimate("jobs_instrumented_ratio", matched, allocations)
     width = max(1, steps.count // 400)
     lines = {"system": _binned(system, width), "instrumented runs": _binned(np.where(usable, own, np.nan), width)}
     scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
@@ -362,17 +365,7 @@ def _correlation(name: str, own: Floats, system: Floats, usable: Bools, interval
 STUDY = Study(
     name="association_coverage",
     exhibits=("mad17.fig13",),
-    needs=(
-        choices.TRAFFIC_NEED,
-        Need(
-            "runs",
-            "job_io",
-            columns=names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"),
-        ),
-        Need("files", "files", columns=SPAN_COLUMNS, optional=True),
-        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns"), optional=True),
-        Need("jobs", "jobs", columns=JOB_COLUMNS, optional=True),
-    ),
+    needs=f"{TRAFFIC_NEEDS} job_io files? applications? jobs?",
     run=run,
     params=(*choices.TRAFFIC_PARAMS, FINE),
     too_few="no interval of the period has samples of all servers that can be used, or no run has a log",

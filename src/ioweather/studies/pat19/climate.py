@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
 
 from ioweather.core import choices
 from ioweather.core.choices import TRAFFIC
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
-from ioweather.core.facility import Facility
-from ioweather.core.frames import Floats
+from ioweather.core.contracts import Param, Params, Study
+from ioweather.core.frames import BlockwiseMatrix, Floats, Frame
 from ioweather.core.papers.claim_tests import STANDINGS, claims, evidence, judge
 from ioweather.core.results import (
     Cell,
@@ -36,6 +35,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
+from ioweather.core.tables import Quality
 from ioweather.core.units import format_bytes
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
@@ -80,6 +80,7 @@ from ioweather.studies.pat19.system import (
     rate_distribution,
     system_correlations,
 )
+from ioweather.topics.source import DataSource
 
 # [ours] Least ratio to the median target, by the low end of the interval, for the advice to move files.
 RELIEVE = 1.25
@@ -529,7 +530,7 @@ def _metadata_correlation(steps: Steps, intervals: Intervals, caveats: tuple[str
 
 
 # pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
-NOT_REAL = ("over_limit", "reset", "shutdown")
+NOT_REAL = Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN
 _OPENS = "No opens and closes were recorded: LMT has them, and `ioweather agent run lustre` on the metadata servers."
 _CPU = (
     "No processor load of object storage servers was recorded: LMT has it, and `ioweather agent run` on these servers."
@@ -574,45 +575,56 @@ OBSERVATIONS: Final = (
 _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecided"}
 
 
-def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the wanted exhibits; those without data say why."""
-    if "pat19.observations" in data.wanted:  # it is made of all others
-        data = replace(data, wanted=frozenset())
+    if "pat19.observations" in source.wanted:  # it is made of all others
+        source.wanted = frozenset()
+    filesystem, step_ns = params["filesystem"], int(params["resolution"])
+    targets = source.matrices(filesystem, params["component_kind"], choices.TRAFFIC, step_ns, excluded=NOT_REAL)
+    fetch = partial(source.matrices, step_ns=step_ns, excluded=NOT_REAL, optional=True)
+    servers = fetch(filesystem, "oss", ("cpu_ratio",)).get("cpu_ratio")
+    fetch_sums = partial(source.rollup, step_ns=step_ns, excluded=NOT_REAL, optional=True)
+    metadata = fetch_sums(filesystem, params["metadata_kind"], METADATA)
+    burst_buffer = fetch_sums(params["burst_buffer"], params["burst_buffer_kind"], choices.TRAFFIC)
+    caveats = tuple(source.quality_notes)
     made: list[Exhibit] = []
-    metadata = data.frames.get("metadata")
-    if metadata is not None and metadata.rows and data.wants("pat19.fig13", "pat19.fig14"):
-        steps = steps_of(metadata, METADATA, data.step_ns, data.period_ns)
-        made += metadata_exhibits(steps, data.caveats)
-    matrix = data.matrices.get("servers", {}).get("cpu_ratio")
-    if matrix is not None and matrix.steps and data.wants("pat19.fig15", "pat19.fig16"):
-        made += server_exhibits(reduce_servers(matrix, data.spread), data.caveats)
-    climate = _climate(data, facility, params) if data.wants(*_TARGETS, "pat19.observations") else None
+    if metadata.rows and source.wants("pat19.fig13", "pat19.fig14"):
+        made += metadata_exhibits(steps_of(metadata, METADATA, step_ns, source.period_ns), caveats)
+    if servers is not None and servers.steps and source.wants("pat19.fig15", "pat19.fig16"):
+        made += server_exhibits(reduce_servers(servers, source.spread), caveats)
+    climate = None
+    if source.wants(*_TARGETS, "pat19.observations"):
+        climate = _climate(source, params, targets, burst_buffer, caveats)
     if climate is not None:
-        found = [make(climate) for name, make in _TARGETS.items() if data.wants(name)]
+        found = [make(climate) for name, make in _TARGETS.items() if source.wants(name)]
         made += [each for each in found if each is not None]
-        if data.wants("pat19.observations"):
+        if source.wants("pat19.observations"):
             made.append(observations(made, climate.advice, climate.caveats, climate.coverage()))
     yield from made
     for name in STUDY.exhibits:
-        if data.wants(name) and name not in {each.id for each in made}:
+        if source.wants(name) and name not in {each.id for each in made}:
             why = "No step of the period has samples of the targets that can be used."
             why = why if climate is None and name not in _SERVERS else _NOTHING[name]
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
-def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | None:
+def _climate(
+    source: DataSource,
+    params: Params,
+    matrices: Mapping[str, BlockwiseMatrix],
+    burst_buffer: Frame,
+    caveats: tuple[str, ...],
+) -> Climate | None:
     """None where no step of the period can be used."""
-    matrices = data.matrices.get("targets", {})
     if any(metric not in matrices or not matrices[metric].steps for metric in choices.TRAFFIC):
         return None
-    filesystem = str(params["filesystem"])
-    limits = Limits.of(facility, filesystem, data.step_ns or matrices[choices.TRAFFIC[0]].step_ns)
-    parts = [part for part, names in _PARTS.items() if data.wants(*names)]
-    targets = reduce_targets(matrices, limits, parts, data.spread)
+    filesystem, step_ns = str(params["filesystem"]), int(params["resolution"])
+    limits = Limits.of(source.facility, filesystem, step_ns)
+    parts = [part for part, names in _PARTS.items() if source.wants(*names)]
+    targets = reduce_targets(matrices, limits, parts, source.spread)
     steps = targets.system
     if not steps.usable.any():
         return None
-    caveats = data.caveats
     known = {"component_limit_bytes_per_s": limits.component, "peak_bytes_per_s": limits.system}
     unset = [name for name, value in known.items() if value is None]
     if unset:
@@ -621,13 +633,10 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
             f"Steps above what the hardware can do are not excluded beyond what was flagged at ingest: set "
             f"{' and '.join(unset)} of {filesystem} in facility.toml.",
         )
-    frame = data.frames.get("burst_buffer")
-    burst_buffer = None
-    if frame is not None and frame.rows:
-        burst_buffer = steps_of(frame, choices.TRAFFIC, data.step_ns, data.period_ns)
+    buffered = steps_of(burst_buffer, choices.TRAFFIC, step_ns, source.period_ns) if burst_buffer.rows else None
     intervals = Intervals(steps.usable, steps.step_ns, unit=targets.unit)
-    kind, zone = str(params["component_kind"]), facility_zone(facility)
-    return Climate(targets, intervals, kind, *zone, burst_buffer, caveats)
+    kind, zone = str(params["component_kind"]), facility_zone(source.facility)
+    return Climate(targets, intervals, kind, *zone, buffered, caveats)
 
 
 @exhibit("pat19.observations")
@@ -664,21 +673,10 @@ def observations(
     )
 
 
-def _need(name: str, metrics: tuple[str, ...], shape: Literal["matrix", "rollup"], kind: str, filesystem: str) -> Need:
-    where = {"component_kind": kind, "filesystem": filesystem}
-    optional = name != "targets"
-    return Need(name, "series", metrics=metrics, shape=shape, where=where, optional=optional, exclude_flags=NOT_REAL)
-
-
 STUDY = Study(
     name="climate",
     exhibits=(*_TARGETS, *_SERVERS, "pat19.observations"),
-    needs=(
-        _need("targets", choices.TRAFFIC, "matrix", "$component_kind", "$filesystem"),
-        _need("servers", ("cpu_ratio",), "matrix", "oss", "$filesystem"),
-        _need("metadata", METADATA, "rollup", "$metadata_kind", "$filesystem"),
-        _need("burst_buffer", choices.TRAFFIC, "rollup", "$burst_buffer_kind", "$burst_buffer"),
-    ),
+    needs="series:read_bytes,write_bytes series:cpu_ratio? series:open_ops,close_ops?",
     run=run,
     params=(
         *choices.TRAFFIC_PARAMS,

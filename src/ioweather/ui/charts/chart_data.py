@@ -136,7 +136,6 @@ def _date_milliseconds(cell: Cell) -> float:
 
 # No chart carries more: a browser stays quick, and a page with sixty charts stays below a few megabytes.
 MAX_POINTS: Final = 5000
-CDF_POINTS: Final = 500
 
 
 def thin_line(x: Floats, y: Floats, buckets: int) -> Indices:
@@ -169,36 +168,6 @@ def _buckets(x: Floats, low: float, high: float, buckets: int) -> Indices:
         return np.zeros(len(x), dtype=np.intp)
     scaled = (x - low) / (high - low) * buckets
     return np.clip(np.nan_to_num(scaled), 0, buckets - 1).astype(np.intp)
-
-
-def envelope(x: Floats, low: Floats, high: Floats, buckets: int) -> tuple[Floats, Floats, Floats]:
-    """The least `low` and greatest `high` of every bucket, at the bucket's first x; NaN where a bucket has neither."""
-    if len(x) <= buckets:
-        return x, low, high
-    bucket = _buckets(x, float(x[0]), float(x[-1]), buckets)
-    starts = np.flatnonzero(np.r_[True, np.diff(bucket) > 0])
-    least = np.fmin.reduceat(low, starts)
-    greatest = np.fmax.reduceat(high, starts)
-    return x[starts], least, greatest
-
-
-def thin_cdf(x: Floats, y: Floats, limit: int = CDF_POINTS) -> Indices:
-    """Evenly spaced in probability through the body and in its logarithm through both tails; both ends are kept.
-
-    `x` ascends; points with a missing part are left out.
-    """
-    where = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if len(where) <= limit:
-        return where
-    share = max((limit - 2) // 4, 1)
-    level = y[where]
-    lowest, highest = float(level.min()), float(level.max())
-    span = highest - lowest
-    tail = span * np.geomspace(1e-6, 0.1, share)
-    wanted = np.r_[np.linspace(lowest, highest, limit - 2 - 2 * share), lowest + tail, highest - tail]
-    nearest = np.clip(np.searchsorted(level, np.sort(wanted)), 0, len(where) - 1)
-    kept: Indices = where[np.unique(np.r_[0, nearest, len(where) - 1])]
-    return kept
 
 
 def thin_scatter(x: Floats, y: Floats, limit: int) -> Indices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -25,10 +25,7 @@ from ioweather.ui.charts.panels import (
     Drawing,
     PanelKind,
     View,
-    no_data,
-    panel_title,
     standard_size,
-    titled,
     tooltip,
 )
 from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
@@ -47,74 +44,57 @@ def _cdf_axes(chart: Chart, width: int) -> Axes:
     return Axes(position_axis(chart, "x"), y)
 
 
-def _draw_lines(view: View) -> Drawing:
-    return _draw_curves(view, thin_line, "thinned so that the lowest and highest of every pixel stay")
-
-
-def _draw_cdf(view: View) -> Drawing:
-    count = max(len(view.series.names), 1)
-    limit = max(min(chart_data.CDF_POINTS, view.points // count), 8)
-    few = len(view.chart.table.rows) / count <= _STEPS_BELOW
-    return _draw_curves(
-        view,
-        lambda x, y, buckets: chart_data.thin_cdf(x, y, limit),
-        "thinned so that the tails stay",
-        "step-after" if few else "linear",
-    )
-
-
-def _draw_curves(
-    view: View, thin: Callable[[Floats, Floats, int], Indices], thinning: str, interpolate: str = "linear"
-) -> Drawing:
-    """Lines, their bands, and points where a value is alone between gaps. `thinning` describes what `thin` leaves."""
+def _draw_curves(view: View) -> Drawing:
+    """Lines, their bands, and points where a value is alone between gaps."""
     chart, series = view.chart, view.series
     x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
+    position, shown = view.axes.x.fractions(x), _on_axis(y, view.axes.y)
+    drawn_columns = {"y": shown}
     banded = "low" in chart.encoding and "high" in chart.encoding
+    if banded:
+        low = _on_axis(chart_data.numbers(chart, "low"), view.axes.y, floor=True)
+        high = _on_axis(chart_data.numbers(chart, "high"), view.axes.y)
+        drawn_columns |= {"l": np.where(np.isnan(high), np.nan, low), "h": np.where(np.isnan(low), np.nan, high)}
     labels = np.array(chart_data.names(chart, "series") if series.names else [""] * len(x))
     names = chart_data.distinct(labels.tolist())
-    shown = _on_axis(y, view.axes.y)
-    buckets = max(min(view.width, view.points // (6 if banded else 5) // max(len(names), 1)), 2)
+    buckets = max(min(view.width, view.points // (5 * len(drawn_columns)) // max(len(names), 1)), 2)
     rows: list[Spec] = []
     alone: list[Spec] = []
-    bands: list[Spec] = []
     for name in names:
         mine = np.flatnonzero((labels == name) & np.isfinite(x))
         mine = mine[np.argsort(x[mine], kind="stable")]
-        kept = mine[thin(x[mine], shown[mine], buckets)]
-        here = [_row(name, x=x[i], y=shown[i]) for i in kept]
+        kept = [thin_line(position[mine], values[mine], buckets) for values in drawn_columns.values()]
+        places = mine[np.unique(np.concatenate(kept))]
+        here = [_row(name, x=x[i], **{field: values[i] for field, values in drawn_columns.items()}) for i in places]
         rows += [*here, _row(name, x=math.nan, y=math.nan)] if series.bundled else here
         # A line through a value without a neighbour has no length.
-        known = np.r_[False, np.isfinite(shown[kept]), False]
+        known = np.r_[False, np.isfinite(shown[places]), False]
         alone += [here[i] for i in np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])]
-        if banded and len(mine):
-            low = _on_axis(chart_data.numbers(chart, "low")[mine], view.axes.y, floor=True)
-            high = _on_axis(chart_data.numbers(chart, "high")[mine], view.axes.y)
-            at, low, high = chart_data.envelope(x[mine], low, high, buckets)
-            low, high = np.where(np.isnan(high), np.nan, low), np.where(np.isnan(low), np.nan, high)
-            bands += [_row(name, x=a, l=b, h=c) for a, b, c in zip(at, low, high, strict=True)]
     drawn = sum(row["y"] is not None for row in rows)
     total = int((np.isfinite(shown) & np.isfinite(x)).sum())
     hidden = int((np.isfinite(y) & np.isfinite(x)).sum()) - total
-    notes = {f"drawn from {{}} values, {thinning}": total} if drawn < total else {}
+    thinned = "drawn from {} values, thinned so that the lowest and highest of every pixel stay"
+    notes = {thinned: total} if drawn < total else {}
     notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
-    dense = drawn / max(len(names), 1) * _CROWDED_PX > view.width or interpolate != "linear"
-    dots = alone if dense or series.bundled else rows
+    per_series = drawn / max(len(names), 1)
+    is_distribution = chart.kind == "cdf"
+    stepped = is_distribution and len(chart.table.rows) / max(len(series.names), 1) <= _STEPS_BELOW
+    dots = alone if per_series * _CROWDED_PX > view.width or stepped or series.bundled else rows
     base = {"x": view.x("x"), "y": view.y("y"), "color": series.colour(view.legend)}
     # A bundle is one path with breaks in the order of the rows: a group of marks per series takes ten times as long.
     split: Spec = {"detail": {"field": "s", "type": "nominal"}} if series.names and not series.bundled else {}
-    line: Spec = {"type": "line", "interpolate": interpolate, "clip": True}
+    line: Spec = {"type": "line", "interpolate": "step-after" if stepped else "linear", "clip": True}
     if series.bundled:
         line |= {"strokeWidth": 0.6, "opacity": 0.6, "order": False}
-    elif drawn > view.width * max(len(names), 1) and len(series.names) > 1:
+    elif per_series > view.width and len(series.names) > 1:
         # Lines with more than a point per pixel cover each other: thin and pale, both can be seen.
         line |= {"strokeWidth": 1, "opacity": 0.75}
     else:
         line["strokeWidth"] = 1.6
     layers: list[Spec] = []
-    if bands:
+    if banded:
         area = base | split | {"y": base["y"] | {"field": "l"}, "y2": {"field": "h"}}
-        mark: Spec = {"type": "area", "opacity": 0.22, "interpolate": interpolate, "clip": True, "line": False}
-        layers.append({"data": {"values": bands}, "mark": mark, "encoding": area})
+        layers.append({"mark": line | {"type": "area", "opacity": 0.22, "line": False}, "encoding": area})
     layers.append({"mark": line, "encoding": base | split | series.dash(view.legend)})
     if dots:
         mark = {"type": "point", "filled": True, "size": 20, "opacity": 1}
@@ -143,9 +123,9 @@ def _curve_axes(chart: Chart, _: int) -> Axes:
     return Axes(position_axis(chart, "x"), value_axis(chart, "y", ("y", "low", "high")))
 
 
-TIMELINE = PanelKind(("x", "y"), _curve_axes, _draw_lines, optional=("series", "low", "high"))
-BAND = PanelKind(("x", "y", "low", "high"), _curve_axes, _draw_lines, optional=("series",), shown=("y", "low", "high"))
-CDF = PanelKind(("x", "y"), _cdf_axes, _draw_cdf, optional=("series",))
+TIMELINE = PanelKind(("x", "y"), _curve_axes, _draw_curves, optional=("series", "low", "high"))
+BAND = PanelKind(("x", "y", "low", "high"), _curve_axes, _draw_curves, optional=("series",), shown=("y", "low", "high"))
+CDF = PanelKind(("x", "y"), _cdf_axes, _draw_curves, optional=("series",))
 
 
 _MOST_LYING = 40
@@ -649,84 +629,39 @@ SCATTER = PanelKind(
 _METRIC_PX = 58
 _BOX_PX = 46
 _GAP_PX = 12
-_MOST_METRICS = 16
+_VALUE_PX = 64  # the value of this run, beside the box
+_QUARTILES = ("q25", "q50", "q75")
 _CLASSES = {"lowest quarter": theme.LOW, "middle half": NEUTRAL, "highest quarter": theme.HIGH}
 
 
-class UmamiKind:
-    """Not a panel kind: every metric has two pictures that share an axis."""
-
-    required = ("metric", "x", "y", "this", "q25", "q50", "q75")
-    optional: tuple[str, ...] = ()
-
-    def build(self, chart: Chart, width: int) -> Spec:
-        labels = chart_data.names(chart, "metric")
-        metrics = chart_data.distinct(labels)
-        if not np.isfinite(chart_data.numbers(chart, "y")).any():
-            return no_data(chart, width)
-        shown = metrics[:_MOST_METRICS]
-        parts = [
-            chart_data.with_rows(
-                chart, [row for row, label in zip(chart.table.rows, labels, strict=True) if label == name]
-            )
-            for name in shown
-        ]
-        axes = [_value_axis(part) for part in parts]
-        plot = max(width - 16 - max(axis.label_px() for axis in axes) - _BOX_PX - _GAP_PX - 64, 80)
-        points = max(min(plot, chart_data.MAX_POINTS // len(parts) // 5), 2)
-        rows = []
-        for name, part, axis in zip(shown, parts, axes, strict=True):
-            across = position_axis(chart, "x").channel("x", "x", plot, titled=name == shown[-1])
-            if name != shown[-1]:
-                across["axis"] |= {"labels": False, "ticks": False}
-            rows.append(panel_title(name, plot + _BOX_PX, 4) | _metric_row(part, across, axis, plot, points))
-        notes = {"box 25% to 75% with the median, whiskers to the extremes; diamond: this run": 0}
-        more = len(metrics) - _MOST_METRICS
-        notes |= {"{} more metrics are not shown": more} if more > 0 else {}
-        return {"vconcat": rows, "spacing": 10, **titled(chart.title, notes, width)}
+def _umami_axes(metric: Chart, _: int) -> Axes:
+    values = [chart_data.numbers(metric, channel) for channel in ("y", *_QUARTILES)]
+    y = number_axis(chart_data.column(metric, "y"), values, log=metric.scales.get("y") == "log")
+    return Axes(position_axis(metric, "x"), replace(y, title=""))
 
 
-def _value_axis(part: Chart) -> Axis:
-    values = [chart_data.numbers(part, channel) for channel in ("y", "q25", "q50", "q75")]
-    log = part.scales.get("y") == "log"
-    return number_axis(chart_data.column(part, "y"), [*values, np.array(_this_run(part)[1:])], log=log)
-
-
-def _this_run(part: Chart) -> tuple[float, float]:
-    """Time and value of this run. `this` either flags its row, or gives its value in every row."""
-    flags = chart_data.cells(part, "this")
-    x, y = chart_data.numbers(part, "x"), chart_data.numbers(part, "y")
-    marked = [i for i, flag in enumerate(flags) if flag is True]
-    if marked:
-        return float(x[marked[-1]]), float(y[marked[-1]])
-    values = chart_data.numbers(part, "this")
-    known = np.flatnonzero(np.isfinite(values) & np.array([not isinstance(flag, bool) for flag in flags], dtype=bool))
-    if len(known) == 0:
-        return float("nan"), float("nan")
-    value = float(values[known[-1]])
-    same = np.flatnonzero(y == value)
-    return (float(x[same[-1]]) if len(same) else float("nan")), value
-
-
-def _metric_row(part: Chart, across: Spec, axis: Axis, width: int, points: int) -> Spec:
-    """The history of one metric as a thinned line with coloured points; its box is to the right, on the same axis."""
-    x, y = chart_data.numbers(part, "x"), chart_data.numbers(part, "y")
-    known = [values[np.isfinite(values)] for values in (chart_data.numbers(part, q) for q in ("q25", "q50", "q75"))]
-    low, median, high = (float(values[-1]) if len(values) else float("nan") for values in known)
-    at, value = _this_run(part)
+def _draw_umami(view: View) -> Drawing:
+    """The history of one metric as a line with points coloured by quarter; beside it, on the same axis, a box of all
+    runs. A diamond marks this run in both."""
+    metric, axis = view.chart, view.axes.y
+    x, y = chart_data.numbers(metric, "x"), chart_data.numbers(metric, "y")
+    known = [values[np.isfinite(values)] for values in (chart_data.numbers(metric, q) for q in _QUARTILES)]
+    low, median, high = (float(values[-1]) if len(values) else math.nan for values in known)
+    this = next((i for i, flag in enumerate(chart_data.cells(metric, "this")) if flag is True), None)
+    at, value = (math.nan, math.nan) if this is None else (float(x[this]), float(y[this]))
 
     def class_of(value: float) -> str:
         return "lowest quarter" if value < low else "highest quarter" if value > high else "middle half"
 
     order = np.flatnonzero(np.isfinite(x))
     order = order[np.argsort(x[order], kind="stable")]
-    kept = order[thin_line(x[order], y[order], points)]
-    rows = [
-        {"x": chart_data.drawable(x[i]), "y": chart_data.drawable(y[i]), "k": class_of(y[i])} for i in kept.tolist()
-    ]
-    both = {"x": across, "y": axis.channel("y", "y", _METRIC_PX, titled=False)}
-    tips, transforms = tooltip({"x": chart_data.column(part, "x"), "y": ResultColumn("y", "Value", axis.unit)})
-    dots = {"type": "point", "filled": True, "opacity": 1, "size": 12 if len(kept) * 5 > width else 26}
+    kept = order[thin_line(x[order], y[order], max(min(view.width, view.points // 5), 2))]
+    rows = [_row("", x=x[i], y=y[i]) | {"k": class_of(y[i])} for i in kept]
+    both = {"x": view.x("x"), "y": view.y("y")}
+    if not view.x_title:  # the panels below have the same axis
+        both["x"]["axis"] |= {"labels": False, "ticks": False}
+    tips, transforms = tooltip({"x": chart_data.column(metric, "x"), "y": ResultColumn("y", "Value", axis.unit)})
+    dots = {"type": "point", "filled": True, "opacity": 1, "size": 12 if len(kept) * 5 > view.width else 26}
     legend = {"title": None, "orient": "top", "direction": "horizontal", "offset": 6}
     scale = {"domain": list(_CLASSES), "range": list(_CLASSES.values())}
     colour = {"field": "k", "type": "nominal", "scale": scale, "legend": legend}
@@ -741,31 +676,40 @@ def _metric_row(part: Chart, across: Spec, axis: Axis, width: int, points: int) 
         },
     ]
     if np.isfinite(at):
-        place = {"values": [{"x": chart_data.drawable(at), "y": chart_data.drawable(value)}]}
+        place = {"values": [_row("", x=at, y=value)]}
         rule = {"type": "rule", "color": theme.AXIS, "strokeDash": [2, 2]}
-        layers.insert(0, {"data": place, "mark": rule, "encoding": {"x": across}})
+        layers.insert(0, {"data": place, "mark": rule, "encoding": {"x": both["x"]}})
         layers.append({"data": place, "mark": diamond, "encoding": both})
     inside = y[np.isfinite(y) & ((y > 0) | (not axis.log))]
-    extremes = (float(inside.min()), float(inside.max())) if len(inside) else (float("nan"), float("nan"))
-    numbers = zip(("q1", "m", "q3", "v", "l", "h"), (low, median, high, value, *extremes), strict=True)
-    box = {"values": [{name: chart_data.drawable(number) for name, number in numbers}]}
-    middle, left, right = ({"value": width + _GAP_PX + _BOX_PX * share} for share in (0.5, 0.25, 0.75))
+    least, most = (float(inside.min()), float(inside.max())) if len(inside) else (math.nan, math.nan)
+    box = {"values": [_row("", q25=low, q50=median, q75=high, this=value, least=least, most=most)]}
+    middle, left, right = ({"value": view.width + _GAP_PX + _BOX_PX * share} for share in (0.5, 0.25, 0.75))
     text = {"type": "text", "align": "left", "dx": _BOX_PX / 2 + 4, "baseline": "middle"}
     text["text"] = chart_data.name_of(float(f"{value:.3g}"), axis.unit)
+    filled = {"type": "rect", "color": NEUTRAL, "opacity": 0.45, "stroke": NEUTRAL}
     parts: list[tuple[Spec, Spec, str, str]] = [
-        ({"type": "rule", "color": NEUTRAL}, {"x": middle}, "l", "h"),
-        ({"type": "rect", "color": NEUTRAL, "opacity": 0.45, "stroke": NEUTRAL}, {"x": left, "x2": right}, "q1", "q3"),
-        ({"type": "rule", "color": INK, "strokeWidth": 1.6}, {"x": left, "x2": right}, "m", ""),
+        ({"type": "rule", "color": NEUTRAL}, {"x": middle}, "least", "most"),
+        (filled, {"x": left, "x2": right}, "q25", "q75"),
+        ({"type": "rule", "color": INK, "strokeWidth": 1.6}, {"x": left, "x2": right}, "q50", ""),
     ]
     if np.isfinite(value):
-        parts += [(diamond, {"x": middle}, "v", ""), (text, {"x": middle}, "v", "")]
+        parts += [(diamond, {"x": middle}, "this", ""), (text, {"x": middle}, "this", "")]
     for mark, where, field, field2 in parts:
         upright = {"y": both["y"] | {"field": field}} | ({"y2": {"field": field2}} if field2 else {})
         layers.append({"data": box, "mark": mark, "encoding": where | upright})
-    return {"width": width, "height": _METRIC_PX, "data": {"values": rows}, "layer": layers}
+    return Drawing(layers, rows, {"box 25% to 75% with the median, whiskers to the extremes; diamond: this run": 0})
 
 
-KINDS: Final[Mapping[str, PanelKind | UmamiKind]] = {
+UMAMI = PanelKind(
+    ("metric", "x", "y", "this", *_QUARTILES),
+    _umami_axes,
+    _draw_umami,
+    size=lambda _, __, width, ___: (max(width - _BOX_PX - _GAP_PX - _VALUE_PX, 80), _METRIC_PX),
+    in_rows=True,
+)
+
+
+KINDS: Final[Mapping[str, PanelKind]] = {
     "band": BAND,
     "bars": BARS,
     "box": BOX,
@@ -775,5 +719,5 @@ KINDS: Final[Mapping[str, PanelKind | UmamiKind]] = {
     "matrix": MATRIX,
     "scatter": SCATTER,
     "timeline": TIMELINE,
-    "umami": UmamiKind(),
+    "umami": UMAMI,
 }

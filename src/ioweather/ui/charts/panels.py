@@ -21,6 +21,7 @@ from ioweather.ui.charts.theme import LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec, w
 
 _SPACING: Final = 18
 _PADDING: Final = 8
+_PANEL_PX: Final = 290  # least width of one of several panels beside each other
 _TITLE_PX: Final = 22  # a rotated axis title
 _MOST_PANELS: Final = 24
 SIDE_LEGEND_PX: Final = 96  # a legend of colours or sizes next to the plot
@@ -108,22 +109,23 @@ def standard_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[
 @dataclass(frozen=True)
 class PanelKind:
     """A chart kind made of one panel per facet. `size` gives the size of a plot from the available width. A
-    chart without any value on the `shown` channels has no data."""
+    chart without any value on the `shown` channels has no data. `in_rows`: panels are stacked, one per metric, and each
+    has its own vertical axis."""
 
     required: tuple[str, ...]
     axes: Callable[[Chart, int], Axes]
     draw: Callable[[View], Drawing]
     optional: tuple[str, ...] = ()
     size: Callable[[Axes, Series, int, int], tuple[int, int]] = standard_size
-    panel_px: int = 290
     shown: tuple[str, ...] = ("y",)
+    in_rows: bool = False
 
     def build(self, chart: Chart, width: int) -> Spec:
         panels = _panels(chart)
         left_out, panels = len(panels) - _MOST_PANELS, panels[:_MOST_PANELS]
         if not any(self._has_values(part) for _, part in panels):
             return no_data(chart, width)
-        columns = max(1, min(len(panels), width // self.panel_px))
+        columns = 1 if self.in_rows else max(1, min(len(panels), width // _PANEL_PX))
         if len(panels) == columns + 1:  # rather below each other than one alone in the second row
             columns = 1
         inner = width - 2 * _PADDING - _SPACING * (columns - 1)
@@ -187,13 +189,11 @@ class PanelKind:
             if axes.flipped != whole.flipped:  # names may fit side by side in one panel and not in another
                 axes = replace(axes, x=axes.y, y=axes.x, flipped=whole.flipped)
             own.append(axes)
-        each, differing = [whole] * len(parts), []
-        if not all(_fills(axes.x, whole.x) for axes in own):
-            each, differing = [replace(a, x=b.x) for a, b in zip(each, own, strict=True)], ["horizontal"]
-        if not all(_fills(axes.y, whole.y) for axes in own):
-            each = [replace(a, y=b.y) for a, b in zip(each, own, strict=True)]
-            differing.append("vertical")
-        return each, {f"the {' and '.join(differing)} axes differ between panels": 0} if differing else {}
+        if self.in_rows:
+            return [replace(axes, x=whole.x) for axes in own], {}
+        if all(_fills(axes.x, whole.x) and _fills(axes.y, whole.y) for axes in own):
+            return [whole] * len(parts), {}
+        return own, {"the axes differ between panels": 0}
 
 
 def _fills(own: Axis, whole: Axis) -> bool:
@@ -207,15 +207,16 @@ def _fills(own: Axis, whole: Axis) -> bool:
 
 
 def _panels(chart: Chart) -> list[tuple[str, Chart]]:
-    """The parts of a chart by the value of its facet column, in the order of the table, with their titles."""
-    index = next((i for i, c in enumerate(chart.table.columns) if c.name == chart.facet), None)
+    """The parts of a chart by the value of its metric or facet, in the order of the table, with their titles."""
+    facet_name = chart.encoding.get("metric", chart.facet)
+    index = next((i for i, c in enumerate(chart.table.columns) if c.name == facet_name), None)
     if index is None:
         return [("", chart)]
     facet = chart.table.columns[index]
     parts: dict[str, list[tuple[Cell, ...]]] = {}
     for row in chart.table.rows:
         parts.setdefault(chart_data.name_of(row[index], facet.unit), []).append(row)
-    if len(parts) < 2:  # the title of the chart is enough
+    if len(parts) < 2 and "metric" not in chart.encoding:  # the title of the chart is enough
         return [("", chart)]
     numeric = any(isinstance(row[index], (int, float)) for row in chart.table.rows)
     return [

@@ -14,7 +14,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
 from ioweather.ui.charts.chart_data import describe, legible
 from ioweather.ui.charts.kinds import KINDS
-from ioweather.ui.charts.panels import HOVER, PanelKind
+from ioweather.ui.charts.panels import HOVER
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
@@ -123,7 +123,7 @@ def _prefixed_ids(svg: str, prefix: str) -> str:
 
 def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
     kind = KINDS[chart.kind]
-    if height is not None and isinstance(kind, PanelKind):
+    if height is not None:
         usual = kind.size
         kind = replace(kind, size=lambda *of: (usual(*of)[0], height))
     missing = [channel for channel in kind.required if channel not in chart.encoding]

@@ -13,17 +13,13 @@ from pathlib import Path
 from types import ModuleType
 
 import click
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
-from markupsafe import Markup
 
-from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
 from ioweather.agent.status import read_status
-from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import NS, format_time_ns, format_value, parse_duration_ns
+from ioweather.core.units import format_time_ns, format_value, parse_duration_ns
 from ioweather.ingestion.queue import collect_queue
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, list_tokens, revoke_token
@@ -33,10 +29,7 @@ from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import print_rows, show_answer
 from ioweather.ui.doctor import examine
 from ioweather.ui.local_setup import Here, Site, measuring, tour, write_units
-from ioweather.ui.web import MAIN
 from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run, running
-from ioweather.ui.web.shell import Html, page
-from ioweather.ui.web.visible import PublicView
 
 
 @click.group(epilog="Example: ioweather serve token create n1")
@@ -263,7 +256,6 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
-        _show_until_measured(app, here)
         with running(app, bound):
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")
@@ -323,57 +315,6 @@ def _show_first(here: Here) -> bool:
     listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
     say(f"First response times: {listed}. Learning what is normal here...", wrap=78)
     return True
-
-
-def _show_until_measured(app: FastAPI, here: Here) -> None:
-    """Put a page with the first response times before the Overview, while the lake has no rows."""
-    overview = next(route for route in app.routes if isinstance(route, APIRoute) and route.path == "/")
-    started = time.monotonic()
-    has_rows = False
-
-    def first_page(view: PublicView) -> Html:
-        nonlocal has_rows
-        if view.name == MAIN and not has_rows:
-            with view.lake.snapshot() as snapshot:
-                tables = ("responses", "series", "applications", "jobs")
-                has_rows = any(snapshot.pinned[table].uris for table in tables)
-        if view.name != MAIN or has_rows:
-            return overview.endpoint(view)  # type: ignore[no-any-return]
-        seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
-        shown = page("base.html", view, "/", "Overview", ranged=False, body=_first_page(here, seconds))
-        shown.headers["refresh"] = "2"
-        return shown
-
-    first_page.__annotations__["view"] = PublicView
-    app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
-
-
-def _first_page(here: Here, seconds: int) -> Markup:
-    when = f"first numbers in {seconds} s" if seconds else "the first numbers are on their way"
-    text = Markup("<h1>Measuring {}</h1><p>Overview shows this place as soon as there is something to compare: {}.</p>")
-    body = text.format(here.target, when) + _measured(here)
-    if here.demo_is_ready():
-        return body + Markup(
-            '<p>Meanwhile: <a href="/?lake=demo">a demonstration</a> of a simulated facility, with a week of jobs, '
-            "servers and incidents.</p>"
-        )
-    if here.demo_is_coming():
-        return body + Markup("<p>A demonstration of a simulated facility is being made; a link will be here.</p>")
-    return body
-
-
-def _measured(here: Here) -> Markup:
-    try:
-        targets = read_status(here.spools[0]).targets
-    except IoweatherError:
-        return Markup("<p>The probe is making its files.</p>")
-    found = [(o.op, o.last.duration_ns) for t in targets for o in t.operations if o.last and o.last.duration_ns]
-    row = Markup("<tr><td>{}</td><td>{}</td></tr>")
-    rows = Markup("").join(row.format(op.replace("_", " "), format_value(ns, "ns")) for op, ns in found)
-    head = Markup(
-        "<table><thead><tr><th>operation</th><th>last response time</th></tr></thead><tbody>{}</tbody></table>"
-    )
-    return head.format(rows) if found else Markup("<p>The probe is making its files.</p>")
 
 
 @click.command(epilog="Example: ioweather doctor --lake /srv/weather")

@@ -10,19 +10,20 @@ from typing import Annotated, Any, Final, Literal
 import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 from ioweather._version import __version__
 from ioweather.core.contracts import ALL_TIME, Question
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
-from ioweather.core.results import SCHEMA_VERSION, Exhibit, result_json, to_jsonable
+from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.analyse import availability, parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
-from ioweather.ui.publish import answer_schema
 from ioweather.ui.web.queries import (
     JOB_COLUMNS,
     JOB_ID,
@@ -278,6 +279,52 @@ def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Answe
     result = run_sql(view, question)
     names = ("columns", "types", "rows", "truncated")
     return _rows(form, result.columns, result.rows, {name: getattr(result, name) for name in names})
+
+
+class _SchemaOfResults(GenerateJsonSchema):
+    """Every field is present in JSON, and a float that is not finite is null (`to_jsonable`)."""
+
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": ["number", "null"]}
+
+    def field_is_required(self, *_: Any, **__: Any) -> bool:
+        return True
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+
+def answer_schema() -> dict[str, Any]:
+    """The JSON Schema of an answer, whose result is that of its question, or of an exhibit."""
+    Outcome = Any  # noqa: F841 - `Answer` names this type for type checkers only; pydantic looks for it here
+    kinds = {"Answer": Answer, "Exhibit": Exhibit} | {name: QUESTIONS[name].result for name in TITLES}
+    adapters: list[Any] = [(name, "serialization", TypeAdapter(kind)) for name, kind in kinds.items()]
+    of, definitions = TypeAdapter.json_schemas(
+        adapters,
+        schema_generator=_SchemaOfResults,
+        ref_template="#/$defs/{model}",
+    )
+    by_question = [
+        {
+            "if": {"properties": {"name": {"const": name}}},
+            "then": {"properties": {"result": of[name, "serialization"]}},
+        }
+        for name in TITLES
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ioweather: answers and exhibits",
+        "type": "object",
+        "properties": {"schema_version": {"const": SCHEMA_VERSION}},
+        "required": ["schema_version"],
+        "if": {"required": ["headline"]},
+        "then": {"allOf": [of["Answer", "serialization"], *by_question]},
+        "else": of["Exhibit", "serialization"],
+        **definitions,
+    }
 
 
 @router.get("/schema")

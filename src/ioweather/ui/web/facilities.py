@@ -29,16 +29,12 @@ from ioweather.ui.charts.render import draw
 from ioweather.ui.web import MAIN
 
 T = TypeVar("T")
-Tell = Callable[[str], None]
 _LOG = logging.getLogger("ioweather.web")
 # Maximum age of the weather before it is computed again and before a request waits for that; of the history behind it.
 _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
-_SELDOM_SECONDS = 3600.0
-_MOMENT_SECONDS = 1.0
 _RETRY_SECONDS = 60.0
-_MOST_SELDOM = 16
 _MOST_KEPT_BYTES = 64 << 20
 _OBJECT_BYTES = 300 << 10  # assumed size of a cached object that is not bytes
 _MOST_MADE_AT_ONCE = 2
@@ -58,7 +54,6 @@ class Refreshed(Generic[T]):
     seconds: float
     patience_seconds: float | None = None
     old_seconds: float = math.inf
-    progress: str = ""
     _made_at: float = -math.inf
     _value: list[T] = field(default_factory=list)
     _error: Exception | None = None
@@ -117,7 +112,6 @@ class Facilities:
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
     _kept_lakes: dict[str, LakeCache] = field(default_factory=dict)
-    _seldom: dict[tuple[str, Hashable], Refreshed[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._history = Refreshed(self._read_history, _HISTORY_SECONDS)
@@ -240,33 +234,8 @@ class Facilities:
 
     def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """A cached rendering of an exhibit, valid until a table that its study reads changes."""
-        tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
+        tables = study_of(exhibit_id).tables | {"applications", "jobs"}
         return self.answered(name, key, make, tables)
-
-    def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
-        """A slow result over all rows, computed in a background thread and cached for an hour, and its progress.
-
-        Callers wait a moment at most: while there is no result yet, it is empty.
-        """
-
-        def tell(text: str) -> None:
-            known.progress = text
-
-        def wait_and_make() -> bytes:
-            with self._turn(self._at_once):
-                return make(tell)
-
-        with self._guard:
-            known = self._seldom.pop((name, key), None) or Refreshed(wait_and_make, _SELDOM_SECONDS, _MOMENT_SECONDS)
-            while len(self._seldom) >= _MOST_SELDOM:
-                self._seldom.pop(next(iter(self._seldom)))
-            self._seldom[name, key] = known
-        try:
-            return known.get() or b"", known.progress
-        except Exception:
-            if known.newest is None:
-                raise
-            return known.newest, known.progress  # better than a complaint
 
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:

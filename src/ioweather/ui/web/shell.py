@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
@@ -20,7 +20,8 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultTable
-from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns, format_value, shown_zone
+from ioweather.core.tables import TABLES
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, format_value, now_ns, shown_zone
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import ComponentState
 from ioweather.diagnosis.list_jobs import RunOutcome
@@ -30,9 +31,6 @@ from ioweather.ui.charts.chart_data import legible
 from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.visible import View, address_time, presets, status_of
-
-if TYPE_CHECKING:
-    from ioweather.ui.web.facilities import Tell
 
 _TEMPLATES: Final = templates(Path(__file__).with_name("templates"))
 CHART_PX: Final = 190  # the height of time lines that are side by side
@@ -161,8 +159,9 @@ def failed(error: IoweatherError, heading: str = "") -> Html:
     return Html(problem(error, heading), 200 if isinstance(error, DataUnavailable) else status_of(error))
 
 
-def cached_part(heading: str = "") -> Callable[[Callable[..., str]], Callable[..., Html]]:
-    """Turn a function `(view, **parameters) -> str` into a route whose result is cached until the lake changes.
+def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callable[..., str]], Callable[..., Html]]:
+    """Turn a function `(view, **parameters) -> str` into a route whose result is cached until the lake changes. What
+    takes long is `hourly`: computed at most once an hour.
 
     An error is shown in the place of the part, below `heading`, which may name parameters: "Job {job_id}".
     """
@@ -171,9 +170,11 @@ def cached_part(heading: str = "") -> Callable[[Callable[..., str]], Callable[..
         @wraps(make)
         def respond(view: View, **parameters: Any) -> Html:
             shown = (view.key, view.between, view.screen, view.width)
-            key = (*shown, make.__module__, make.__name__, tuple(parameters.items()))
+            hour = now_ns() // HOUR_NS if hourly else None
+            key = (*shown, make.__module__, make.__name__, tuple(parameters.items()), hour)
+            tables = () if hourly else TABLES
             try:
-                return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode()))
+                return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode(), tables))
             except IoweatherError as error:
                 return failed(error, heading.format(**parameters))
 
@@ -191,18 +192,6 @@ def exhibit_part(view: View, exhibit_id: str, key: Hashable, make: Callable[[], 
         return Html(view.facilities.exhibit_answered(view.name, exhibit_id, full, lambda: make().encode()))
     except IoweatherError as error:
         return failed(error, heading)
-
-
-def seldom(view: View, key: Hashable, make: Callable[[Tell], str]) -> Html:
-    """A part that takes long: once an hour, whatever comes in. Until it is there the page says how far it is, and asks
-    again."""
-    full = (view.key, view.between, key)
-    try:
-        data, told = view.facilities.seldom(view.name, full, lambda tell: make(tell).encode())
-    except IoweatherError as error:
-        return failed(error)
-    waiting = Markup('<p class="quiet waiting" data-again role="status">{}</p>').format(told or "Queued…")
-    return Html(data or waiting)
 
 
 class Cell(NamedTuple):

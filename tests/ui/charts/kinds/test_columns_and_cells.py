@@ -170,23 +170,15 @@ def test_points_without_a_place_are_counted() -> None:
     assert "1 without a value" in drawn["title"]["subtitle"]
 
 
-def umami(this: list[Any]) -> dict[str, Any]:
+def test_umami_marks_the_flagged_run() -> None:
     columns = {"m": "text", "t": "time_ns", "v": "", "this": "", "q25": "", "q50": "", "q75": ""}
-    values = [1.0, 2.0, 3.0, 4.0, 9.0]
-    rows = tuple(
-        ("rate", i * DAY_NS, v, flag, 2.0, 3.0, 4.0) for i, (v, flag) in enumerate(zip(values, this, strict=True))
-    )
+    rows = tuple(("rate", i * DAY_NS, v, v == 9.0, 2.0, 3.0, 4.0) for i, v in enumerate((1.0, 2.0, 3.0, 4.0, 9.0)))
     same = {c: c for c in ("this", "q25", "q50", "q75")}
-    return made("umami", columns, rows, {"metric": "m", "x": "t", "y": "v", **same})
-
-
-@pytest.mark.parametrize("this", [[False, False, False, False, True], [9.0] * 5])
-def test_umami_marks_this_run_by_flag_or_by_value(this: list[Any]) -> None:
-    (row,) = umami(this)["vconcat"]
+    row = made("umami", columns, rows, {"metric": "m", "x": "t", "y": "v", **same})
     assert [run["k"] for run in row["data"]["values"]] == [
         "lowest quarter", "middle half", "middle half", "middle half", "highest quarter",
     ]  # fmt: skip
     own, box = row["layer"][3], row["layer"][-1]
     assert own["data"]["values"] == [{"x": 4 * 86_400_000, "y": 9}]
-    assert box["data"]["values"] == [{"q1": 2, "m": 3, "q3": 4, "v": 9, "l": 1, "h": 9}]
+    assert box["data"]["values"] == [{"q25": 2, "q50": 3, "q75": 4, "this": 9, "least": 1, "most": 9}]
     assert box["encoding"]["x"]["value"] > row["width"]

@@ -57,8 +57,9 @@ def test_bands_break_where_the_value_is_missing() -> None:
     columns = tuple(ResultColumn(name) for name in ("n", "y", "low", "high"))
     rows = ((1, 2.0, 1.0, 3.0), (2, None, None, 3.0), (3, 2.0, 1.0, 3.0))
     chart = Chart("band", ResultTable("t", columns, rows), {"x": "n", "y": "y", "low": "low", "high": "high"})
-    area = layer(spec(chart), "area")["data"]["values"]
-    assert [(row["l"], row["h"]) for row in area] == [(1, 3), (None, None), (1, 3)]
+    drawn = spec(chart)
+    assert layer(drawn, "area")["encoding"]["y2"] == {"field": "h"}
+    assert [(row["l"], row["h"]) for row in drawn["data"]["values"]] == [(1, 3), (None, None), (1, 3)]
 
 
 @pytest.mark.parametrize(("count", "shape"), [(20, "step-after"), (500, "linear")])
@@ -78,7 +79,7 @@ def test_a_single_panel_of_another_size_gets_its_own_axis() -> None:
     )
     rows = tuple((i * scale, i / 20, size) for size, scale in ((512, 1.0), (4096, 1000.0)) for i in range(1, 21))
     drawn = spec(Chart("cdf", ResultTable("t", columns, rows), {"x": "x", "y": "p"}, "Sizes", facet="size"))
-    assert drawn["title"]["subtitle"] == "The horizontal axes differ between panels"
+    assert drawn["title"]["subtitle"] == "The axes differ between panels"
     assert [panel["title"]["text"] for panel in drawn["concat"]] == ["Request 512 B", "Request 4 KiB"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -15,13 +14,11 @@ from markupsafe import Markup
 from ioweather.core.errors import IoweatherError
 from ioweather.core.papers import PAPERS, as_printed, exhibit_entry, published
 from ioweather.core.papers.claim_tests import claim_of
-from ioweather.core.papers.claim_tests import claims as every_claim
 from ioweather.core.results import Answer, quantity_label
 from ioweather.core.units import format_time_ns, format_value
 from ioweather.topics.analyse import parameters_of
 from ioweather.ui.charts.page import exhibit_section
 from ioweather.ui.web import shell
-from ioweather.ui.web.facilities import Tell
 from ioweather.ui.web.queries import TOPICS, available, exhibits_of
 from ioweather.ui.web.shell import Html, Listed, Place
 from ioweather.ui.web.visible import (
@@ -131,20 +128,12 @@ def claims_page(view: PublicView) -> Html:
 
 
 @router.get("/fragments/claims")
-def claims(view: PublicView) -> Html:
-    def make(tell: Tell) -> str:
-        period = period_for(view)
-        wanted = sorted({claim.exhibit for claim in every_claim()})
-        for number, exhibit_id in enumerate(wanted):
-            tell(f"Checking the papers' claims: {number} of {len(wanted)} exhibits done…")
-            with suppress(Exception):  # its statements say why they are not judged
-                view.exhibit(exhibit_id, {}, period)
-        answer = view.ask("claims", {}, period)
-        made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
-        tables = shell.tables_part(*_claim_tables(view, answer), notes=[*answer.caveats, made])
-        return Markup("<p>{}</p>").format(answer.headline) + tables
-
-    return shell.seldom(view, "claims", make)
+@shell.cached_part("Claims", hourly=True)
+def claims(view: PublicView) -> str:
+    answer = view.ask("claims", {}, period_for(view))
+    made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
+    tables = shell.tables_part(*_claim_tables(view, answer), notes=[*answer.caveats, made])
+    return Markup("<p>{}</p>").format(answer.headline) + tables
 
 
 def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:

@@ -27,8 +27,6 @@ async function fill(place, address, options) {
     place.hidden = isSaid(place);
     enhance(place);
     for (const inner of place.querySelectorAll("[data-fragment]")) seen.observe(inner);
-    if (place.querySelector("[data-again]"))  // it is being made
-      setTimeout(() => { if (place.asked === address) fill(place, address, options); }, 2000);
   } catch (error) {
     if (!place.dataset.filled) say(place, "This part could not be fetched: " + error.message);
   }
