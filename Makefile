@@ -47,7 +47,7 @@ run: $(RUNS)
 	@$(BIN)/ioweather up
 
 # The layers below, and one way through all of them: files in, an exhibit and answers out.
-QUICK := tests/core tests/stats tests/derive tests/test_smoke.py tests/test_contracts.py
+QUICK := tests/core tests/stats tests/test_smoke.py tests/test_contracts.py
 
 quick: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not real and not slow and not shared' $(QUICK)

@@ -14,7 +14,7 @@
 A change may leave a part of the pattern: a checkpoint with 4 files per process instead of 64 still has a file per
 process. What the model said of a pair is therefore what it says of the run before, less what it says of the run after.
 
-`--write` makes `job_io/advisor/record.toml`, from which promises and intervals are made. A third of the pairs of beds
+`--write` makes `job_io/advisor/record.toml`, from which savings and intervals are made. A third of the pairs of beds
 and of mounted GlusterFS, by the digest of their names, is put aside and never written. Coverage of the others is that
 of each pair by all others (leave one out), of those put aside by the record.
 """
@@ -36,7 +36,7 @@ import numpy as np
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.job_io.advisor import expected_savings
 from ioweather.job_io.advisor.advise import FLOOR_SECONDS, RULES, advise
-from ioweather.job_io.advisor.expected_savings import Past, Promise, promised_from, record
+from ioweather.job_io.advisor.expected_savings import MeasuredChange, Saving, record, saving_from_pairs
 from ioweather.job_io.advisor.profile import Storage, profile_of
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import JobView, view_of_log
@@ -90,8 +90,8 @@ class Pair:
         return (self.predicted - self.actual) / self.actual
 
     @property
-    def past(self) -> Past:
-        return Past(
+    def past(self) -> MeasuredChange:
+        return MeasuredChange(
             self.rule, PART_OF[self.rule], self.storage, self.origin, self.name,
             _short(self.before), _short(self.predicted),
             _short(self.actual), self.moved_bytes,
@@ -107,10 +107,10 @@ def view(path: Path) -> JobView:
 
 
 def storage_of(job: JobView) -> Storage:
-    return profile_of(job, job.main_run).storage or "local"
+    return profile_of(job).storage or "local"
 
 
-def put_aside(pair: Past) -> bool:
+def put_aside(pair: MeasuredChange) -> bool:
     """A third of the pairs on file systems that were set up for this, by their names alone."""
     ours = pair.origin == "beds" or (pair.origin == "mounted" and pair.storage == "parallel")
     return ours and int(hashlib.sha256(pair.name.encode()).hexdigest(), 16) % 3 == 0
@@ -248,22 +248,24 @@ def all_pairs(shared: Path | None, mounted: Sequence[Path]) -> list[Pair]:
         return [*pairs, published_pair(Path(name))]
 
 
-def covered(pairs: Sequence[Past], past: Sequence[Past] | None = None) -> list[tuple[Past, Promise]]:
-    """The promise for each pair from the past; by default from all the other pairs."""
-    return [(pair, _promise(pair, [p for p in pairs if p is not pair] if past is None else past)) for pair in pairs]
+def covered(
+    pairs: Sequence[MeasuredChange], past: Sequence[MeasuredChange] | None = None
+) -> list[tuple[MeasuredChange, Saving]]:
+    """The saving for each pair from the past; by default from all the other pairs."""
+    return [(pair, _saving(pair, [p for p in pairs if p is not pair] if past is None else past)) for pair in pairs]
 
 
-def _promise(pair: Past, past: Sequence[Past]) -> Promise:
+def _saving(pair: MeasuredChange, past: Sequence[MeasuredChange]) -> Saving:
     kin = [other for other in past if other.storage == pair.storage]
     rate = pair.moved_bytes / pair.before_seconds
-    return promised_from(kin, pair.rule, pair.part, pair.modelled_seconds, pair.before_seconds, rate)
+    return saving_from_pairs(kin, pair.rule, pair.part, pair.modelled_seconds, pair.before_seconds, rate)
 
 
-def inside(pair: Past, promise: Promise) -> bool:
-    return promise.low <= max(pair.won_seconds, 0.0) <= promise.high
+def inside(pair: MeasuredChange, saving: Saving) -> bool:
+    return saving.low <= max(pair.saved_seconds, 0.0) <= saving.high
 
 
-def record_text(pairs: Sequence[Past]) -> str:
+def record_text(pairs: Sequence[MeasuredChange]) -> str:
     lines = ["# Made by benchmarks/advice_pairs.py --write: what rules said, and what the change brought."]
     for pair in sorted(pairs, key=lambda p: (p.part, p.rule, p.origin, p.name)):
         lines.append("\n[[pair]]")
@@ -272,15 +274,15 @@ def record_text(pairs: Sequence[Past]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary(title: str, judged: Sequence[tuple[Past, Promise]]) -> None:
-    """Print how many intervals hold, how many changes are "up to", and promises far above what was saved."""
-    tried = [(pair, promise) for pair, promise in judged if promise.tried]
-    said = [(pair, promise) for pair, promise in tried if promise.seconds >= FLOOR_SECONDS]
-    high = [pair.name for pair, promise in said if promise.seconds > 1.5 * max(pair.won_seconds, 0.0)]
-    hits = sum(inside(pair, promise) for pair, promise in tried)
+def summary(title: str, judged: Sequence[tuple[MeasuredChange, Saving]]) -> None:
+    """Print how many intervals hold, how many changes are "up to", and expected savings far above what was saved."""
+    tried = [(pair, saving) for pair, saving in judged if saving.tried]
+    said = [(pair, saving) for pair, saving in tried if saving.seconds >= FLOOR_SECONDS]
+    high = [pair.name for pair, saving in said if saving.seconds > 1.5 * max(pair.saved_seconds, 0.0)]
+    hits = sum(inside(pair, saving) for pair, saving in tried)
     print(
         f"\n{title}: {len(judged)} pairs, {len(judged) - len(tried)} of them 'up to'; 90% intervals hold {hits} of "
-        f"{len(tried)}; of {len(said)} promises of a second or more, {len(high)} are above 1.5 times what was saved"
+        f"{len(tried)}; of {len(said)} savings of a second or more, {len(high)} are above 1.5 times what was saved"
     )
     print(*(f"- {name}" for name in high), sep="\n")
 
@@ -302,17 +304,17 @@ def main() -> None:
     judged, kept_back = covered(past), covered(aside, past)
     print("| pair | rule | I/O before | model | promised by the others (90%) | saved | inside |")
     print("|---|---|---|---|---|---|---|")
-    for pair, promise in [*judged, *kept_back]:
-        seconds = f"{promise.seconds:.3g} s" if promise.tried else f"up to {promise.high:.3g} s"
+    for pair, saving in [*judged, *kept_back]:
+        seconds = f"{saving.seconds:.3g} s" if saving.tried else f"up to {saving.high:.3g} s"
         print(
             f"| {pair.name} | {pair.rule} | {pair.before_seconds:.3g} s | {pair.modelled_seconds:.3g} s | "
-            f"{seconds} ({promise.low:.2g} to {promise.high:.3g}) | {pair.won_seconds:.3g} s | "
-            f"{'yes' if inside(pair, promise) else 'no'} |"
+            f"{seconds} ({saving.low:.2g} to {saving.high:.3g}) | {pair.saved_seconds:.3g} s | "
+            f"{'yes' if inside(pair, saving) else 'no'} |"
         )
     for origin in ("public", "published", "beds", "measured", "mounted"):
-        summary(origin, [(pair, promise) for pair, promise in judged if pair.origin == origin])
+        summary(origin, [(pair, saving) for pair, saving in judged if pair.origin == origin])
     for storage in ("parallel", "local"):
-        summary(f"{storage} storage", [(pair, promise) for pair, promise in judged if pair.storage == storage])
+        summary(f"{storage} storage", [(pair, saving) for pair, saving in judged if pair.storage == storage])
     summary("put aside", kept_back)
     if options.write:
         RECORD.write_text(record_text(past))

@@ -30,7 +30,7 @@ from scipy.signal import lfilter
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
-from ioweather.core.papers.claim_tests import Claim, claims, judge
+from ioweather.core.papers.claim_tests import Claim, claims, judge_claim
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.stats.system_grid import local_clock
@@ -171,7 +171,7 @@ def truth(design: Design, asked: Iterable[Claim], days: int, rng: np.random.Gene
 
 def standings(design: Design, asked: Iterable[Claim], days: int, rng: np.random.Generator) -> dict[str, str]:
     made = exhibits(climate(design, days, rng))
-    return {j.claim.id: j.standing for j in (judge(claim, estimates(claim, made)) for claim in asked)}
+    return {j.claim.id: j.standing for j in (judge_claim(claim, estimates(claim, made)) for claim in asked)}
 
 
 def designs(count: int, rng: np.random.Generator) -> list[dict[str, bool]]:
@@ -190,7 +190,7 @@ def peak_hours(facilities: int, days: int) -> int:
         without |= dict.fromkeys(CALENDAR, False)
         made = exhibits(climate(without, days, rng), last="pat19.fig6")
         claim = next(claim for claim in claims("pat19") if claim.id == "pat19.peak_hour")
-        found += judge(claim, estimates(claim, made)).standing == "supported"
+        found += judge_claim(claim, estimates(claim, made)).standing == "supported"
     return found
 
 

@@ -35,7 +35,7 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Serial, in_order, local_executor, opened
+from ioweather.lake.workers import Processes, in_order, open_executor
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.log import DarshanLog
 from ioweather.readers.darshan.writer import write_log
@@ -69,7 +69,7 @@ def peak_mib() -> float:
 
 
 def of_workers(executor: Executor, count: int) -> dict[int, tuple[float, float]]:
-    found = in_order(executor, usage, [()] * (4 * count), in_flight=4 * count)
+    found = in_order(executor, usage, [()] * (4 * count))
     return {process: (cpu, peak) for process, cpu, peak in found}
 
 
@@ -112,7 +112,7 @@ def _ingest_of(folder: Path, logs: list[DarshanLog], count: int) -> Work:
     records = sum(map(records_of, logs)) / len(logs)
 
     def do(executor: Executor | None, place: Path) -> None:
-        report = ingest(open_lake(place, create=True), [folder], executor=executor or Serial())
+        report = ingest(open_lake(place, create=True), [folder], executor=executor or Processes(1))
         assert len(report.good) == count
 
     return Work(f"{count:,} logs, {size / count / 1024:.1f} KiB and {records:,.0f} records each", "logs", count, do)
@@ -187,7 +187,7 @@ def dask(stack: ExitStack, count: int) -> Executor:
 
     options: dict[str, Any] = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     cluster = stack.enter_context(LocalCluster(n_workers=count, processes=True, silence_logs=50, **options))
-    return stack.enter_context(opened(dask=cluster.scheduler_address))
+    return stack.enter_context(open_executor(dask=cluster.scheduler_address))
 
 
 def compare(work: Work) -> None:
@@ -195,7 +195,7 @@ def compare(work: Work) -> None:
     print(f"                  n    wall {work.unit[:6]:>6s}/s     gain  parent  workers  at most  ms/task  MiB peak")
     alone = run("one process", None, 1, work, None)
     for count in COUNTS[1:]:
-        with local_executor(count) as executor:
+        with Processes(count) as executor:
             run("processes", executor, count, work, alone)
     for count in COUNTS:
         with ExitStack() as stack:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.papers import PAPERS, exhibits, published
-from ioweather.core.papers.claim_tests import compare
+from ioweather.core.papers.claim_tests import match_published
 from ioweather.core.results import Exhibit
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import availability, each_exhibit
@@ -48,7 +48,7 @@ def _outcome(made: Exhibit | Exception) -> Outcome:
         return Outcome("failed", f"{type(made).__name__}: {made}")
     if made.empty_because:
         return Outcome("empty", made.empty_because)
-    beside = len(compare(made))
+    beside = len(match_published(made))
     return Outcome("made", beside=beside)
 
 

@@ -24,7 +24,8 @@ from deltalake import DeltaTable, write_deltalake
 from ioweather.core.frames import Frame, Text
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.lake.ledger import FileOutcome
 
 DAY_START_NS = 20_000 * DAY_NS
 DEVICES = tuple(f"sd{letter}" for letter in "abcd")
@@ -77,7 +78,7 @@ def main() -> None:
             begin = time.process_time()
             lake.append("series", frame, source="block")
             digest = hashlib.sha256(b"%d" % number).hexdigest()[:32]
-            lake.record([LedgerEntry(digest, f"/spool/{number}", 4000, "block", "ok", {"series": frame.rows})])
+            lake.record([FileOutcome(f"/spool/{number}", digest, 4000, "block", "ok", {"series": frame.rows})])
             between = time.process_time()
             if not arguments.alone:
                 plain_append(Path(place) / "plain", frame)

@@ -23,7 +23,7 @@ from scipy.stats import binom
 from ioweather.core import choices
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.comparison_pool import make_pool, select_runs, sync_counts
-from ioweather.diagnosis.similar_runs import FILE_COLUMNS, Servers, run_conditions, runs_in
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, Servers, read_runs, read_system_states
 from ioweather.diagnosis.verdict import KINDS, judge
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
@@ -44,13 +44,13 @@ def judged_in_one_pass(evidence: Evidence) -> list[Judged]:
     truth = true_kinds([row for row in evidence.truth("run") if row["darshan"]])
     with evidence.lake.snapshot() as snapshot:
         days = set(snapshot.pinned["job_io"].days())
-        runs = runs_in(snapshot, "", days)
+        runs = read_runs(snapshot, "", days)
         files = snapshot.frame("files", FILE_COLUMNS, days=days)
         runs = runs.with_columns(sync_count=sync_counts(runs, files))
         name = choices.busiest_filesystem(snapshot)
         assert name is not None
         servers = Servers(name, choices.traffic_kind(snapshot, {"filesystem": name}), MINUTE_NS)
-        system = run_conditions(snapshot, runs, files, servers).state
+        system, _ = read_system_states(snapshot, runs, files, servers)
     found, seen = [], Counter[int]()
     for row in np.argsort(runs.ints("start_ns"), kind="stable").tolist():
         job = int(runs.array("job_id")[row])

@@ -42,13 +42,13 @@ ONE_THREAD = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECO
 INGEST = """
 import json, resource, sys, time
 from pathlib import Path
-from ioweather.lake.workers import Serial, local_executor
+from ioweather.lake.workers import Processes
 from ioweather.lake.lake import open_lake
 from reader_processes import stop_readers
 from ioweather.ingestion.ingest import ingest
 lake, workers = open_lake(Path(sys.argv[2]), create=True), int(sys.argv[3])
 own, clock = time.process_time(), time.perf_counter()
-report = ingest(lake, [Path(sys.argv[1])], executor=Serial() if workers == 1 else local_executor(workers))
+report = ingest(lake, [Path(sys.argv[1])], executor=Processes(workers))
 own, clock = time.process_time() - own, time.perf_counter() - clock
 stop_readers()
 children = resource.getrusage(resource.RUSAGE_CHILDREN)

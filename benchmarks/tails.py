@@ -17,17 +17,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from ioweather.stats.families import BoundedLogNormal, BoundedWeibull, Cauchy, Mixture, Normal, PowerLaw, TruncatedHead
+from ioweather.stats.families import Law, Mixture
 from ioweather.stats.mixture import HEADS, TAILS, Splits, candidate_cuts, fit_mixture, search_pair
 from ioweather.stats.tail_fits import sample_of
 
 T = TypeVar("T")
-PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
+PLANTED = Mixture(Law("truncated_normal", 1.0, 0.12, 1.3), Law("power_law", 1.3, 3.0), 0.15)
 OTHERS = {
     "normal + power law": PLANTED,
-    "cauchy + power law": Mixture(TruncatedHead(Cauchy(1.0, 0.05), 1.5), PowerLaw(1.5, 2.5), 0.1),
-    "normal + weibull": Mixture(PLANTED.head, BoundedWeibull(1.3, 0.5, 2.0), 0.15),
-    "normal + lognormal": Mixture(PLANTED.head, BoundedLogNormal(1.3, 0.0, 0.6), 0.2),
+    "cauchy + power law": Mixture(Law("truncated_cauchy", 1.0, 0.05, 1.5), Law("power_law", 1.5, 2.5), 0.1),
+    "normal + weibull": Mixture(PLANTED.head, Law("weibull", 1.3, 0.5, 2.0), 0.15),
+    "normal + lognormal": Mixture(PLANTED.head, Law("lognormal", 1.3, 0.0, 0.6), 0.2),
 }
 
 

@@ -31,8 +31,8 @@ import numpy as np
 from scipy.stats import beta
 
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.diagnosis.blame_query import slowed_run
-from ioweather.diagnosis.similar_runs import conditions, similar_runs
+from ioweather.diagnosis.blame_query import read_slowed_run
+from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
 from ioweather.job_io.heat_map import SCREEN
@@ -108,9 +108,9 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
             job = int(view.applications.array("job_id")[0])
             if known is None or job in known:
                 similar = similar_runs(view, snapshot)
-                state = conditions(similar, snapshot)
+                state = read_conditions(similar, snapshot)
                 said = judge(state.pool, 0)
-                slowed = slowed_run(snapshot, similar, state.filesystem)
+                slowed = read_slowed_run(snapshot, similar, state.filesystem)
                 answers[job] = with_culprits(explain(view, state), slowed)
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))
     wall, busy = (each / len(found) for each in (time.perf_counter() - began, time.process_time() - cpu))

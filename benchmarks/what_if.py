@@ -21,8 +21,7 @@ import numpy as np
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.units import NS
-from ioweather.diagnosis.blame import total_gain
-from ioweather.diagnosis.blame_query import suppose_without
+from ioweather.diagnosis.blame_query import estimate_without
 from ioweather.simulate import world
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
@@ -60,14 +59,13 @@ def compared(seed: int, jobs: int) -> list[tuple[float, float, float]]:
         before = hours(made.truth)
         with lake.snapshot() as snapshot:
             for job in worst_jobs(made.truth, jobs):
-                result = suppose_without(snapshot, {**asked, "without": job}, ALL_TIME)
+                result = estimate_without(snapshot, {**asked, "without": job}, ALL_TIME)
                 after = hours(without(job, Path(folder, f"without-{job}"), seed))
                 about = [name for name, (start, seconds, of) in before.items() if of != job and name in after
                          and start < result.end_ns and start + seconds * NS > result.start_ns]  # fmt: skip
                 was, now = (sum(each[name][1] for name in about) / 3600 for each in (before, after))
-                gain = total_gain(result)
-                assert gain.value is not None
-                found.append((was, was - gain.value / 3600, now))
+                assert result.saved.value is not None
+                found.append((was, was - result.saved.value / 3600, now))
     return found
 
 

@@ -34,9 +34,9 @@ import numpy as np
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, Blame, blame
-from ioweather.diagnosis.blame_query import of_period, slowed_run
-from ioweather.diagnosis.similar_runs import conditions, similar_runs
-from ioweather.diagnosis.verdict_wording import explain, or_by_verdict
+from ioweather.diagnosis.blame_query import read_activity, read_slowed_run
+from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
+from ioweather.diagnosis.verdict_wording import explain, with_usual_of_verdict
 from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.job_io.view import view_in, view_of_run
 from ioweather.lake.lake import Snapshot, open_lake
@@ -89,11 +89,11 @@ class Asked:
 def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str | None]:
     """As `who JOB` finds them; the peer's answer too."""
     similar = similar_runs(view, snapshot)
-    found = conditions(similar, snapshot)
+    found = read_conditions(similar, snapshot)
     result = explain(view, found).result
     assert isinstance(result, WhyOutcome)
-    run = or_by_verdict(slowed_run(snapshot, similar, found.filesystem), result)
-    loud = max(run.suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)
+    run = with_usual_of_verdict(read_slowed_run(snapshot, similar, found.filesystem), result)
+    loud = max(run.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
     harm = run.harm_seconds if np.isfinite(run.harm_seconds) else float("inf")
     return blame(run), harm, loud.party.key if loud else None
 
@@ -132,7 +132,7 @@ def asked(snapshot: Snapshot, truth: Path, counted: bool) -> Iterator[Asked]:
     those that changed their own pattern, are asked about one by one; of the rest nobody is named."""
     runs, costs = truth_of(truth)
     began = time.process_time()
-    found = of_period(snapshot, None, (min(run["start_ns"] for run in runs) - NS, 2**62))
+    found = read_activity(snapshot, None, (min(run["start_ns"] for run in runs) - NS, 2**62))
     print(f"asked in {time.process_time() - began:.1f} s of processor time: {len(found.slowed)} of {found.runs} slowed")
     slowed = {run.start_ns // NS: run for run in found.slowed}
     for run in runs:
@@ -145,7 +145,7 @@ def asked(snapshot: Snapshot, truth: Path, counted: bool) -> Iterator[Asked]:
                 run["id"], run["alone"], run["sick"], true, recorded, (), float("inf"), None
             )  # fmt: skip
             continue
-        loud = max(said.suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)
+        loud = max(said.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
         loudest = loud.party.key if loud is not None else None
         yield Asked(run["id"], run["alone"], run["sick"], true, recorded, blame(said), said.harm_seconds, loudest)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from ioweather.job_io.advisor.advise import RULES
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.sandbox import SqlResult
 from ioweather.readers.darshan.log import DarshanLog
-from ioweather.readers.reader_catalogue import SOURCES, FileReader
+from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.stats.mixture import MixtureFit
 from ioweather.topics.catalogue import QUESTIONS, STUDIES, TITLES
 from ioweather.ui.cli.main import COMMANDS, cli
@@ -148,10 +149,11 @@ def sources_page() -> str:
     lines += [f"| `{name}` | {s.title} | {', '.join(f'`{t}`' for t in s.tables)} |" for name, s in SOURCES.items()]
     lines += ["\n## Versions tried, how to make such a file, what is lost, what uses its rows\n"]
     lines += ["| source | tried on real files | made by | not kept | used by |", "|---|---|---|---|---|"]
+    described = tomllib.loads((REFERENCE.parent / "sources.toml").read_text(encoding="utf-8"))
     lines += [
-        f"| `{name}` | {s.tried} | `{s.made_by.replace('|', chr(92) + '|')}` | {s.lost} | {s.used_by} |"
-        for name, s in SOURCES.items()
-        if isinstance(s, FileReader) and s.tried
+        f"| `{name}` | {about['tried']} | `{about['made_by'].replace('|', chr(92) + '|')}` | {about['lost']} | "
+        f"{about['used_by']} |"
+        for name, about in described.items()
     ]
     return "\n".join(lines) + "\n"
 

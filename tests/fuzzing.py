@@ -130,13 +130,13 @@ class Judge:
         self.name = reader_of(source)
         self.reading = reading
         self.error: BaseException | None = None
-        refused = reading._refused
+        refused = reading._failed_outcome
 
         def remembered(error: Exception, *details: Any) -> Any:
             self.error = error
             return refused(error, *details)
 
-        reading._refused = remembered  # type: ignore[assignment]
+        reading._failed_outcome = remembered  # type: ignore[assignment]
         self.given: list[Any] = []
         given = self.given
 

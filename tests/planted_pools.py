@@ -34,7 +34,9 @@ def planted_pool(
     ones = np.ones(rows)
     coverage, inside = ones.copy(), 0.9 * ones
     coverage[0], inside[0] = asked["covered"], asked["inside"]
+    unknown = np.full(rows, np.nan)
+    start = np.random.default_rng(0).permutation(rows)
     if not sampled:
-        return Pool(seconds, group, pattern)
+        return Pool(seconds, group, start, pattern, unknown, unknown, unknown, {}, {})
     amounts = Load(OWN + load * PEAK, OWN * ones, PEAK * ones)
-    return Pool(seconds, group, pattern, {"bytes": amounts}, {}, coverage, inside)
+    return Pool(seconds, group, start, pattern, unknown, coverage, inside, {"bytes": amounts}, {})

@@ -10,7 +10,7 @@ from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat
 from ioweather.core.units import MIB, NS
-from ioweather.stats.families import Mixture, Normal, PowerLaw, TruncatedHead
+from ioweather.stats.families import Law, Mixture
 from planted_source import PlantedSource
 
 START_NS = 1_700_000_000 * NS
@@ -26,7 +26,7 @@ def law_of(request_bytes: int, mode: str = "nocache", alpha: float = ALPHA) -> M
         mean /= 10
     sd = 0.12 * mean
     pivot = mean + 2.5 * sd
-    return Mixture(TruncatedHead(Normal(mean, sd), pivot), PowerLaw(pivot, alpha), TAIL_SHARE)
+    return Mixture(Law("truncated_normal", mean, sd, pivot), Law("power_law", pivot, alpha), TAIL_SHARE)
 
 
 def rows(

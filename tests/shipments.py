@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 
 from ioweather.agent.delivery import Shipment, Shipper
-from ioweather.ingestion.drain import drain, only_writer
-from ioweather.ingestion.queue import waiting
+from ioweather.ingestion.drain import drain
+from ioweather.ingestion.queue import waiting, writer_file
 from ioweather.lake.lake import open_lake
+from ioweather.lake.layout import locked
 
 
 def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
@@ -25,7 +26,7 @@ def finish_queue(root: Path) -> None:
     for _ in range(30_000):
         if not waiting(root).files:
             return
-        with only_writer(root) as lock:
+        with locked(writer_file(root)) as lock:
             if lock is not None:
                 drain(open_lake(root))
         time.sleep(0.01)

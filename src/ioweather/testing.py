@@ -1,5 +1,5 @@
-"""Checks that any source, question or study must pass, ours and those of other packages. `check_source`: what every
-reader must do with good, damaged, foreign and large files.
+"""Checks of sources, questions and studies, for our own tests and those of plug-ins. `check_source` reads good,
+damaged, foreign and large files with a reader.
 
 from ioweather.testing import check_source
 from my_package import SOURCE
@@ -57,7 +57,7 @@ _NO_KNOWN_FORMAT: Final = {
 
 
 class ChecksFailed(AssertionError):
-    """Lists everything that was found: `problems` are lines 'check, sample: what is wrong'."""
+    """Lists all problems found, as lines 'check, sample: what is wrong'."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         self.name = name
@@ -74,7 +74,7 @@ def check_source(
     larger: Callable[[int], bytes] | None = None,
     scaling: bool = True,
 ) -> None:
-    """Check everything that a reader of `files` must do. Raises `ChecksFailed` with all that was found.
+    """Check a reader on `files`, good samples of its format. Raises `ChecksFailed` with all problems.
 
     - It is described (name, title, tables), pickles, and gives the same rows when it reads again.
     - `detect` gives 0 to 1 for anything, recognises `files` better than any other source, and claims neither `foreign`
@@ -103,7 +103,7 @@ def check_source(
 
 @dataclass
 class _Outcome:
-    """Rows per table, complaints of the tables about them, and the error at the end if any."""
+    """The result of reading a file: rows by table, complaints about rows, faults of the reader, and the SourceError."""
 
     rows: Counter[str] = field(default_factory=Counter)
     complaints: list[str] = field(default_factory=list)
@@ -113,16 +113,19 @@ class _Outcome:
 
 
 def _read_limited(source: Source, path: Path, context: ReadContext) -> _Outcome:
-    """Read in a process with limits, so that a reader that never ends fails a check and not the test run."""
+    """Read a file in a process with limits, so that an endless reader fails a check and not the test run."""
     size = path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     try:
         return run_limited(_read, pickle.dumps(source), path, size, context, wall_seconds=10 * _SECONDS)
     except WorkerDied as death:
-        reason = f"took more than {_SECONDS:g} s of processor time" if death.overran else "its process died"
+        reason = (
+            f"took more than {_SECONDS:g} s of processor time" if death.kind == "TooMuchTime" else "its process died"
+        )
         return _Outcome(faults=[reason], was_ended=True)
 
 
 def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outcome:
+    """Read a file, in a child process, and check rows and errors."""
     source: Source = pickle.loads(pickled)
     outcome = _Outcome()
     limit_seconds(_SECONDS)
@@ -159,6 +162,7 @@ def _copy_of(value: Any) -> Any:
 
 
 def _description(source: Source) -> Iterator[str]:
+    """Problems of the name, title and tables of a source, and of pickling it."""
     if not _NAME.fullmatch(source.name):
         yield f"name, {source.name}: a name is lower case letters, digits and underscores"
     if not source.title.strip() or "\n" in source.title:
@@ -173,7 +177,7 @@ def _description(source: Source) -> Iterator[str]:
 
 
 def _score(source: Source, head: bytes, path: Path) -> float | str:
-    """What `detect` gives; the reason where it is no score."""
+    """The score that `detect` returns, or why it is not a score."""
     try:
         score = source.detect(head, path)
     except Exception as error:
@@ -182,6 +186,7 @@ def _score(source: Source, head: bytes, path: Path) -> float | str:
 
 
 def _foreign_files(source: Source, foreign: Sequence[Path]) -> Iterator[str]:
+    """Problems of `detect` with files of other formats."""
     cases = [(name, head, Path("unknown.log")) for name, head in _NO_KNOWN_FORMAT.items()]
     cases += [(repr(head), head, Path("unknown.log")) for head in (b"", b"\n", b"\xff\xfe", b"{", b"[")]
     for name, head, path in [*cases, *((path.name, _head(path), path) for path in foreign)]:
@@ -193,6 +198,7 @@ def _foreign_files(source: Source, foreign: Sequence[Path]) -> Iterator[str]:
 
 
 def _good_file(source: Source, path: Path, context: ReadContext) -> Iterator[str]:
+    """Problems of reading a good file."""
     head = _head(path)
     score = _score(source, head, path)
     if isinstance(score, str) or score == 0:
@@ -219,11 +225,12 @@ def _good_file(source: Source, path: Path, context: ReadContext) -> Iterator[str
 
 
 def _rows(pieces: Iterable[tuple[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """All rows, with the number of times that each occurs."""
     return Counter((table, *row.items()) for table, frame in pieces for row in frame.records())
 
 
 def _damaged_files(source: Source, path: Path, context: ReadContext, folder: Path) -> Iterator[str]:
-    """Of a folder, its largest file is damaged."""
+    """Problems of reading damaged copies of a file; of a directory, its largest file is damaged."""
     members = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     member = max(members, key=lambda file: file.stat().st_size)
     data = member.read_bytes()
@@ -248,7 +255,7 @@ def _copy_with(folder: Path, path: Path, member: Path, data: bytes) -> Path:
 
 
 def _damaged(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """(what was done, the file): for each a reader may give rows or a SourceError, and nothing else."""
+    """Yield damaged versions: what was done, and the bytes. A reader may yield rows or raise a SourceError."""
     yield "empty", b""
     for part in range(1, _CUTS):
         yield f"cut after {part}/{_CUTS}", data[: len(data) * part // _CUTS]
@@ -274,8 +281,8 @@ def _damaged(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _restarted(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Of a text, each column that only grows begins again in the middle: a counter after a restart (or a clock that was
-    set back)."""
+    """Yield versions of a text in which one growing column of numbers starts again in the middle, as a counter does
+    after a restart."""
     if not _is_text(data):
         return
     lines = data.splitlines(keepends=True)
@@ -294,6 +301,7 @@ def _restarted(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_text(data: bytes) -> bool:
+    """Whether the bytes are UTF-8 text."""
     try:
         data.decode()
     except UnicodeDecodeError:

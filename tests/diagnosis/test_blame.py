@@ -12,18 +12,17 @@ from ioweather.diagnosis.blame import (
     Party,
     Slowed,
     Suspect,
-    Suspects,
-    accused,
     blame,
     one_of_two,
+    sum_blames,
 )
 from ioweather.diagnosis.verdict_wording import (
-    culprits_of,
-    findings_of,
-    party_words,
-    silence_words,
-    tell_words,
-    without_words,
+    advise_owner,
+    culprit_findings,
+    describe_without,
+    find_culprits,
+    name_job,
+    why_no_culprit,
 )
 
 
@@ -35,8 +34,7 @@ def suspect(job: int, data: float, metadata: float = 0.0, evidence: str = "serve
 def run(*found: Suspect, took: float = 210.0, own: float = 0.0, metadata_ratio: float = 0.0) -> Slowed:
     usual = Amount(60.0, 55.0, 65.0)
     met = sum(each.data_seconds + min(each.metadata_seconds, metadata_ratio * took) for each in found)
-    suspects = Suspects(found, metadata_ratio, 1.0, "scratch", True, met)
-    return Slowed(Party("me"), took, usual, Amount(own, own, own), 9.0, suspects)
+    return Slowed(Party("me"), took, usual, Amount(own, own, own), 9.0, found, met, metadata_ratio)
 
 
 def test_a_job_costs_its_work_but_no_more_than_was_lost() -> None:
@@ -49,14 +47,14 @@ def test_a_job_costs_its_work_but_no_more_than_was_lost() -> None:
 
 
 def test_a_run_that_lost_nothing_accuses_nobody() -> None:
-    assert culprits_of(run(suspect(1, 1000.0), took=61.0)) == ()
-    assert "not slowed" in silence_words(run(took=61.0))
+    assert find_culprits(run(suspect(1, 1000.0), took=61.0)) == ()
+    assert "not slowed" in why_no_culprit(run(took=61.0))
     # Its own change took the seconds.
-    assert culprits_of(run(suspect(1, 1000.0), own=150.0)) == ()
+    assert find_culprits(run(suspect(1, 1000.0), own=150.0)) == ()
 
 
 def test_a_light_job_beside_a_sick_target_is_not_accused() -> None:
-    assert culprits_of(run(suspect(1, 2.0))) == ()
+    assert find_culprits(run(suspect(1, 2.0))) == ()
     assert blame(run(suspect(1, 0.1))) == ()
     assert blame(run()) == ()
 
@@ -75,12 +73,12 @@ def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
 def test_one_of_two_did_it() -> None:
     """By their logs each of two may have done it, and they share no error but that of the targets."""
     two = run(suspect(1, 8.0, evidence="log"), suspect(2, 8.0, evidence="log"), took=80.0)
-    two = replace(two, suspects=replace(two.suspects, met_seconds=60.0))
+    two = replace(two, met_seconds=60.0)
     found = one_of_two(two)
     assert found is not None
-    assert {party.job_id for party in found.parties} == {1, 2}
-    assert found.probability > 0.9 > max(each.probability for each in blame(two))
-    said = {finding.name: finding.text for finding in findings_of(two, culprits_of(two))}
+    assert {party.job_id for party in found[:2]} == {1, 2}
+    assert found[2] > 0.9 > max(each.probability for each in blame(two))
+    said = {finding.name: finding.text for finding in culprit_findings(two, find_culprits(two))}
     assert said["one_of"].startswith("One of job ")
     assert one_of_two(run(suspect(1, 1000.0))) is None
 
@@ -94,9 +92,9 @@ def test_slight_suspicions_do_not_add_up_to_an_accusation() -> None:
     weak = run(suspect(1, 6.0, evidence="log"))
     (found,) = blame(weak)
     assert 0.01 < found.probability < NAMED_FROM
-    assert accused([(weak, blame(weak))] * 50, lambda party: party.key) == ()
+    assert sum_blames([blame(weak)] * 50, lambda party: party.key) == ()
     strong = run(suspect(1, 100.0))
-    (one,) = accused([(strong, blame(strong))] * 3, lambda party: party.user)
+    (one,) = sum_blames([blame(strong)] * 3, lambda party: party.user)
     assert one.runs == 3
     assert one.seconds == pytest.approx(3 * blame(strong)[0].seconds)
 
@@ -104,10 +102,12 @@ def test_slight_suspicions_do_not_add_up_to_an_accusation() -> None:
 def test_the_sentences() -> None:
     made = run(suspect(4711, 148.0))
     (found,) = blame(made)
-    assert without_words(made, found).startswith("Without job 4711 (user4711, copy) this run's I/O would have taken ")
-    assert "not 3.50 min" in without_words(made, found)
-    assert party_words(Party("hidden 1", hidden=True)) == "another job"
-    assert party_words(Party("cp.1000", uid=1000)) == "cp.1000 (uid 1000)"
-    assert "pack small files" in tell_words(replace(suspect(1, 1.0), metadata_seconds=5.0))
-    assert "larger requests" in tell_words(replace(suspect(1, 1.0), requests=1e8))
-    assert "stripe" in tell_words(suspect(1, 1.0))
+    assert describe_without(made, found).startswith(
+        "Without job 4711 (user4711, copy) this run's I/O would have taken "
+    )
+    assert "not 3.50 min" in describe_without(made, found)
+    assert name_job(Party("hidden 1", hidden=True)) == "another job"
+    assert name_job(Party("cp.1000", uid=1000)) == "cp.1000 (uid 1000)"
+    assert "pack small files" in advise_owner(replace(suspect(1, 1.0), metadata_seconds=5.0))
+    assert "larger requests" in advise_owner(replace(suspect(1, 1.0), requests=1e8))
+    assert "stripe" in advise_owner(suspect(1, 1.0))

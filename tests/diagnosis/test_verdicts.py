@@ -13,7 +13,7 @@ from ioweather.core.facility import Owner
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis import recorded_verdicts as verdicts
 from ioweather.diagnosis import verdict as judging
-from ioweather.diagnosis.recorded_verdicts import Judged, counts, due_verdicts, judge_due, recorded
+from ioweather.diagnosis.recorded_verdicts import count_verdicts, due_verdicts, judge_due, read_recorded
 from ioweather.lake.lake import open_lake
 from ioweather.topics.source import ask
 from planted_association import START_NS
@@ -44,7 +44,7 @@ def judging_only(jobs):
 def lake(tmp_path_factory):
     made = make_why_lake(tmp_path_factory.mktemp("verdicts") / "lake")
     with judging_only([*ASKED.values(), FIRST_RUN]):
-        assert judge_due(made, clock=lambda: LATER_NS, most_seconds=600).left == 0
+        assert judge_due(made, clock=lambda: LATER_NS, most_seconds=600)[1] == 0
     return made
 
 
@@ -96,7 +96,7 @@ def test_a_row_says_what_why_says_as_of_the_end(lake, what):
     with lake.snapshot() as snapshot:
         rows = snapshot.frame("verdicts", where={"raw_job_id": ASKED[what]}).records()
         row = min(rows, key=lambda row: row["as_of_ns"])
-        (first, *later) = recorded(snapshot, digest_of(snapshot, ASKED[what]))
+        (first, *later) = read_recorded(snapshot, digest_of(snapshot, ASKED[what]))
     answer = why(ASKED[what], lake.root, as_of=row["as_of_ns"])
     result = answer.result
     assert (row["kind"], row["headline"], row["similar_count"]) == (result.kind, answer.headline, result.n)
@@ -127,7 +127,7 @@ def test_the_screen_says_which_verdict_it_shows(lake):
 def test_counts_are_of_the_last_day_as_of_the_end(lake):
     with lake.snapshot() as snapshot:
         end = snapshot.scalar(f"SELECT end_ns FROM applications WHERE job_id = {ASKED['system']}")
-        found = counts(snapshot, end)
+        found = count_verdicts(snapshot, end)
         rows = snapshot.query(
             "SELECT kind, count(*) FROM (SELECT DISTINCT raw_job_id, kind, end_ns, as_of_ns FROM verdicts) "
             f"WHERE as_of_ns = end_ns AND end_ns BETWEEN {end - DAY_NS} AND {end} GROUP BY 1"
@@ -142,7 +142,7 @@ def test_a_person_sees_own_verdicts_and_no_job_of_others_in_them(lake):
         assert snapshot.query("SELECT DISTINCT uid, culprits FROM verdicts").fetchall() == [(99, None)]
         with pytest.raises(DataUnavailable, match="no Darshan log"):
             why(ASKED["system"], lake.seen_by(jobs["other"]))
-        assert recorded(snapshot, "somebody's") == ()
+        assert read_recorded(snapshot, "somebody's") == ()
     with lake.seen_by(jobs["mine"]).snapshot() as snapshot:
         assert snapshot.query("SELECT DISTINCT uid FROM verdicts").fetchall() == [(3,)]
 
@@ -160,7 +160,7 @@ def test_late_samples_revise_the_verdict_and_each_wait_is_twice_as_long(tmp_path
 
     def kinds():
         with lake.snapshot() as snapshot:
-            return [(v.kind, v.judged_ns) for v in recorded(snapshot, digest) if v.at_end]
+            return [(v.kind, v.judged_ns) for v in read_recorded(snapshot, digest) if v.at_end]
 
     turn(1)
     assert kinds() == [("unknown", end + MINUTE_NS)]
@@ -193,16 +193,16 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
         with judging_only([ASKED["gap"], ASKED["stranger"]]):
             return judge_due(lake, clock=lambda: LATER_NS, most_seconds=seconds)
 
-    assert turn(-1) == Judged(0, 3), "no time, nothing done"
+    assert turn(-1) == (0, 3), "no time, nothing done"
     with monkeypatch.context() as patch:
         patch.setattr(verdicts, "_store", killed)
         with pytest.raises(KeyboardInterrupt):
             turn()
-    assert turn() == Judged(2, 0)
-    assert turn() == Judged(0, 0)
+    assert turn() == (2, 0)
+    assert turn() == (0, 0)
     newer = judging.MODEL_VERSION + 1
     monkeypatch.setattr(verdicts, "MODEL_VERSION", newer)
-    assert turn() == Judged(3, 0)
+    assert turn() == (3, 0)
     with lake.snapshot() as snapshot:
         assert snapshot.tables()["verdicts"] == 3
         assert snapshot.query("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(newer,)]
@@ -211,4 +211,4 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
 
 
 def test_nothing_to_judge(tmp_path):
-    assert judge_due(open_lake(tmp_path / "lake", create=True)) == Judged(0, 0)
+    assert judge_due(open_lake(tmp_path / "lake", create=True)) == (0, 0)

@@ -12,8 +12,7 @@ from ioweather.core.facility import Owner
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.blame import shortest_half
-from ioweather.diagnosis.who import WhatIfOutcome, WhoOutcome
-from ioweather.job_io.outcomes import WhyOutcome
+from ioweather.job_io.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
 from planted_association import START_NS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame
 from ioweather.core.tables import APPLICATIONS, FILES, JOB_IO
-from ioweather.facts.accounting import job_numbers, merge_instances
+from ioweather.facts.accounting import job_numbers, match_jobs, merge_instances
 from ioweather.facts.job_metrics import job_io
 
 NS = 1_000_000_000
@@ -42,7 +42,7 @@ def files(rows: list[dict[str, Any]]) -> Frame:
 
 
 def merged(apps: Frame, records: Frame, matches: Frame | None = None) -> list[dict[str, Any]]:
-    return merge_instances(job_io(apps, records), apps, matches).records()
+    return merge_instances(job_io(apps, records), apps, matches or match_jobs(apps, None)).records()
 
 
 def test_instances_of_one_job_add_up() -> None:
@@ -74,7 +74,7 @@ def test_a_long_pause_is_another_job() -> None:
     apps = applications(
         [{"start": 0, "end": 10}, {"start": 10 + DAY, "end": 11 + DAY}, {"start": 12 + 2 * DAY, "end": 13 + 2 * DAY}]
     )
-    assert job_numbers(apps).tolist() == [0, 0, 1]
+    assert job_numbers(apps, match_jobs(apps, None)).tolist() == [0, 0, 1]
 
 
 @settings(max_examples=20, deadline=None)
@@ -93,7 +93,7 @@ def test_a_long_pause_is_another_job() -> None:
 def test_sums_are_kept_and_single_instances_unchanged(rows: list[dict[str, Any]]) -> None:
     apps = applications([row | {"end": row["start"] + 10} for row in rows])
     single = job_io(apps, files([{"log_digest": f"log{i}", "read_bytes": 1 << i} for i in range(len(rows))]))
-    jobs = merge_instances(single, apps)
+    jobs = merge_instances(single, apps, match_jobs(apps, None))
     assert jobs.array("read_bytes").sum() == (1 << len(rows)) - 1
     assert jobs.array("instance_count").sum() == len(rows)
     assert np.all(np.diff(jobs.array("start_ns")) >= 0)

@@ -10,8 +10,8 @@ from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.core.units import NS
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.run_targets import (
-    on_busiest_target,
-    on_targets,
+    activity_on_busiest_target,
+    activity_on_targets,
     service_slowdown,
     shared_contrast,
     target_amounts,
@@ -37,14 +37,14 @@ def test_others_on_the_busiest_target_of_each_run():
     found = target_amounts(cells(write_bytes=[100, 500, 20, 300, 700, 20]), STRETCHES, STAMPS)
     steps, used = STRETCHES.steps, used_targets(OWN)
     assert used[2].all()
-    moved, own, most = on_busiest_target(found, OWN, used, ("read_bytes", "write_bytes"), steps)
+    moved, own, most = activity_on_busiest_target(found, OWN, used, ("read_bytes", "write_bytes"), steps)
     # Run 0: target 0, not 1 which it did not use. Run 1: its own bytes are all there were.
     assert moved[:2].tolist() == [400.0, 40.0]
     assert own[:2].tolist() == [100.0, 40.0]
     assert most[:2] == pytest.approx([600.0, 40.0], abs=1)
     assert np.isnan([moved[2:], own[2:], most[2:]]).all()
-    assert np.isnan(on_busiest_target(found, OWN, used, ("read_ops",), steps)).all()
-    amount, peak = on_targets(found, used, ("write_bytes",), steps)
+    assert np.isnan(activity_on_busiest_target(found, OWN, used, ("read_ops",), steps)).all()
+    amount, peak = activity_on_targets(found, used, ("write_bytes",), steps)
     assert amount[:3].tolist() == [440.0, 40.0, 620.0]
     assert np.isnan(amount[3])
     assert (peak[:3] >= amount[:3] - 1).all()

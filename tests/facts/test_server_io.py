@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ioweather.core.tables import TABLES
-from ioweather.facts.server_io import Done, server_io
+from ioweather.facts.server_io import OperationTotals, server_io
 from ioweather.ingestion.ingest import ingest
 from ioweather.job_io.job_page import server_answer
 from ioweather.lake.lake import open_lake
@@ -38,8 +38,12 @@ def test_amounts_by_operation_and_target():
         frame(row(100, 160, 5), row(160, 200, 3), row(100, 160, 2, "read", "fs1-OST0001"), row(90, 95, 9, "open"))
     )
     assert found is not None
-    assert found.operations == {"write": Done(8, 8 << 20), "read": Done(2, 2 << 20), "open": Done(9, 0)}
-    assert found.targets == {"fs1-OST0000": Done(17, 8 << 20), "fs1-OST0001": Done(2, 2 << 20)}
+    assert found.operations == {
+        "write": OperationTotals(8, 8 << 20),
+        "read": OperationTotals(2, 2 << 20),
+        "open": OperationTotals(9, 0),
+    }
+    assert found.targets == {"fs1-OST0000": OperationTotals(17, 8 << 20), "fs1-OST0001": OperationTotals(2, 2 << 20)}
     assert (found.start_ns, found.end_ns, found.job_ids, found.uids) == (90 * NS, 200 * NS, (7,), ())
     assert (found.read_bytes, found.write_bytes, found.restarted_rows) == (2 << 20, 8 << 20, 0)
     assert server_io(frame()) is None
@@ -67,8 +71,8 @@ def test_times_and_sizes_where_servers_count_them():
         )
     )
     assert found is not None
-    assert found.operations["write"] == Done(8, 8 << 20, 3.0, {4096: 3, 1048576: 5})
-    assert found.operations["read"] == Done(2, 2 << 20)
+    assert found.operations["write"] == OperationTotals(8, 8 << 20, 3.0, {4096: 3, 1048576: 5})
+    assert found.operations["read"] == OperationTotals(2, 2 << 20)
     assert found.times == ((100 * NS, 160 * NS, 2 << 20, 5 << 20), (160 * NS, 200 * NS, 0, 3 << 20))
     answer = server_answer("7", found, detail=True)
     names = {exhibit.id for exhibit in answer.exhibits}

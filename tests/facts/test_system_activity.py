@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ioweather.core.tables import APPLICATIONS, FILES
 from ioweather.facts.job_metrics import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.facts.system_activity import VOLUMES, job_system
-from ioweather.stats.system_grid import SystemGrid
+from ioweather.stats.system_grid import Steps
 
 ORIGIN = 1_000
 STEP = 60
@@ -24,7 +24,7 @@ def grid_of(values, missing=(), metrics=("read_bytes", "write_bytes", "read_ops"
         column = np.asarray(values, float) * (place + 1)
         column[list(missing)] = np.nan
         columns[metric] = column
-    return SystemGrid(ORIGIN, STEP, columns)
+    return Steps(ORIGIN, STEP, columns, needed=("read_bytes", "write_bytes"))
 
 
 def spans_of(rows, runs, *, monitored=None, own=(0, 0)):

@@ -45,7 +45,7 @@ def test_one_module_alone_is_what_darshan_says(samples: Path, own_samples: Path,
         records = file_records(applications, files)
         mine = times(records, np.ones(files.rows, np.bool_))
         theirs = accumulated(path, module, log.job.nprocs)
-        found = (mine.d_u_m[0], mine.d_u_rw[0], mine.d_s[0], mine.total[0])
+        found = tuple(mine[f"{part}_seconds"][0] for part in ("d_u_m", "d_u_rw", "d_s", "io"))
         expected = (
             theirs.unique_md_only_time_by_slowest, theirs.unique_rw_only_time_by_slowest,
             theirs.shared_io_total_time_by_slowest, theirs.agg_time_by_slowest,

@@ -46,8 +46,8 @@ def deaths(monkeypatch):
     seen: list[WorkerDied] = []
     init = WorkerDied.__init__
 
-    def note(self, *, overran):
-        init(self, overran=overran)
+    def note(self, *args, **named):
+        init(self, *args, **named)
         seen.append(self)
 
     monkeypatch.setattr(WorkerDied, "__init__", note)
@@ -65,7 +65,7 @@ def test_two_files_on_which_hdf5_loops_hold_up_nothing(tmp_path, deaths):
     if any(outcome.reason != "too_much_time" for outcome in report.bad):
         pytest.skip("this HDF5 notices the loop")
     assert len(deaths) == 3, "the batch once, and each of the two alone"
-    assert all(death.overran for death in deaths)
+    assert all(death.kind == "TooMuchTime" for death in deaths)
 
 
 def test_too_much_memory_is_named_and_the_rest_goes_in(tmp_path):
@@ -110,7 +110,7 @@ def test_a_worker_that_dies_loses_only_the_file_that_killed_it(tmp_path, deaths,
     monkeypatch.setattr(reading, "run_limited", die)
     report = ingest(lake, logs)
     assert len(report.good) == len(logs)
-    assert [death.overran for death in deaths] == [False]
+    assert [death.kind == "TooMuchTime" for death in deaths] == [False]
 
 
 def test_nesting_without_end_is_a_damaged_file(tmp_path):

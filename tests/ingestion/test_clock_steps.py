@@ -14,7 +14,7 @@ from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion.reading import Cadence, Reading, _regular, read_batch
-from ioweather.readers.prometheus.mapping import Amounts, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 UTC = ReadContext(zone=ZoneInfo("UTC"), host="h")
 T0 = 1_767_225_600
@@ -81,7 +81,9 @@ def test_a_counter_that_appears_late_has_no_growth_yet(tmp_path: Path) -> None:
 
 
 def test_a_gap_of_a_pushed_counter_is_no_traffic() -> None:
-    mapped = mappings_of(None).of("node_disk_read_bytes_total", {"device": "sda", "instance": "n1"})
+    mapped = Mappings().find(
+        "node_disk_read_bytes_total", "node_disk_read_bytes_total", {"device": "sda", "instance": "n1"}
+    )
     assert mapped is not None
     amounts = Amounts(by_minute=True)
     for moment, value in ((0, 5.0), (60, 6.0), (120, 7.0), (14 * 86_400, 1e14), (14 * 86_400 + 60, 1e14 + 2)):

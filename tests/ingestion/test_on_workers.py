@@ -14,7 +14,7 @@ import pytest
 from dask_clusters import loopback_cluster
 from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import opened
+from ioweather.lake.workers import open_executor
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
@@ -49,9 +49,9 @@ def workers(request):
     with ExitStack() as stack:
         if request.param == "dask":
             cluster = stack.enter_context(loopback_cluster())
-            yield stack.enter_context(opened(dask=cluster.scheduler_address))
+            yield stack.enter_context(open_executor(dask=cluster.scheduler_address))
         else:
-            yield stack.enter_context(opened(workers=2))
+            yield stack.enter_context(open_executor(workers=2))
 
 
 @pytest.fixture(scope="module")

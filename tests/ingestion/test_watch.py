@@ -145,7 +145,7 @@ def test_each_verdict_is_told_once_and_again_after_a_kill(place, tmp_path, monke
     program.chmod(0o755)
     settings = replace(settings, tell=program)
     with monkeypatch.context() as patch:
-        patch.setattr(catching, "tell_verdicts", lambda *_: None)  # killed before it came to this
+        patch.setattr(catching, "report_verdicts", lambda *_: None)  # killed before it came to this
         assert catch_up(lake, settings, clock=later).verdicts == 1
     assert catch_up(lake, settings, clock=later).told == 1
     assert catch_up(lake, settings, clock=later).told == 0

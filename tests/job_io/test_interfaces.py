@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from ioweather.core.tables import TABLES
+from ioweather.core.units import names_of
 from ioweather.facts.job_metrics import file_records
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.job_page import LIBRARIES, usages
-from ioweather.job_io.view import LogFacts, view_of_log
+from ioweather.job_io.job_page import INTERFACES, counters_of, usages
+from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.format import NATIVE, fixed_dtype
-from ioweather.readers.darshan.log import Module
+from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module
 from planted_logs import MIB, write_climate
 
 
@@ -34,7 +35,9 @@ def made(module: str, version: int, rows: list[dict[str, float]]) -> Module:
 def from_libraries(*modules: Module):
     empty = TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
     applications = TABLES["applications"].frame({name: [] for name in TABLES["applications"].names}, rows=0)
-    found = usages(file_records(applications, empty), LogFacts("x", "3.5", 10.0, modules))
+    job = DarshanJob(0, 1, 1, 0, 10, 10.0, {}, "", ())
+    log = DarshanLog("3.41", "little", "zlib", job, {module.name: module for module in modules}, {}, (), (), "x")
+    found = usages(file_records(applications, empty), log)
     return {usage.name: usage for usage in found}
 
 
@@ -44,7 +47,7 @@ def test_amounts_and_times_of_each_module_alone(planted):
     # Rank 3 on its own file, 4.75 s; the slowest rank of the shared file, 2.5 s.
     assert posix.io_seconds == pytest.approx(7.25)
     assert posix.bytes_per_s == pytest.approx(14 * MIB / 7.25)
-    assert (posix.read_seconds, posix.write_seconds, posix.meta_seconds) == pytest.approx((2.0, 13.0, 2.0))
+    assert list(posix.seconds.values()) == pytest.approx([2.0, 13.0, 2.0, 0.0])
     mpiio = planted["MPI-IO"]
     assert (mpiio.files, mpiio.read_bytes, mpiio.write_bytes, mpiio.io_seconds) == (1, 0, 8 * MIB, 5.0)
     stdio = planted["STDIO"]
@@ -62,7 +65,7 @@ def test_hdf5_is_files_and_datasets():
     ])  # fmt: skip
     hdf5 = from_libraries(h5f, h5d)["HDF5"]
     assert (hdf5.files, hdf5.read_bytes, hdf5.write_bytes) == (1, 2000, 500)
-    assert (hdf5.read_seconds, hdf5.write_seconds, hdf5.meta_seconds) == (1.0, 5.0, 0.75)
+    assert list(hdf5.seconds.values()) == [1.0, 5.0, 0.75, 0.0]
     assert hdf5.io_seconds == pytest.approx(3.0 + 1.5), "rank 1 on its own dataset, the slowest rank of the shared one"
     assert hdf5.read_sizes[1] == 2
     assert hdf5.write_sizes[1] == 1
@@ -76,7 +79,7 @@ def test_pnetcdf_waits():
     files = made("PNETCDF_FILE", 3, [{"id": 1, "PNETCDF_FILE_COLL_WAITS": 3, "PNETCDF_FILE_F_WAIT_TIME": 2.5}])
     variables = made("PNETCDF_VAR", 1, [{"id": 2, "PNETCDF_VAR_NB_WRITES": 3, "PNETCDF_VAR_BYTES_WRITTEN": 30}])
     pnetcdf = from_libraries(files, variables)["PnetCDF"]
-    assert (pnetcdf.wait_seconds, pnetcdf.write_bytes) == (2.5, 30)
+    assert (pnetcdf.seconds["waiting"], pnetcdf.write_bytes) == (2.5, 30)
     assert dict(pnetcdf.operations) == {"collective waits": 3, "non-blocking writes": 3}
     assert pnetcdf.io_seconds is None
     assert pnetcdf.bytes_per_s is None
@@ -93,6 +96,7 @@ def test_every_counter_that_a_library_names_exists_in_some_version():
     from ioweather.readers.darshan.format import FIXED
 
     known = {name for names in FIXED.values() for name in (*names.counters, *names.fcounters)}
-    for library in LIBRARIES:
-        wanted = {counter for _, counter in library.operations} | set(library.meta) | ({library.wait} - {""})
-        assert wanted <= known, library.name
+    for name, entry in INTERFACES.items():
+        if "data" in entry:
+            wanted = {*counters_of(name, entry).values(), *entry["meta"], *names_of(entry.get("wait", ""))}
+            assert wanted <= known, name

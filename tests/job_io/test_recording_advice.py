@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.job_io.advisor.advise import advise, advised_answer
 from ioweather.job_io.heat_map import SCREEN
-from ioweather.job_io.summary import is_incomplete, job_answer, recording_advice
+from ioweather.job_io.summary import job_answer, recording_advice
 from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.log import Module
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -81,7 +81,7 @@ def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(t
     path = tmp_path / "trimmed.darshan"
     write_log(path, JOB._replace(nprocs=4), {"POSIX": made}, {i: f"/scratch/out.{i}" for i in range(1, 5)})
     view = view_of_log(path, "keep", SCREEN)
-    assert is_incomplete(view)
+    assert view.incomplete
     texts = said(view)
     assert any(text.startswith("The log is incomplete: 3 files are named without a record") for text in texts)
     assert not any("processes move none" in text for text in texts)

@@ -13,7 +13,8 @@ from ioweather.core.errors import LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.lake import layout
 from ioweather.lake.copies import backup, check_backup, restore
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.lake import open_lake
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.maintenance import compact
 
 
@@ -35,10 +36,10 @@ def test_a_backup_is_a_lake_and_the_next_one_copies_only_what_is_new(lake, tmp_p
     assert rows(tmp_path / "copy") == rows(lake.root)
     assert open_lake(tmp_path / "copy").facility.name == "Here"
     again = backup(lake, tmp_path / "copy")
-    assert (again.copied_files, again.kept_files) == (0, first.copied_files)
+    assert (again["copied_files"], again["kept_files"]) == (0, first["copied_files"])
     lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + DAY_NS), source="tts")
     third = backup(lake, tmp_path / "copy")
-    assert third.copied_files == 2, "one data file, one commit"
+    assert third["copied_files"] == 2, "one data file, one commit"
     assert rows(tmp_path / "copy") == rows(lake.root)
 
 
@@ -65,7 +66,7 @@ def test_each_copy_is_one_moment_while_a_writer_and_a_sealer_go_on(lake, tmp_pat
         for minute in range(200):
             frame = series_frame([[1.0]], start_ns=DAY + (100 + minute) * MINUTE_NS)
             lake.append("series", frame, source="tts")
-            lake.record([LedgerEntry(f"d{minute}", f"/f{minute}", 1, "tts", "ok", {"series": 1})])
+            lake.record([FileOutcome(f"/f{minute}", f"d{minute}", 1, "tts", "ok", {"series": 1})])
             if stop.is_set():
                 return
 
@@ -75,9 +76,10 @@ def test_each_copy_is_one_moment_while_a_writer_and_a_sealer_go_on(lake, tmp_pat
         for turn in range(6):
             if turn % 2:
                 compact(lake, everything=True)
-            done = backup(lake, tmp_path / "copy", verify=True)
+            backup(lake, tmp_path / "copy", verify=True)
+            versions = check_backup(tmp_path / "copy")
             with open_lake(tmp_path / "copy").snapshot() as snapshot:
-                assert snapshot.versions == done.versions
+                assert snapshot.versions == versions
                 listed = snapshot.scalar("SELECT count(*) FROM ingests")
                 assert 20 + listed <= snapshot.scalar("SELECT count(*) FROM series") <= 20 + listed + 6
     finally:
@@ -133,7 +135,7 @@ def test_a_first_backup_that_ended_before_its_list_was_written_goes_on(lake, tmp
     copy = tmp_path / "copy"
     backup(lake, copy)
     (copy / "backup.json").rename(copy / draft)
-    assert backup(lake, copy, verify=True).copied_files
+    assert backup(lake, copy, verify=True)["copied_files"]
     assert not (copy / draft).exists()
     assert rows(copy) == rows(lake.root)
 

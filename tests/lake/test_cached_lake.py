@@ -7,7 +7,7 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.facility import Owner
-from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.lake.caches import LakeCache, version_mark
 from ioweather.lake.lake import Lake, open_lake
 
 
@@ -24,13 +24,13 @@ def rows(lake) -> int:
 
 
 def test_the_mark_changes_with_its_tables_and_the_facility_file(lake):
-    whole, jobs = mark_of(lake.root), mark_of(lake.root, ("jobs",))
+    whole, jobs = version_mark(lake.root), version_mark(lake.root, ("jobs",))
     lake.append("series", series_frame(np.ones((9, 2))), source="tts")
-    assert mark_of(lake.root) != whole
-    assert mark_of(lake.root, ("jobs",)) == jobs
+    assert version_mark(lake.root) != whole
+    assert version_mark(lake.root, ("jobs",)) == jobs
     (lake.root / "facility.toml").write_text('name = "x"\n')
-    assert mark_of(lake.root, ("jobs",)) != jobs
-    assert mark_of(lake.root / "nowhere", ("jobs",)) == (None, None, None)
+    assert version_mark(lake.root, ("jobs",)) != jobs
+    assert version_mark(lake.root / "nowhere", ("jobs",)) == (None, None, None)
 
 
 def test_rows_are_read_once_while_there_is_room(lake):

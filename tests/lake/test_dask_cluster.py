@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.reading import read_bounded
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import Serial, TaskLost, in_order, opened, workers_of
+from ioweather.lake.workers import Processes, in_order, open_executor, workers_of
 from lake_contents import contents
 from planted_logs import write_climate, write_empty
 
@@ -42,7 +42,7 @@ def logs(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def alone(logs, tmp_path_factory) -> dict[str, tuple[int, str]]:
     lake = open_lake(tmp_path_factory.mktemp("alone") / "lake", create=True)
-    report = ingest(lake, [logs], executor=Serial())
+    report = ingest(lake, [logs], executor=Processes(1))
     assert len(report.bad) == 2
     return contents(lake)
 
@@ -54,7 +54,7 @@ def cluster():
 
 
 def test_results_come_in_order_and_errors_come_out(cluster):
-    with opened(dask=cluster.scheduler_address) as executor:
+    with open_executor(dask=cluster.scheduler_address) as executor:
         assert workers_of(executor) == 2
         assert list(in_order(executor, pow, [(n, 2) for n in range(50)])) == [n * n for n in range(50)]
         with pytest.raises(ZeroDivisionError):
@@ -64,7 +64,7 @@ def test_results_come_in_order_and_errors_come_out(cluster):
 def test_the_lake_is_that_of_one_process(cluster, logs, alone, tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     seen = []
-    with opened(dask=cluster.scheduler_address) as executor:
+    with open_executor(dask=cluster.scheduler_address) as executor:
         report = ingest(lake, [logs], executor=executor, progress=lambda done, total, what: seen.append(done))
     assert contents(lake) == alone
     assert {outcome.path.name for outcome in report.bad} == {"cut.darshan", "stranger.bin"}
@@ -75,7 +75,7 @@ def test_the_lake_is_that_of_one_process(cluster, logs, alone, tmp_path):
 def test_a_killed_worker_costs_nothing_that_stays(cluster, logs, alone, tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     killed = []
-    with opened(dask=cluster.scheduler_address) as executor:
+    with open_executor(dask=cluster.scheduler_address) as executor:
 
         def kill_one(done: int, total: int | None, what: str) -> None:
             if not killed:
@@ -93,16 +93,16 @@ def test_stopped_work_leaves_nothing_running_and_goes_on_later(cluster, logs, al
     def stop(done: int, total: int | None, what: str) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), opened(dask=cluster.scheduler_address) as executor:
+    with pytest.raises(KeyboardInterrupt), open_executor(dask=cluster.scheduler_address) as executor:
         ingest(lake, [logs], executor=executor, progress=stop)
     assert not cluster.scheduler.tasks
-    with opened(dask=cluster.scheduler_address) as executor:
+    with open_executor(dask=cluster.scheduler_address) as executor:
         ingest(lake, [logs], executor=executor)
     assert contents(lake) == alone
 
 
 def test_a_task_that_kills_every_worker_is_given_up(cluster):
-    with opened(dask=cluster.scheduler_address) as executor:
+    with open_executor(dask=cluster.scheduler_address) as executor:
         # Dask does not replace a worker that dies in the moment in which it came.
         inputs = [(text,) for text in ("1", "__import__('time').sleep(0.5), __import__('os')._exit(9)", "3")]
         assert list(in_order(executor, eval, inputs, lost=lambda text: "lost")) == [1, "lost", 3]
@@ -114,7 +114,7 @@ def test_a_cluster_without_workers_is_named_rather_than_waited_for(monkeypatch):
     monkeypatch.setattr("ioweather.lake.dask_cluster._EMPTY_SECONDS", 0.5)
     with (
         loopback_cluster(workers=0) as empty,
-        opened(dask=empty.scheduler_address) as executor,
+        open_executor(dask=empty.scheduler_address) as executor,
         pytest.raises(IoweatherError, match="no worker for"),
     ):
         list(in_order(executor, abs, [(1,)]))
@@ -122,7 +122,10 @@ def test_a_cluster_without_workers_is_named_rather_than_waited_for(monkeypatch):
 
 def test_a_worker_of_another_version_is_refused(cluster, monkeypatch):
     monkeypatch.setattr("ioweather.lake.dask_cluster.__version__", "0.0.1")
-    with opened(dask=cluster.scheduler_address) as executor, pytest.raises(UsageError, match=r"but 0\.0\.1 asked"):
+    with (
+        open_executor(dask=cluster.scheduler_address) as executor,
+        pytest.raises(UsageError, match=r"but 0\.0\.1 asked"),
+    ):
         list(in_order(executor, abs, [(1,)]))
 
 
@@ -135,8 +138,8 @@ def test_a_scheduler_that_goes_away_is_named(tmp_path):
         while not file.exists() and scheduler.poll() is None:
             time.sleep(0.05)
         worker = _start("dask_worker", f"--scheduler-file={file}", "--nthreads=1", "--no-nanny", "--host=127.0.0.1")
-        with opened(dask=str(file)) as executor:
-            results = in_order(executor, pow, [(n, 2) for n in range(10**6)], in_flight=2)
+        with open_executor(dask=str(file)) as executor:
+            results = in_order(executor, pow, [(n, 2) for n in range(10**6)])
             next(results)
             scheduler.kill()
             with pytest.raises(IoweatherError, match="scheduler went away"):
@@ -157,7 +160,7 @@ def test_no_scheduler_is_a_usage_error(monkeypatch):
     monkeypatch.setattr("ioweather.lake.dask_cluster._CONNECT_SECONDS", 1)
     with (
         pytest.raises(UsageError, match=r"No Dask scheduler answers at tcp://127.0.0.1:9"),
-        opened(dask="tcp://127.0.0.1:9"),
+        open_executor(dask="tcp://127.0.0.1:9"),
     ):
         pass
 
@@ -165,14 +168,14 @@ def test_no_scheduler_is_a_usage_error(monkeypatch):
 def test_without_the_extra_the_install_line_is_said(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for choice in ({"dask": "tcp://127.0.0.1:9"}, {"slurm": 1}):
-        with pytest.raises(UsageError, match=r"pip install 'ioweather\[dask\]'"), opened(**choice):
+        with pytest.raises(UsageError, match=r"pip install 'ioweather\[dask\]'"), open_executor(**choice):
             pass
 
 
 def test_without_slurm_it_says_so(monkeypatch):
     pytest.importorskip("dask_jobqueue", reason="needs the extra `dask`")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    with pytest.raises(UsageError, match="sbatch"), opened(slurm=1):
+    with pytest.raises(UsageError, match="sbatch"), open_executor(slurm=1):
         pass
 
 
@@ -182,7 +185,7 @@ class Deadly(Executor):
     def submit(self, fn, /, *args, **kwargs):
         future: Future[object] = Future()
         if fn is read_bounded and any(Path(file).name == "0007.darshan" for file, *_ in args[0]):
-            future.set_exception(TaskLost())
+            future.set_exception(BrokenExecutor())
         else:
             future.set_result(fn(*args))
         return future
@@ -202,7 +205,7 @@ def test_limits_hold_on_workers_too(cluster, tmp_path):
     good = write_h5lmt(tmp_path / "good.h5lmt", amounts, amounts)
     lake = open_lake(tmp_path / "lake", create=True)
     (lake.root / "facility.toml").write_text('[ingest]\nstuck_after = "500ms"\n')
-    with opened(dask=cluster.scheduler_address) as executor:
+    with open_executor(dask=cluster.scheduler_address) as executor:
         report = ingest(open_lake(lake.root), [bad, good], executor=executor)
     assert [outcome.path for outcome in report.good] == [good]
     assert [outcome.status for outcome in report.bad] == ["quarantined"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.units import zone_named
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake import appends
-from ioweather.lake.delta_tables import Refused, Table
-from ioweather.lake.lake import LedgerEntry, open_lake
+from ioweather.lake.delta_tables import Table
+from ioweather.lake.lake import open_lake
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.maintenance import find_file, forget_file
 from ioweather.ui.cli.main import run
 
@@ -32,8 +34,8 @@ def test_a_file_read_with_the_wrong_zone_is_read_again_right(tmp_path):
     ingest(lake, [wrong], context=ReadContext(zone=zone_named("America/New_York")))
     assert submitted(lake)["7"] - submitted(lake)["8"] == 5 * 3600
     found = find_file(lake, str(wrong))
-    assert (list(found.files), found.rows) == ([str(wrong)], {"jobs": 1})
-    forget_file(lake, found)
+    assert (list(found[0]), found[1]) == ([str(wrong)], {"jobs": 1})
+    forget_file(lake, *found)
     assert list(submitted(lake)) == ["8"]
     assert ingest(lake, [wrong, other], context=ReadContext(zone=zone_named("UTC"))).known == 1
     assert submitted(lake)["7"] == submitted(lake)["8"]
@@ -45,7 +47,7 @@ def test_rows_that_another_writer_holds_are_told_and_stay(tmp_path, monkeypatch,
     ingest(lake, [tmp_path / "7.txt"], context=ReadContext(zone=zone_named("UTC")))
 
     def refuses(*_: object) -> None:
-        raise Refused("somebody was faster")
+        raise CommitFailedError("somebody was faster")
 
     monkeypatch.setattr(Table, "replace_files", refuses)
     monkeypatch.setattr(appends, "_PATIENCE_SECONDS", 0.1)
@@ -58,6 +60,6 @@ def test_what_cannot_be_forgotten(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
     with pytest.raises(UsageError, match="has read no file"):
         find_file(lake, "nobody.txt")
-    lake.record([LedgerEntry("d1", "/old.txt", 1, "sacct", "ok", {"jobs": 1})])
+    lake.record([FileOutcome("/old.txt", "d1", 1, "sacct", "ok", {"jobs": 1})])
     with pytest.raises(LakeError, match="older ioweather"):
         find_file(lake, "/old.txt")

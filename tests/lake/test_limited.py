@@ -43,7 +43,7 @@ def test_results_and_errors_come_back():
 def test_a_task_that_does_not_end_well(code, wall_seconds, overran):
     with pytest.raises(WorkerDied) as death:
         run_code(code, wall_seconds)
-    assert death.value.overran is overran
+    assert (death.value.kind == "TooMuchTime") is overran
 
 
 def test_waiting_takes_no_processor_time():
@@ -72,11 +72,7 @@ def test_stopping_does_not_wait():
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until = time.monotonic() + 60
-    while not ended and time.monotonic() < until:
-        stop_workers()
-        time.sleep(0.05)
-    thread.join(60)
+    stop_workers([thread])
     assert ended
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,14 @@ import slurm_cluster
 from ioweather.core.errors import UsageError
 from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
-from ioweather.lake.workers import ClusterSettings, local_executor, opened
+from ioweather.lake.workers import Processes, open_executor
 from ioweather.readers.darshan.writer import write_log
 from lake_contents import contents
 from planted_logs import JOB, records, write_climate
 
 pytestmark = pytest.mark.real
 LOGS = 20_000
-SETTINGS = ClusterSettings(partition="work", walltime="00:30:00", cores=1, memory="1 GiB", interface="lo")
+SETTINGS = {"partition": "work", "walltime": "00:30:00", "cores": 1, "memory": "1 GiB", "interface": "lo"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,7 +70,7 @@ def wait_until(condition, seconds: float = 60) -> None:
 
 def test_a_job_cancelled_midway_leaves_the_lake_as_it_would_be(logs, tmp_path):
     local = open_lake(tmp_path / "local", create=True)
-    with local_executor(2) as processes:
+    with Processes(2) as processes:
         assert len(ingest(local, [logs], executor=processes).good) == LOGS
     lake = open_lake(tmp_path / "lake", create=True)
     cancelled: list[str] = []
@@ -83,7 +82,7 @@ def test_a_job_cancelled_midway_leaves_the_lake_as_it_would_be(logs, tmp_path):
             cancelled.append(running[0])
             subprocess.run(["scancel", "--signal=KILL", "--full", running[0]], check=True)
 
-    with opened(slurm=4, settings=lambda: SETTINGS) as executor:
+    with open_executor(slurm=4, settings=lambda: SETTINGS) as executor:
         wait_until(lambda: executor.threads == 4)
         began = time.monotonic()
         report = ingest(lake, [logs], executor=executor, progress=cancel_one)
@@ -128,7 +127,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_same_command_goes_on(logs, tmp_path):
 def test_what_slurm_refuses_is_said_at_once():
     with (
         pytest.raises(UsageError, match=r"Slurm refuses such a job: .*partition.*facility\.toml"),
-        opened(slurm=1, settings=lambda: replace(SETTINGS, partition="nowhere")),
+        open_executor(slurm=1, settings=lambda: {**SETTINGS, "partition": "nowhere"}),
     ):
         pass
     assert not jobs()

@@ -11,7 +11,7 @@ from store_lakes import series_frame
 
 from ioweather.core.errors import QueryRefused
 from ioweather.lake.lake import open_lake
-from ioweather.lake.sandbox import Limits, run_user_sql
+from ioweather.lake.sandbox import run_user_sql
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +75,10 @@ def test_a_query_that_runs_away_is_stopped(lake):
         run_user_sql(
             lake.snapshot(),
             "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE (a.range * b.range) % 7 = 3",
-            Limits(seconds=0.5),
+            seconds=0.5,
         )
 
 
 def test_a_query_that_eats_memory_is_stopped(lake):
     with pytest.raises(QueryRefused, match="memory"):
-        run_user_sql(lake.snapshot(), "SELECT list(range) FROM range(50000000)", Limits(memory="50MB", seconds=60))
+        run_user_sql(lake.snapshot(), "SELECT list(range) FROM range(50000000)", memory="50MB", seconds=60)

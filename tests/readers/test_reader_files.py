@@ -15,7 +15,8 @@ import pytest
 import ioweather.readers
 from ioweather.core.contracts import ReadContext, Source
 from ioweather.core.errors import CorruptInput, SourceError
-from ioweather.ingestion.reading import FileOutcome, Reading, choose_source, read_file
+from ioweather.ingestion.reading import Reading, choose_source, read_file
+from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.reader_catalogue import SOURCES, FileReader, nearest, registered_readers
 from ioweather.readers.text_files import beginning, numbered_lines, plain_head, text_blocks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.simulate.facility_files import as_served, draw, mean_seconds, window_responses
+from ioweather.simulate.facility_files import draw, mean_seconds, window_responses, with_slow_service
 from ioweather.simulate.fluid import Incident
 from ioweather.simulate.presets import ResponseLaw, for_days, preset_named
 from ioweather.simulate.world import World
@@ -38,7 +38,7 @@ def test_a_sick_target_serves_every_request_slower():
     readings = window.readings
     sick = Incident("incident-001", "slow_ost", 0.0, readings.times[-1] + 1, 0.2, (3,), world.resources.ost_name(3))
     plain = list(window_responses(readings, preset, world.resources, 5))
-    served = list(window_responses(as_served(readings, world.resources, [sick]), preset, world.resources, 5))
+    served = list(window_responses(with_slow_service(readings, world.resources, [sick]), preset, world.resources, 5))
     for before, after in zip(plain, served, strict=True):
         factor = np.median(after.seconds / before.seconds)
         assert factor == (pytest.approx(5.0, rel=0.2) if before.component == world.resources.ost_name(3) else 1.0)

@@ -82,10 +82,10 @@ def test_every_minute_of_a_year_in_steps_equals_zoneinfo(name: str) -> None:
     zone = ZoneInfo(name)
     start = datetime_to_ns(dt.datetime(2018, 1, 1, 7, 13, tzinfo=dt.UTC))
     times = start + np.arange(0, 525_600, 37) * MINUTE_NS
-    clock = local_clock(times, zone)
+    days, hours, weekdays = local_clock(times, zone)
     for i in range(0, len(times), 11):
         local = ns_to_datetime(int(times[i]), zone)
-        assert (day_name(int(clock.day[i])), int(clock.hour[i]), int(clock.weekday[i])) == (
+        assert (day_name(int(days[i])), int(hours[i]), int(weekdays[i])) == (
             local.date().isoformat(), local.hour, local.weekday(),
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.stats.families import Family, Normal, PowerLaw
+from ioweather.stats.families import Law
 from ioweather.stats.tail_fits import Group, Sample, largest_gap, least_gap, sample_of
 
 
@@ -40,7 +40,7 @@ def test_what_cannot_be_fitted_is_refused_with_a_sentence(times: object, sentenc
 TIMES = st.lists(st.integers(1, 60), min_size=10, max_size=80).filter(lambda t: len(set(t)) > 3)
 
 
-def every_point(sample: Sample, model: Family, first: int, stop: int) -> float:
+def every_point(sample: Sample, model: Law, first: int, stop: int) -> float:
     observations = np.repeat(sample.values, sample.counts.astype(int))[
         int(sample.below[first]) : int(sample.below[stop])
     ]
@@ -55,7 +55,7 @@ def every_point(sample: Sample, model: Family, first: int, stop: int) -> float:
 @given(times=TIMES, location=st.floats(5, 50), scale=st.floats(0.5, 40))
 @settings(max_examples=60, deadline=None)
 def test_the_largest_gap_is_that_of_all_points(times: list[int], location: float, scale: float) -> None:
-    sample, model = sample_of(times), Normal(location, scale)
+    sample, model = sample_of(times), Law("normal", location, scale)
     distance, _ = largest_gap(sample, model)
     assert distance == pytest.approx(every_point(sample, model, 0, sample.distinct), abs=1e-14)
 
@@ -66,9 +66,9 @@ def test_the_least_gap_is_that_of_all_candidates(times: list[int], alphas: list[
     """Arbitrary parameters per candidate: the bounds must hold whatever the fits are."""
     sample = sample_of(times)
     first = np.arange(sample.distinct - 2)
-    fitted = PowerLaw(sample.values[first], np.array(alphas[: len(first)]))
+    fitted = Law("power_law", sample.values[first], np.array(alphas[: len(first)]))
     group = Group(sample, first, np.full_like(first, sample.distinct), fitted)
     row, value, _ = least_gap([group], lambda rows, gaps: gaps[0])
-    plain = [every_point(sample, fitted.one(i), int(first[i]), sample.distinct) for i in range(len(first))]
+    plain = [every_point(sample, fitted.at(i), int(first[i]), sample.distinct) for i in range(len(first))]
     assert value == pytest.approx(min(plain), abs=1e-14)
     assert plain[row] == pytest.approx(min(plain), abs=1e-14)

@@ -58,11 +58,13 @@ class PlantedClimate:
         rng = np.random.default_rng(2019)
         per_day = DAY_NS // STEP_NS
         rows = self.days * per_day
-        clock = local_clock(self.start_ns + np.arange(rows, dtype=np.int64) * STEP_NS, ZoneInfo(self.zone))
-        spike = np.where(clock.hour == 2, 3.0, 1.0)[:, None]
-        day = clock.day - clock.day[0]
-        evening = np.where(clock.hour >= 18, np.exp(1.0 * rng.standard_normal(day[-1] + 1) - 0.5)[day], 1.0)
-        sunday = np.where(clock.weekday == 6, np.exp(1.2 * rng.standard_normal(day[-1] + 1) - 0.72)[day], 1.0)
+        days, hours, weekdays = local_clock(
+            self.start_ns + np.arange(rows, dtype=np.int64) * STEP_NS, ZoneInfo(self.zone)
+        )
+        spike = np.where(hours == 2, 3.0, 1.0)[:, None]
+        day = days - days[0]
+        evening = np.where(hours >= 18, np.exp(1.0 * rng.standard_normal(day[-1] + 1) - 0.5)[day], 1.0)
+        sunday = np.where(weekdays == 6, np.exp(1.2 * rng.standard_normal(day[-1] + 1) - 0.72)[day], 1.0)
         reads = np.exp(smooth(rng, rows, self.targets, 0.9)) * np.linspace(1, 2.5, self.targets)
         writes = np.exp(1.3 * rng.standard_normal((rows, self.targets)) + 1.3 * rng.standard_normal((rows, 1)))
         writes = writes * (evening * sunday)[:, None]

@@ -9,7 +9,7 @@ import pytest
 from small_facility import make_small_lake
 
 import ioweather
-from ioweather.core.papers.claim_tests import claim_of, judged
+from ioweather.core.papers.claim_tests import claim_of, judge_claims
 from ioweather.core.results import Exhibit
 from ioweather.ui.report.write import gather
 
@@ -30,7 +30,7 @@ def test_no_other_code_gives_a_mark() -> None:
 
 def check_marks(exhibit: Exhibit) -> None:
     """Every mark is that of its estimate, every sentence that of its mark; nothing else is marked."""
-    own = {j.claim.id: j for j in judged(exhibit.id, exhibit.estimates)}
+    own = {j.claim.id: j for j in judge_claims(exhibit.id, exhibit.estimates)}
     said = {finding.claim: finding for finding in exhibit.findings if finding.claim in own}
     assert set(said) == set(own), exhibit.id
     for claim, judgement in own.items():

@@ -13,10 +13,10 @@ import pytest
 
 from ioweather.core.units import NS, utc_day
 from ioweather.diagnosis.blame import NAMED_FROM, blame
-from ioweather.diagnosis.blame_query import of_period, slowed_run
+from ioweather.diagnosis.blame_query import read_activity, read_slowed_run
 from ioweather.diagnosis.health import HealthOutcome
 from ioweather.diagnosis.similar_runs import similar_runs
-from ioweather.diagnosis.who import WhoOutcome
+from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.job_io.view import view_of_run
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.simulate.generate import generate
@@ -89,7 +89,7 @@ def test_it_names_planted_components(demo: Lake, truth: Truth) -> None:
 
 def test_it_names_jobs_that_cost_others_time(demo: Lake, truth: Truth) -> None:
     with demo.snapshot() as snapshot:
-        slowed = of_period(snapshot, None, ALL_TIME).slowed
+        slowed = read_activity(snapshot, None, ALL_TIME).slowed
         named = [(run, each) for run in slowed for each in blame(run) if each.probability >= NAMED_FROM]
         costs = [truth.costs[run.start_ns // NS].get(each.suspect.party.key, 0.0) for run, each in named]
         right = [cost >= run.harm_seconds / 2 for cost, (run, _) in zip(costs, named, strict=True)]
@@ -100,7 +100,7 @@ def test_it_names_jobs_that_cost_others_time(demo: Lake, truth: Truth) -> None:
         digests = dict(zip(runs.ints("start_ns").tolist(), runs.text("log_digest").tolist(), strict=True))
         for run, each in named[:3]:  # asked about it alone
             view = view_of_run(snapshot, str(digests[run.start_ns]), utc_day(run.start_ns))
-            alone = blame(slowed_run(snapshot, similar_runs(view, snapshot), "scratch"))
+            alone = blame(read_slowed_run(snapshot, similar_runs(view, snapshot), "scratch"))
             assert {a.suspect.party.key: a.probability for a in alone}[each.suspect.party.key] == pytest.approx(
                 each.probability
             )

@@ -191,8 +191,8 @@ def test_check_names_what_is_not_mapped(tmp_path: Path) -> None:
         '[filesystem.scratch]\nservers.oss1 = ["scratch-OST0000"]\nservers.oss2 = ["scratch-OST0009"]\n'
     )
     with open_lake(lake.root).snapshot() as snapshot:
-        found = check_mapping(facility, snapshot, shared_mounts(MOUNTS))
-    assert found.names == ("home",)
-    assert found.mounts == ("/archive", "/scratch")
-    assert found.mounted_here == ("/gpfs/fs1", "/home")
-    assert (found.targets, found.servers) == (("scratch-OST0001",), ("oss2",))
+        _, found = check_mapping(facility, snapshot, shared_mounts(MOUNTS))
+    assert found["names"] == ["home"]
+    assert found["mounts"] == ["/archive", "/scratch"]
+    assert found["mounted_here"] == ["/gpfs/fs1", "/home"]
+    assert (found["targets"], found["servers"]) == (["scratch-OST0001"], ["oss2"])

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
 from extreme_rows import add_extreme_rows, century_rows
-from ioweather.core.errors import LakeError, SearchIncomplete
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS, now_ns
@@ -137,7 +137,7 @@ def test_rows_stay_when_a_search_fails_and_the_ingest_says_so(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(health, "find_incidents", fail)
+    monkeypatch.setattr(health, "search_window", fail)
     assert run(samples) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "The search for unhealthy components did not finish" in said
@@ -163,5 +163,5 @@ def test_a_search_beyond_its_limits_says_what_was_left_out(
 
 def test_a_search_ends_when_its_time_is_over(samples: list[str], tmp_path: Path) -> None:
     assert run(samples) == 0
-    with pytest.raises(SearchIncomplete, match="1 of 1 time windows, from 2026-01-01"):
+    with pytest.raises(IoweatherError, match="1 of 1 time windows, from 2026-01-01"):
         health.find_sick_components(open_lake(tmp_path / "lake"), 0, -1.0)

@@ -33,8 +33,8 @@ from fault_scenarios import (
 )
 from fuse_mounts import OPERATIONS, DisturbedMount, disturbed_mount
 from ioweather.agent.status import read_status
-from ioweather.ingestion.drain import only_writer, run_pass
-from ioweather.ingestion.queue import draft_in, queued, refused_dir, waiting
+from ioweather.ingestion.drain import run_pass
+from ioweather.ingestion.queue import TROUBLE_BYTES, draft_in, queued, refused_dir, waiting, writer_file
 from ioweather.ingestion.receive import receive
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import create_token
@@ -311,8 +311,7 @@ def test_a_writer_on_a_full_disk_says_so_and_goes_on_when_there_is_space(mount: 
     with draft_in(root) as draft:
         draft.write_bytes(path.read_bytes())
         receive(Lake(root), draft, "n1", path.name, "n1")
-    with only_writer(root):  # one was there before
-        pass
+    writer_file(root).write_bytes(b" " * TROUBLE_BYTES)  # one was there before
     mount.disturb({"create": {"errno": errno.ENOSPC}})
     app = create_app(root)
     with app.state.writer.running():

@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +76,8 @@ from ioweather.core.units import MINUTE_NS, NS, boot_id
 _LOG_WIDTH = math.log(1.02)
 _MIN_COUNT = 30  # fewer operations do not show what is slow
 _MAX_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
-_FILE = "baseline.json"
-_VERSION = 1
+_BASELINE_FILE = "baseline.json"
+_BASELINE_VERSION = 1
 _MAX_RECENT = 4096
 
 
@@ -89,7 +89,7 @@ class RunningMedian:
         self.count = sum(self.bins.values())
 
     def add(self, duration_ns: int) -> None:
-        """Count a duration."""
+        """Count a duration; halve all counts when they exceed the limit."""
         place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
         self.bins[place] = self.bins.get(place, 0) + 1
         self.count += 1
@@ -152,20 +152,20 @@ class ObservedOperation:
         )
 
 
-Key = tuple[str, Operation]
+TargetOperation = tuple[str, Operation]
 
 
-def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirectory) -> None:
+def save_baselines(medians: Mapping[TargetOperation, RunningMedian], folder: PrivateDirectory) -> None:
     """Write baseline.json."""
     entries = [{"target": target, **kind._asdict(), "bins": median.bins} for (target, kind), median in medians.items()]
-    folder.replace(_FILE, json.dumps({"version": _VERSION, "entries": entries}).encode())
+    folder.replace(_BASELINE_FILE, json.dumps({"version": _BASELINE_VERSION, "entries": entries}).encode())
 
 
-def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
+def load_baselines(directory: Path) -> dict[TargetOperation, RunningMedian]:
     """Return the baselines of earlier agents; none if the file cannot be used, and they are learned again."""
     try:
-        data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
-        if data["version"] != _VERSION:
+        data = json.loads((directory / _BASELINE_FILE).read_text(encoding="utf-8"))
+        if data["version"] != _BASELINE_VERSION:
             return {}
         return {
             (entry["target"], Operation(entry["op"], entry["request_bytes"], entry["mode"])): RunningMedian(
@@ -265,6 +265,7 @@ def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) ->
 
 
 def _serve(source: LiveSource, reporter: Reporter, ticks: int) -> None:
+    """Prepare the source, run a cycle for each tick until the pipe is closed, and let the source clean up."""
     try:
         reporter.ticks = ticks
         try:
@@ -276,16 +277,17 @@ def _serve(source: LiveSource, reporter: Reporter, ticks: int) -> None:
             raise
         reporter.ticks = None
         reporter.send("ready", *ready)
-        cycles = 0
-        while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
+        for cycle in count(1):
+            data = os.read(ticks, _TICK.size)
+            if len(data) < _TICK.size:
+                break
             started, message = time.monotonic_ns(), ""
             try:
                 source.cycle(_TICK.unpack(data)[0], reporter)
             except (OSError, IoweatherError) as error:
                 message = str(error) or type(error).__name__
             reporter.send("end", time.monotonic_ns() - started, not message, message)
-            cycles += 1
-            if cycles % _CYCLES_PER_COLLECTION == 0:
+            if cycle % _CYCLES_PER_COLLECTION == 0:
                 gc.collect()
         source.finish(reporter)
     except Dismissed:
@@ -319,7 +321,7 @@ class Child:
         *,
         start_worker: StartWorker,
         documents: Path,
-        baselines: dict[Key, RunningMedian],
+        baselines: dict[TargetOperation, RunningMedian],
         retry: bool,
         phase_ns: int = 0,
     ) -> None:
@@ -389,6 +391,7 @@ class Child:
         self.is_over = not self._retry
 
     def _read(self, line: str, now: int) -> None:
+        """Take a message of the worker: a row, which is an object, or a list of a kind and its values."""
         body = json.loads(line)
         if isinstance(body, dict):
             self._counts.rows += 1
@@ -427,18 +430,20 @@ class Child:
             self.is_over = True
 
     def _observe(self, kind: Operation) -> ObservedOperation:
+        """Return the statistics of an operation, which begin when it is first seen."""
         if kind not in self._observed:
             baseline = self._baselines.setdefault((self.origin.target, kind), RunningMedian())
             self._observed[kind] = ObservedOperation(kind, baseline)
         return self._observed[kind]
 
     def _write_unfinished(self, kind: Operation, status: str, start_ns: int, scheduled_ns: int, now: int) -> None:
+        """Write and count the row of an operation that was missed or is pending."""
         row = unfinished_row(self.origin, kind, status, start_ns, scheduled_ns)
         self._add(row_line("responses", row))
         self._observe(kind).add(row, now)
 
     def _write_pending(self) -> None:
-        """The cycle will not end: one operation was in flight, those after it never began."""
+        """Write the operations of a cycle that will not end: one was in flight, those after it never began."""
         for kind, scheduled_ns in self._owed.items():
             is_begun = self.begun is not None and kind.op == self.begun.op
             start_ns = self.begun.start_ns if self.begun is not None and is_begun else scheduled_ns
@@ -470,6 +475,7 @@ class Child:
         self._write_missed(due, wall - now)
 
     def _write_missed(self, missed: range, offset_ns: int) -> None:
+        """Write rows for missed ticks, or one gap for very many. Ticks are monotonic; `offset_ns` leads to UTC."""
         if not self.source.is_periodic:
             return
         self._counts.missed_ticks += len(missed)
@@ -503,6 +509,7 @@ class Child:
             self._worker = None
 
     def _state(self, age_ns: int) -> State:
+        """Return the state, given the age of the cycle or of the operation in flight."""
         if self.failed:
             return "failed"
         if self._worker is None:
@@ -541,6 +548,7 @@ class Child:
 
 
 _LAST_SHIP_NS = 2 * MINUTE_NS
+_GRACE_NS = 2 * NS  # how long a silent child is waited for at the end
 _BASELINE_NS = MINUTE_NS
 _STATUS_LEAD_NS = 20_000_000  # long enough to write it on a busy machine
 _PROBES = ("probe", "sample")
@@ -548,14 +556,13 @@ _PROBES = ("probe", "sample")
 
 @dataclass
 class AgentSettings:
-    """Settings of one run. `grace_ns`: how long a silent child is waited for at the end. `retry`: start a source again
-    that failed. `record_gap`: write the time since the previous agent as an event."""
+    """Settings of one run. `retry`: start a source again that failed. `record_gap`: write the time since the previous
+    agent as an event."""
 
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     host: str = field(default_factory=socket.gethostname)
     duration_ns: int | None = None  # from the moment when every source is ready
     status_period_ns: int = NS
-    grace_ns: int = 2 * NS
     annotation: str | None = None
     retry: bool = True
     record_gap: bool = False
@@ -604,6 +611,7 @@ class Agent:
         ]
 
     def _origin(self, source: LiveSource) -> Origin:
+        """Return what rows of the source say of themselves until it is ready."""
         system = system_of(source.label) if source.name in _PROBES else self._settings.host
         return Origin(self._settings.host, source.label, system, self._settings.run_id)
 
@@ -683,11 +691,13 @@ class Agent:
             self.add(row_line("events", self._annotation))
 
     def _is_over(self) -> bool:
+        """Return whether the time is over, or every source is."""
         if self._deadline_ns is not None and self._clocks.monotonic_ns() >= self._deadline_ns:
             return True
         return all(child.is_over for child in self.children)
 
     def _wait(self, wakeup: int) -> None:
+        """Sleep until the next tick, the next status, the deadline or a signal."""
         now = self._clocks.monotonic_ns()
         times = [self._next_status_ns, *(child.next_tick_ns for child in self.children if child.next_tick_ns)]
         if self._deadline_ns is not None:
@@ -695,6 +705,7 @@ class Agent:
         _sleep(wakeup, max(0, min(times) - now) / NS)
 
     def _tidy(self) -> None:
+        """Keep the spool within its limit, and save the baselines."""
         with self._noting_errors():
             self._spool.keep_within_limit()
         with self._noting_errors("baseline.json"):
@@ -702,13 +713,14 @@ class Agent:
 
     @contextlib.contextmanager
     def _noting_errors(self, name: str = "") -> Iterator[None]:
-        """A disk that fails under the spool is reported in the status, and the agent goes on measuring."""
+        """Report an OSError in the status instead of raising it: the agent goes on measuring when the disk fails."""
         try:
             yield
         except OSError as error:
             self._spool.message = f"{name or error.filename or self._spool.directory}: {error.strerror}"
 
     def _publish(self, state: str = "running") -> None:
+        """Write status.json, and show the status."""
         status = self.status(state)
         with self._noting_errors("status.json"):
             write_status(status, self._spool.folder)
@@ -716,6 +728,7 @@ class Agent:
             self._on_status(status)
 
     def _start_shipment(self, now: int, state: str) -> None:
+        """Ship the closed files and the status by a child."""
         assert self._shipper is not None
         self._shipper.start(self._spool.closed_files(), now, status_bytes(self.status(state)))
 
@@ -748,7 +761,7 @@ class Agent:
             for child in self.children:
                 child.poll()
                 is_cleaning = child.begun is not None and child.begun.op == "clean up"
-                patience = self._settings.grace_ns * (15 if is_cleaning else 1)
+                patience = _GRACE_NS * (15 if is_cleaning else 1)
                 if not child.has_left and (self._stopping > 1 or now - child.last_message_ns > patience):
                     child.leave_behind()
             _sleep(wakeup, 0.02)
@@ -805,7 +818,8 @@ class Agent:
                 written_rows=spool.written_rows,
                 dropped_rows=spool.dropped_rows,
                 dropped_why=spool.dropped_why,
-                **{"message": spool.message, **(shipper.totals(spool.message) if shipper else {})},
+                message=spool.message or (shipper.message if shipper else ""),
+                **(shipper.totals if shipper else {}),
             ),
             targets=tuple(child.target_status() for child in self.children if child.source.name in _PROBES),
             sources=tuple(child.source_status() for child in self.children),

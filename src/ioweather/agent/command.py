@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from ioweather._version import __version__
 from ioweather.agent.agent import Agent, AgentSettings
-from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper, server_complaint
+from ioweather.agent.delivery import Shipper, server_complaint
 from ioweather.agent.delivery import main as push_files
 from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.agent.settings import CollectSettings, settings_from, sources_for
@@ -81,6 +81,7 @@ def check_sources(facility: Facility) -> Iterator[Check]:
 
 
 def _check_server(settings: CollectSettings) -> Iterator[Check]:
+    """Say whether the server takes the rows of this host, if there is one."""
     if settings.server is None:
         return
     complaint = server_complaint(settings.server)
@@ -200,12 +201,8 @@ def run_agent(
     shipper = None
     if ship and (settings.server is not None or lake is not None):
         place = lake or spool.directory
-        was_there = (place / "lake.json").exists()
-        first_ns = 0 if settings.server else FIRST_SHIPMENT_NS  # a server learns at once that the agent runs
-        period_ns = settings.ship_every_ns
-        shipper = Shipper(
-            place, period_ns, server=settings.server, lake_was_there=was_there, first_ns=min(first_ns, period_ns)
-        )
+        has_lake = (place / "lake.json").exists()
+        shipper = Shipper(place, settings.ship_every_ns, server=settings.server, lake_was_there=has_lake)
     labels = ", ".join(source.label for source in sources)
     print(f"Collecting {labels}; status in {spool.directory}.", file=sys.stderr)
     journal = Journal()
@@ -250,6 +247,7 @@ def _settings(place: Path | None) -> Facility:
 
 
 def _arguments() -> argparse.ArgumentParser:
+    """Return the command line of the one-file agent."""
     parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host, all the time.")
     parser.add_argument("--version", action="version", version=f"ioweather-agent {__version__}")
     parser.add_argument("--verbose", action="store_true", help="Log each start, stop and problem.")
@@ -302,6 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    """Run the agent with the settings in the bundle, or in a file."""
     unknown = sorted({*given.kinds} - {*KINDS})
     if unknown:
         raise UsageError(f"unknown kind {', '.join(unknown)}.", hint=f"Known: {', '.join(KINDS)}.")
@@ -310,6 +309,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _probe(given: argparse.Namespace) -> int:
+    """Probe some paths for a while, and show the result."""
     settings = ProbeSettings(
         period_ns=parse_duration_ns(given.period), file_bytes=parse_size(given.file_size), keep_files=given.keep
     )
@@ -324,10 +324,12 @@ def _probe(given: argparse.Namespace) -> int:
 
 
 def _duration_ns(given: argparse.Namespace) -> int | None:
+    """Return the value of --for, or None."""
     return parse_duration_ns(given.duration) if given.duration else None
 
 
 def _export(given: argparse.Namespace) -> int:
+    """Publish the metrics."""
     from ioweather.agent.exporter import export_metrics  # its server would be memory of every agent
 
     every_ns = parse_duration_ns(given.every)
@@ -336,12 +338,14 @@ def _export(given: argparse.Namespace) -> int:
 
 
 def _show_now(given: argparse.Namespace) -> int:
+    """Show the last status; the exit code is 1 if the agent is gone."""
     status = read_status(given.spool or default_spool_dir())
     print("\n".join(status_lines(status, time.time_ns())))
     return 1 if status.is_stale(time.time_ns()) else 0
 
 
 def _examine(given: argparse.Namespace) -> int:
+    """Print all checks; the exit code is 1 if one found a problem."""
     checks = [*check_python(), *check_programs(), *check_sources(_settings(given.settings))]
     checks += check_agent(given.spool or default_spool_dir())
     for check in checks:

@@ -99,6 +99,7 @@ class _FileSource(LiveSource):
         self._last_wall_ns = 0
 
     def prepare(self, reporter: Reporter) -> Ready:
+        """Name what the file counts."""
         return Ready(self.host, message=", ".join(sorted(self._read())) or self.nothing)
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
@@ -118,6 +119,7 @@ class _FileSource(LiveSource):
         self._last, self._last_wall_ns = found, wall_ns
 
     def _read(self) -> Mapping[str, Any]:
+        """Return the counters in the file by name. Raises SourceError if it cannot be read."""
         path = self.root / self.file
         try:
             return self._parse(path.read_text(encoding="utf-8", errors="replace"), str(path))
@@ -245,10 +247,12 @@ class GpfsNode(LiveSource):
         self._growth = _ForwardReport(self.host)
 
     def prepare(self, reporter: Reporter) -> Ready:
+        """Name the file systems."""
         found = sorted({sample.target.system for sample in self._query()[0]})
         return Ready(self.host, message=", ".join(found) or "no GPFS file system is mounted here")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Report the growth since the last cycle. Raises SourceError, at the end, if answers were left out."""
         samples, refused = self._query()
         self._growth.report(samples, reporter)
         if refused:
@@ -286,11 +290,13 @@ class SlurmAccounting(LiveSource):
         self._last = ""
 
     def prepare(self, reporter: Reporter) -> Ready:
+        """Check that `sacct` is installed."""
         if not has_sacct():
             raise SourceError("sacct is not on the PATH.", hint="Run this where Slurm's commands are.")
         return Ready(self.host)
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Report the output of `sacct` since the last poll as a document, if it changed."""
         now = self.clocks.wall_ns()
         since = now - 24 * HOUR_NS if self._since_ns is None else self._since_ns - _SACCT_OVERLAP_NS
         text = poll_accounting((now - since) // NS, self.timeout_seconds)
@@ -389,6 +395,7 @@ class LustreServer(LiveSource):
         self._load = ServerLoad(self.root, self.host, self.clocks)
 
     def prepare(self, reporter: Reporter) -> Ready:
+        """Name the targets."""
         if not is_tree(self.root):
             raise SourceError(
                 f"{self.root} shows no Lustre server or client.", hint="Run this where Lustre runs, or give its root."
@@ -398,6 +405,7 @@ class LustreServer(LiveSource):
         return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root sees it")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Report counters, states, servers, load and jobs; at the end raise SourceError for what was left out."""
         snapshot = read_tree(self.root, self.host, with_jobs=False)
         self._growth.report(snapshot.placed(), reporter)
         self._report_states(snapshot, reporter)

@@ -73,19 +73,18 @@ class Shipper:
     server: Server | None = None
     # A lake that existed and is gone (not mounted, moved) is not created again in its place.
     lake_was_there: bool = False
-    first_ns: int = 0  # how long rows are collected before the first attempt
     _files: list[Path] = field(default_factory=list, init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _output: IO[bytes] = field(init=False)
     _next_ns: int = field(default=0, init=False)
     _wait_ns: int = field(default=0, init=False)
-    _shipped: int = field(default=0, init=False)
-    _refused: int = field(default=0, init=False)
-    _refused_why: str = field(default="", init=False)
-    _last: tuple[int, Shipment] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._next_ns = time.monotonic_ns() + self.first_ns if self.first_ns else 0
+        # A server learns at once that the agent runs; a lake gets rows that are worth an ingest.
+        self._next_ns = 0 if self.server else time.monotonic_ns() + min(FIRST_SHIPMENT_NS, self.every_ns)
+        self.message = ""  # of the last attempt
+        # Fields of SpoolStatus.
+        self.totals: dict[str, Any] = {"shipped_files": 0, "refused_files": 0, "refused_why": ""}
 
     @property
     def is_busy(self) -> bool:
@@ -94,18 +93,6 @@ class Shipper:
     def is_due(self, now_ns: int) -> bool:
         """Return whether it is time to start a child."""
         return self._child is None and now_ns >= self._next_ns
-
-    def totals(self, message: str) -> dict[str, Any]:
-        """Return the fields of `SpoolStatus` on shipping; `message` of the spool comes before that of the lake."""
-        wall_ns, last = self._last or (None, None)
-        return {
-            "shipped_files": self._shipped,
-            "refused_files": self._refused,
-            "refused_why": self._refused_why,
-            "last_ship_ns": wall_ns,
-            "last_ship_ok": last.ok if last else None,
-            "message": message or (last.message if last else ""),
-        }
 
     def start(self, files: Sequence[Path], now_ns: int, status: bytes = b"") -> None:
         """Ship the files by a child in a session of its own, at low priority. A server also gets the status, even
@@ -154,10 +141,11 @@ class Shipper:
             self._wait_ns = min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
             # Not all at once: many agents were refused together.
             self._next_ns = now_ns + round(self._wait_ns * random.uniform(1.0, 1.5))
-        self._shipped += outcome.shipped
-        self._refused += outcome.refused
-        self._refused_why = outcome.refused_why or self._refused_why
-        self._last = (wall_ns, outcome)
+        self.totals["shipped_files"] += outcome.shipped
+        self.totals["refused_files"] += outcome.refused
+        self.totals["refused_why"] = outcome.refused_why or self.totals["refused_why"]
+        self.totals |= {"last_ship_ns": wall_ns, "last_ship_ok": outcome.ok}
+        self.message = outcome.message
         return outcome
 
     def _settle(self, text: str) -> Shipment:
@@ -187,7 +175,7 @@ class Shipper:
 
 
 def _in_memory(data: bytes = b"") -> IO[bytes]:
-    """Return a file with these data; not on a disk if possible, since it may be full."""
+    """Return an open file with these data, in memory if possible: a disk may be full."""
     has_memfd = hasattr(os, "memfd_create")
     file: IO[bytes] = os.fdopen(os.memfd_create("child"), "w+b") if has_memfd else tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
     file.write(data)
@@ -216,10 +204,8 @@ _QUESTION_TIMEOUT_SECONDS: Final = 60.0
 _MAX_ANSWER_BYTES: Final = 20_000_000
 # The file itself is wrong; any other error may be gone next time.
 _NEVER: Final = frozenset({400, 413, 415, 422})
-# Answers of an old server, which does not know the status route.
-_UNKNOWN_ROUTE: Final = frozenset({404, 405})
-# Answers to an accepted file: in the lake (old servers) or in the queue.
-_ACCEPTED: Final = frozenset({"ok", "known", "accepted"})
+# Answers to an accepted file: new, or sent before.
+_ACCEPTED: Final = frozenset({"ok", "known"})
 
 
 def check_url(url: str) -> str:
@@ -258,12 +244,12 @@ class Sent:
 def push(
     url: str, token: str, files: Sequence[Path], timeout_seconds: float = _TIMEOUT_SECONDS, *, status: bytes = b""
 ) -> Sent:
-    """Send the status, then each file; if the server is away or refuses this host, the remaining files wait."""
+    """Send the status, then each file. If the server does not answer or refuses this host, the remaining files wait."""
     sent = Sent()
     if status:
         host = str(json.loads(status)["host"])
         code, message = _post(url, token, host, "status", status, timeout_seconds)
-        if code not in _NEVER | _UNKNOWN_ROUTE | {200}:
+        if code not in _NEVER | {200}:
             return Sent(waiting=[str(path) for path in files], message=message)
     for place, path in enumerate(files):
         try:
@@ -328,6 +314,7 @@ def _request(
 
 
 def _error_in(body: bytes, *keys: str) -> str:
+    """Return these parts of the error in the JSON answer of a server; empty if there is none."""
     try:
         error = json.loads(body)["error"]
         return " ".join(error[key] for key in keys).strip() if isinstance(error, dict) else str(error)

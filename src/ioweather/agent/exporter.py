@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from pathlib import Path
@@ -26,48 +26,35 @@ from ioweather.core.units import NS
 
 _KIND = ("target", "op", "request_bytes", "mode")
 _MAX_HOSTS = 1024
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _BOUNDS = [f"{bound / NS:g}" for bound in BUCKETS_NS]
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A metric with all its series; `kind` is gauge, counter or histogram."""
-
-    name: str
-    text: str
-    kind: str
-    lines: Sequence[str]
-
-    def __str__(self) -> str:
-        return "\n".join((f"# HELP {self.name} {self.text}", f"# TYPE {self.name} {self.kind}", *self.lines, ""))
+# Text of metrics, each with all its series.
+Collect = Callable[[], Iterable[str]]
 
 
-Collect = Callable[[], Iterable[Metric]]
+def _metric(name: str, text: str, kind: str, lines: Sequence[str]) -> str:
+    """Return a metric in the text format of Prometheus; `kind` is gauge, counter or histogram."""
+    return "\n".join((f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines, ""))
 
 
-def render_metrics(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics in the text format of Prometheus."""
-    return "".join(map(str, metrics)).encode()
-
-
-def gauge(name: str, text: str, value: float) -> Metric:
+def gauge(name: str, text: str, value: float) -> str:
     """Return a gauge without labels."""
     return gauges(name, text, (), [((), value)])
 
 
-def gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> Metric:
+def gauges(name: str, text: str, labels: Sequence[str], samples: Iterable[Any]) -> str:
     """Return a metric with a series for each (values of the labels, value); those of None are left out. It is a gauge,
     or a counter if its name ends so."""
     lines = [_line(name, dict(zip(labels, values)), value) for values, value in samples if value is not None]
-    return Metric(name, text, "counter" if name.endswith("_total") else "gauge", lines)
+    return _metric(name, text, "counter" if name.endswith("_total") else "gauge", lines)
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    escaped = {
-        label: text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") for label, text in labels.items()
-    }
-    inside = ",".join(f'{label}="{text}"' for label, text in escaped.items())
+    """Return the line of a series."""
+    inside = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
     return f"{name}{{{inside}}} {float(value)!r}" if inside else f"{name} {float(value)!r}"
 
 
@@ -79,8 +66,8 @@ def render(
     others: Iterable[Collect] = (),
 ) -> bytes:
     """Return all metrics as text: of this host's agent, of agents that push to a lake, and of other collectors."""
-    collectors: list[Collect] = [*others, lambda: _of_spool(directory, now_ns(), pushed_to)]
-    return render_metrics(metric for collect in collectors for metric in collect())
+    metrics = [text for collect in others for text in collect()]
+    return "".join([*metrics, *_of_spool(directory, now_ns(), pushed_to)]).encode()
 
 
 # Metrics by what they describe: name, help text, and the value; None is left out.
@@ -127,21 +114,22 @@ def _seconds(value_ns: int | None) -> float | None:
     return None if value_ns is None else value_ns / NS
 
 
-def _metrics(table: _Table, labels: Sequence[str], found: Sequence[tuple[Sequence[str], Any]]) -> Iterator[Metric]:
+def _metrics(table: _Table, labels: Sequence[str], found: Sequence[tuple[Sequence[str], Any]]) -> Iterator[str]:
+    """Yield a metric for each entry of the table, with a series for each object and its labels."""
     for name, text, value in table if found else ():
         yield gauges(name, text, labels, [(values, value(each)) for values, each in found])
 
 
-def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[Metric]:
+def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[str]:
     """Metrics of the status at this moment, and of the agents of other hosts: whether they are alive, and whether their
     rows arrive. For an agent that is gone that it is gone, and no old values."""
     agents = remote_agents(pushed_to, now)[:_MAX_HOSTS]
     if agents:
-        up = [((agent.host,), agent.state(now) == "running") for agent in agents]
+        up = [((agent.host,), agent.life(now) == "running") for agent in agents]
         yield gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", ("host",), up)
         age = [((agent.host,), max(0.0, (now - agent.heard_ns) / NS)) for agent in agents]
         yield gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", ("host",), age)
-    yield from _metrics(_OF_REMOTE, ("host",), [((a.host,), a.status) for a in agents if a.status is not None])
+    yield from _metrics(_OF_REMOTE, ("host",), [((agent.host,), agent) for agent in agents])
     try:
         status: Status | None = read_status(directory)
     except IoweatherError:
@@ -161,7 +149,7 @@ def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[Met
         yield from _of_operations(status, now)
 
 
-def _of_operations(status: Status, now: int) -> Iterator[Metric]:
+def _of_operations(status: Status, now: int) -> Iterator[str]:
     """Response times by operation, failures, and the operations in flight."""
     found = [
         ((target.target, operation.op, str(operation.request_bytes), operation.mode), operation)
@@ -191,7 +179,7 @@ def _of_operations(status: Status, now: int) -> Iterator[Metric]:
             ages[key if key in ages else (target.target, "other")] = current / NS
     text = "Age of the operation in flight; 0 where there is none."
     yield gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages.items())
-    yield Metric(name, "How long operations took.", "histogram", lines)
+    yield _metric(name, "How long operations took.", "histogram", lines)
     yield from _metrics(_OF_OPERATION, _KIND, found)
     yield gauges("ioweather_failed_operations_total", "Operations that failed.", ("target", "op"), failed.items())
     yield gauges("ioweather_errors_total", "Failures by errno.", ("target", "op", "errno"), errors.items())
@@ -210,21 +198,30 @@ def export_metrics(
     """Serve the metrics of a spool, or write them to a file, until a signal arrives."""
     if once and textfile is None:
         raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
-    directory, (host, port) = spool_dir or default_spool_dir(), address
-    until = threading.Event()
+    directory = spool_dir or default_spool_dir()
+    collect = partial(render, directory, pushed_to=lake, others=others)
+    is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: until.set())
-    while textfile is not None:
+        signal.signal(number, lambda *_: is_over.set())
+    if textfile is None:
+        _serve(address, collect, directory, is_over)
+        return
+    while True:
         try:  # whole: node_exporter never reads half of it, as another user
-            write_whole(textfile, render(directory, pushed_to=lake, others=others), 0o644)
+            write_whole(textfile, collect(), 0o644)
         except OSError as error:
             raise UsageError(f"{textfile} cannot be written: {error.strerror}.") from None
-        if once or until.wait(every_ns / NS):
+        if once or is_over.wait(every_ns / NS):
             return
+
+
+def _serve(address: tuple[str, int], collect: Callable[[], bytes], directory: Path, is_over: threading.Event) -> None:
+    """Answer every request at the address with the metrics, until the event is set."""
+    host, port = address
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = render(directory, pushed_to=lake, others=others)
+            body = collect()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
@@ -248,6 +245,6 @@ def export_metrics(
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)
     with server:
-        while not until.is_set():
+        while not is_over.is_set():
             server.handle_request()
     log.info("stopped")

@@ -44,7 +44,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from ioweather.agent.probe_files import DataFile, FileProbe, check_space
 from ioweather.agent.sensor import (
@@ -53,7 +53,6 @@ from ioweather.agent.sensor import (
     Ready,
     Reporter,
     Timing,
-    response_row,
     run_tool,
     timed,
     timed_open,
@@ -181,9 +180,16 @@ class ProbeSettings:
         )
 
 
+_ACCESS_NOTES: Final = {
+    "cached": "this file system keeps files in memory: reads do not reach storage",
+    "dropped": "no O_DIRECT here: the page cache is emptied before each read, and takes each write first",
+    "direct": "O_DIRECT is accepted; whether it reaches storage cannot be seen",
+}
+
+
 @dataclass
 class Probe(FileProbe):
-    """The probe of one target."""
+    """The probe of kun19 on one path."""
 
     settings: ProbeSettings = field(default_factory=ProbeSettings)
     name = "probe"
@@ -210,10 +216,6 @@ class Probe(FileProbe):
             Operation("create", small, "cache"),
         )
 
-    @property
-    def period_ns(self) -> int:  # type: ignore[override]
-        return self.settings.period_ns
-
     def prepare(self, reporter: Reporter) -> Ready:
         ready = super().prepare(reporter)
         self._scratch = os.memfd_create("ioweather")
@@ -222,6 +224,7 @@ class Probe(FileProbe):
         return ready
 
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        """Fill the large file, make the pool of small ones, and find out how requests reach storage."""
         with self._own.claimed(reporter.progress) as (folder, progress), folder.inside("pool") as pool:
             self._pool_folder = pool
             block = os.statvfs(folder.fd).f_frsize
@@ -234,15 +237,10 @@ class Probe(FileProbe):
         self._damaged = False
         self._prepared_ns = time.monotonic_ns()
         access = self.data.access
-        if access == "cached":
-            return access, "this file system keeps files in memory: reads do not reach storage"
-        if access == "dropped":
-            return access, "no O_DIRECT here: the page cache is emptied before each read, and takes each write first"
-        if not self.data.reaches_storage:
-            return access, "O_DIRECT is accepted; whether it reaches storage cannot be seen"
-        return access, ""
+        return access, "" if self.data.direct and self.data.reaches_storage else _ACCESS_NOTES[access]
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Time one operation of each kind."""
         if self._damaged and time.monotonic_ns() - self._prepared_ns > _PREPARE_AGAIN_NS:
             # Files are gone: make them again. While that fails, the operations themselves show why.
             reporter.begin("prepare", 0, None)
@@ -253,17 +251,18 @@ class Probe(FileProbe):
         self._cycle(scheduled_ns, reporter)
 
     def _cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Open folder and files, and time the operations; those that cannot be tried fail with the reason."""
         record = _Recorder(self, scheduled_ns, reporter)
 
         def open_for(operations: Sequence[Operation], opener: Callable[..., int], *arguments: object) -> int:
-            """Open something; if that fails, the operations were all impossible for the same reason."""
+            """Return a descriptor; if that fails, report the failure for all operations and return -1."""
             timing, fd = timed_open(opener, *arguments)
             for operation in operations if timing.failed else ():
                 record.put(operation.op, timing)
             return fd
 
         record.begin("read")
-        folder = open_for(self.operations, self._own.enter)
+        folder = open_for(self.operations, self._own.open_folder)
         if folder < 0:
             return
         with _closing(folder):
@@ -279,8 +278,9 @@ class Probe(FileProbe):
                     self._small_file_operations(record, pool)
 
     def _data_operations(self, record: _Recorder, fd: int) -> None:
+        """Time a read, a write, and the same write until it is synced."""
         data, length = self.data, self.settings.block_bytes
-        read_at, write_at = self._places()
+        read_at, write_at = self._choose_offsets()
         cached: bool | None = None
         with suppress(OSError):  # here and below: the operation itself will fail, and be recorded
             cached = data.make_uncached(fd, read_at, length)
@@ -302,7 +302,8 @@ class Probe(FileProbe):
             with suppress(OSError):
                 data.make_uncached(fd, write_at, length)
 
-    def _places(self) -> tuple[int, int]:
+    def _choose_offsets(self) -> tuple[int, int]:
+        """Draw where to read and, elsewhere, to write in the large file, in bytes."""
         blocks = self.settings.file_bytes // self.settings.block_bytes
         read_at = self._read_places.randrange(blocks)
         write_at = self._write_places.randrange(blocks - 1)
@@ -373,13 +374,13 @@ class _Recorder:
     def put(self, op: str, timing: Timing, cached: bool | None = None) -> Timing:
         """Report the row of an operation."""
         self._probe.note_failure(timing)
-        row = response_row(self._probe.origin, self._kinds[op], timing, self._scheduled_ns, cached)
-        self._reporter.row("responses", row)
+        self._probe.report(self._kinds[op], timing, self._scheduled_ns, self._reporter, cached)
         return timing
 
 
 @contextmanager
 def _closing(fd: int) -> Iterator[None]:
+    """Close the descriptor at the end; an error of close(2) is none of an operation."""
     try:
         yield
     finally:
@@ -392,7 +393,7 @@ _COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
 # MooseFS: files in a row without a new server that end the search, and the limit of files.
 _TRIES, _MAX_FILES = 12, 1000
 _TOOL_SECONDS: Final = 30.0
-NOTE: Final = "placed.json"
+_PLACEMENT_FILE: Final = "placed.json"
 
 
 def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
@@ -412,7 +413,7 @@ def osts_of(folder: PrivateDirectory, kinds: Literal["osts", "mdts"] = "osts") -
 
 
 def _run_in(folder: PrivateDirectory, command: list[str]) -> str:
-    """Run a program of the file system in the directory that was checked, whatever has its name now."""
+    """Return the output of a program that runs in the directory that was checked, also if its name is another's now."""
     what = f"{' '.join(command)} in {folder.path}"
     return run_tool(command, _TOOL_SECONDS, what=what, cwd=f"/proc/self/fd/{folder.fd}")
 
@@ -455,7 +456,7 @@ def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None
     each has one, and remove the rest."""
     noted: Placed = {}
     with suppress(OSError, ValueError, AttributeError):  # no note, or not ours
-        noted = {str(name): str(server) for name, server in json.loads(folder.read(NOTE)).items()}
+        noted = {str(name): str(server) for name, server in json.loads(folder.read(_PLACEMENT_FILE)).items()}
     chosen: dict[str, str] = {}
     in_vain = 0
     for number in range(_MAX_FILES):
@@ -474,7 +475,7 @@ def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None
         if f"target-{spare:04x}" not in chosen.values():
             folder.discard(f"target-{spare:04x}")
     placed = {name: server for server, name in sorted(chosen.items())}
-    folder.replace(NOTE, json.dumps(placed).encode())
+    folder.replace(_PLACEMENT_FILE, json.dumps(placed).encode())
     return placed
 
 
@@ -504,11 +505,8 @@ class TargetProbe(FileProbe):
         self._next = 0
         self._placed_ns, self._pause_ns = 0, _FIRST_PAUSE_NS
 
-    @property
-    def period_ns(self) -> int:  # type: ignore[override]
-        return self.settings.period_ns
-
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        """Make a file on each target; the remark names the targets without one."""
         without = self._place(reporter)
         if not self._files:
             why = "".join(f" {name}: {reason}" for name, reason in without.items())
@@ -556,6 +554,7 @@ class TargetProbe(FileProbe):
         return without
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Time the operations on the next target; now and then look for targets without a file."""
         if time.monotonic_ns() - self._placed_ns > self._pause_ns:
             reporter.begin("prepare", 0, None)
             self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
@@ -568,12 +567,11 @@ class TargetProbe(FileProbe):
         kinds = (_READ, _WRITE) if folder is None else (_CREATE, _DELETE)
 
         def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
-            row = response_row(self.origin, kind, timing, scheduled_ns, cached, self.placed[name])
-            reporter.row("responses", row)
+            self.report(kind, timing, scheduled_ns, reporter, cached, self.placed[name])
 
         reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
         opener = self._files[name].open if folder is None else folder.again
-        entered, fd = timed_open(self._own.open, opener)
+        entered, fd = timed_open(self._own.open_file, opener)
         if entered.failed:
             for kind in kinds:
                 report(kind, entered, None)
@@ -598,7 +596,7 @@ class TargetProbe(FileProbe):
             os.close(fd)
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
-        for name in (*self._files, NOTE):
+        for name in (*self._files, _PLACEMENT_FILE):
             folder.discard(name)
         for name, checked in self._folders.items():
             with suppress(OSError):
@@ -616,6 +614,7 @@ _OSTS = 4
 class SamplerSettings:
     """`rounds`: times through all sizes, None for no end. `busy_ratio`: largest share of the time that it measures."""
 
+    period_ns: ClassVar[int] = 50_000_000  # of looking whether the rest is over
     sizes: tuple[int, ...] = PAPER_SIZES
     modes: tuple[str, ...] = ("cache", "nocache")
     rounds: int | None = None
@@ -635,28 +634,28 @@ class SamplerSettings:
 
 @dataclass
 class Sampler(FileProbe):
-    """The sampler of one target."""
+    """The sampler of don15 on one path."""
 
     settings: SamplerSettings = field(default_factory=SamplerSettings)
     name = "sample"
     folder_prefix = "sample-"
-    period_ns = 50_000_000
     is_periodic = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._files = self._files_on(self.settings.osts)
+        self._files = self._list_files(self.settings.osts)
         self._random = self.generator()
         self._steps: list[tuple[DataFile, str | None, str, str]] = []  # file, OST, mode, operation
         self._rounds = 0
         self._resume_ns = 0
 
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
+        """Make the files on their OSTs, and find out how requests reach storage."""
         with self._own.claimed(reporter.progress) as (folder, progress):
             if not self.settings.osts:
                 osts = [number for number, _ in osts_of(folder)]
                 # Some of the targets, spread evenly: each of them takes a file of each size.
-                self._files = self._files_on(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
+                self._files = self._list_files(osts[:: -(-len(osts) // _OSTS)] if osts else osts)
             check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
             for file, ost in self._files:
                 if ost is not None and file.name not in folder.names():
@@ -667,8 +666,8 @@ class Sampler(FileProbe):
         access = kinds.pop() if len(kinds) == 1 else "mixed"
         return access, "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
 
-    def _files_on(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
-        """A file of each size on each OST."""
+    def _list_files(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
+        """Return a file of each size on each OST, without making it."""
         found: list[tuple[DataFile, int | None]] = []
         for ost in osts or (None,):
             for size in self.settings.sizes:
@@ -696,12 +695,12 @@ class Sampler(FileProbe):
         file, component, mode, op = self._steps.pop()
         length = file.file_bytes
         reporter.begin(op, length, scheduled_ns)
-        timing, fd = timed_open(self._own.open, partial(file.open, cached=mode == "cache"))
+        timing, fd = timed_open(self._own.open_file, partial(file.open, cached=mode == "cache"))
         cached: bool | None = None
         if fd >= 0:
             try:
                 file.renew()
-                cached = _arrange(file, mode, op, fd)
+                cached = _prepare_cache(file, mode, op, fd)
                 timing = timed(
                     file.read if op == "read" else file.write_sync if op == "write_sync" else file.write, fd, 0, length
                 )
@@ -709,8 +708,7 @@ class Sampler(FileProbe):
                 timing = timing._replace(failed=True, errno=error.errno)
             finally:
                 os.close(fd)
-        row = response_row(self.origin, Operation(op, length, mode), timing, scheduled_ns, cached, component)
-        reporter.row("responses", row)
+        self.report(Operation(op, length, mode), timing, scheduled_ns, reporter, cached, component)
         busy = time.monotonic_ns() - started
         self._resume_ns = started + round(busy / self.settings.busy_ratio)
 
@@ -719,7 +717,7 @@ class Sampler(FileProbe):
             folder.discard(file.name)
 
 
-def _arrange(file: DataFile, mode: str, op: str, fd: int) -> bool | None:
+def _prepare_cache(file: DataFile, mode: str, op: str, fd: int) -> bool | None:
     """Bring the cache into the state that the mode names, untimed; return whether the request is cached."""
     if mode == "cache":
         file.read(fd, 0, file.file_bytes)

@@ -26,7 +26,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.agent.sensor import LiveSource, Origin, Progress, Ready, Reporter, ShortTransfer
+from ioweather.agent.sensor import (
+    LiveSource,
+    Operation,
+    Origin,
+    Progress,
+    Ready,
+    Reporter,
+    ShortTransfer,
+    Timing,
+    response_row,
+)
 from ioweather.core.errors import SourceError
 from ioweather.core.safe_files import PrivateDirectory, is_inside, mount_point, system_of
 from ioweather.core.units import MIB, NS, boot_id, format_bytes
@@ -88,18 +98,15 @@ class ProbeFolder:
             yield folder, progress_with_heartbeat
 
     def _claim(self, folder: PrivateDirectory) -> None:
+        """Write this process into the file `lock`. Raises SourceError if the owner that it names is alive."""
         pid = os.getpid()
-        try:
-            namespace = Path("/proc/self/ns/pid").stat().st_ino
-        except OSError:
-            namespace = 0
         mine: dict[str, Any] = {
             "host": self._host,
             "run_id": self._run_id,
             "pid": pid,
             "started": _start_ticks(pid),
             "boot_id": boot_id(),
-            "pid_namespace": namespace,
+            "pid_namespace": Path("/proc/self/ns/pid").stat().st_ino,
         }
         with _locked(folder) as lock:
             try:
@@ -118,8 +125,8 @@ class ProbeFolder:
         self._next_heartbeat_ns = time.monotonic_ns() + _HEARTBEAT_NS
 
     def _is_lost(self, folder: int) -> bool:
-        """Return whether another probe has taken the claim, as after a minute without a heartbeat. Looks, and renews
-        the heartbeat, every 10 s."""
+        """Return whether another probe has taken the claim, as after a minute without a heartbeat. Checks this, and
+        renews the heartbeat, every 10 s."""
         if time.monotonic_ns() < self._next_heartbeat_ns:
             return False
         with suppress(OSError):  # the operations will show it
@@ -131,8 +138,8 @@ class ProbeFolder:
         self._next_heartbeat_ns = time.monotonic_ns() + _HEARTBEAT_NS
         return False
 
-    def enter(self) -> int:
-        """Open the folder that was checked, if the claim is still ours."""
+    def open_folder(self) -> int:
+        """Return a descriptor of the folder that was checked. Raises EBUSY if another probe has claimed it."""
         if self._checked is None:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         folder = self._checked.again()
@@ -141,9 +148,9 @@ class ProbeFolder:
             raise OSError(errno.EBUSY, "another probe has taken the folder")
         return folder
 
-    def open(self, opener: Callable[[int], int]) -> int:
-        """Return the descriptor that `opener` opens in the folder."""
-        folder = self.enter()
+    def open_file(self, opener: Callable[[int], int]) -> int:
+        """Return the descriptor that `opener` opens, given one of the folder."""
+        folder = self.open_folder()
         try:
             return opener(folder)
         finally:
@@ -154,7 +161,7 @@ class ProbeFolder:
         return self._checked is not None
 
     @contextmanager
-    def leaving(self, *, keep: bool) -> Iterator[PrivateDirectory | None]:
+    def released(self, *, keep: bool) -> Iterator[PrivateDirectory | None]:
         """Release the claim. Yields the folder to be emptied, or None if its files stay or the claim was lost; an
         empty folder is removed afterwards."""
         try:
@@ -175,6 +182,7 @@ class ProbeFolder:
                     folder.path.rmdir()
 
     def _is_mine(self, folder: PrivateDirectory) -> bool:
+        """Return whether the file `lock` still has the claim of this process."""
         with suppress(OSError):
             return folder.read(_LOCK) == self._claim_text
         return False
@@ -335,6 +343,7 @@ class DataFile:
             self.reaches_storage = None if pages is None else pages == 0
 
     def _reads_directly(self, folder: PrivateDirectory) -> bool:
+        """Return whether the file system accepts O_DIRECT."""
         try:
             with os.fdopen(folder.reopen(self.name, os.O_RDWR | os.O_DIRECT), "rb", buffering=0) as file:
                 os.preadv(file.fileno(), [self._read_piece], 0)
@@ -387,6 +396,7 @@ class DataFile:
 
 
 def _buffers(piece: mmap.mmap, length: int) -> list[memoryview | mmap.mmap]:
+    """Return the buffer as often as `length` bytes need it, up to the limit of one call."""
     whole, rest = divmod(length, len(piece))
     buffers: list[memoryview | mmap.mmap] = [piece] * min(whole, _MAX_BUFFERS)
     if rest and whole < _MAX_BUFFERS:
@@ -429,6 +439,7 @@ class FileProbe(LiveSource):
 
     def __post_init__(self) -> None:
         self.settings.check()
+        self.period_ns = self.settings.period_ns
         name = self.folder_prefix + (self.directory or self.host)
         self._own = ProbeFolder(self.target, name, self.host, self.run_id, self.required_mount)
         self.folder = self._own.path
@@ -438,11 +449,25 @@ class FileProbe(LiveSource):
     def label(self) -> str:
         return self.target
 
+    def report(
+        self,
+        operation: Operation,
+        timing: Timing,
+        scheduled_ns: int,
+        reporter: Reporter,
+        cached: bool | None = None,
+        component: str | None = None,
+    ) -> None:
+        """Report a row of `responses`; `component` is the storage target, if it is known."""
+        row = response_row(self.origin, operation, timing, scheduled_ns, cached, component)
+        reporter.row("responses", row)
+
     def generator(self, purpose: str = "") -> random.Random:
         """Return a generator that repeats with the seed; each purpose has its own sequence."""
         return random.Random(f"{self.run_id if self.seed is None else self.seed}{purpose}")
 
     def prepare(self, reporter: Reporter) -> Ready:
+        """Make the files, and find out which file system they are on."""
         reporter.begin("prepare", 0, None)
         access, message = self.make_files(reporter)
         if self.system is None:
@@ -458,9 +483,10 @@ class FileProbe(LiveSource):
         raise NotImplementedError
 
     def finish(self, reporter: Reporter) -> None:
+        """Remove the files, unless they shall stay, and give up the claim."""
         if not self._own.is_claimed:
             return
         reporter.begin("clean up", 0, None)
-        with self._own.leaving(keep=self.settings.keep_files) as folder:
+        with self._own.released(keep=self.settings.keep_files) as folder:
             if folder is not None:
                 self.remove_files(folder, reporter)

@@ -99,6 +99,7 @@ class Reporter:
         self._write(json.dumps(message, separators=(",", ":")))
 
     def _write(self, line: str) -> None:
+        """Write a message to the pipe; if the agent is gone, discard it."""
         data = f"{line}\n".encode() if self._fd is not None else b""
         with suppress(BrokenPipeError):
             while data and self._fd is not None:

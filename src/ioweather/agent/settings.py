@@ -132,6 +132,7 @@ def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
 
 
 def _keys_of(kind: type) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    """Return by key the field that it sets and the parser of its value, which follow from the fields of a class."""
     found = {}
     for each in fields(kind):
         key = each.name.removesuffix("_ns").removesuffix("_bytes")
@@ -146,6 +147,7 @@ def _keys_of(kind: type) -> dict[str, tuple[str, Callable[[Any], Any]]]:
 def _parsed(
     name: str, section: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], Any]]]
 ) -> dict[str, Any]:
+    """Return the fields that a section sets. Raises FacilityError for an unknown key or a wrong value."""
     unknown = sorted(section.keys() - keys.keys())
     if unknown:
         raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Known: {', '.join(keys)}.")
@@ -189,6 +191,7 @@ def sources_for(
 
 
 def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> Iterator[LiveSource]:
+    """Yield a probe for each path in the facility, and one for its storage targets if the settings ask for it."""
     mounts = [mount for filesystem in facility.filesystems for mount in filesystem.mounts]
     for path in dict.fromkeys(path for filesystem in facility.filesystems for path in filesystem.probes):
         # The declared mount that the path is on: without it the path is a directory of the disk below.

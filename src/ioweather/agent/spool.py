@@ -76,6 +76,7 @@ class Spool:
         self.keep_within_limit()
 
     def _make_folders(self) -> tuple[PrivateDirectory, PrivateDirectory]:
+        """Make and open the directory of the spool and that of its segments."""
         folder = PrivateDirectory.named(self.directory, keep=READABLE)
         try:
             return folder, folder.inside("segments", keep=READABLE)
@@ -84,6 +85,7 @@ class Spool:
             raise
 
     def _take_lock(self) -> int:
+        """Lock the spool for this process; return the descriptor of the file `lock`."""
         fd = self.folder.open("lock")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,8 +103,8 @@ class Spool:
             os.pwrite(fd, f"pid {os.getpid()} on {self._host}, run {self._header['run_id']}\n".encode(), 0)
         return fd
 
-    def _close_what_was_left(self) -> None:
-        """Name the closed segments of an agent that was killed, or whose disk failed, so that they are shipped."""
+    def _close_old_segments(self) -> None:
+        """Close segments that another agent left open, or that could not be renamed, so that they are shipped."""
         for name in self._closed.names():
             if not (name.startswith(".seg-") and name.endswith(".ndjson")) or (self._fd >= 0 and name == self._name):
                 continue
@@ -139,10 +141,12 @@ class Spool:
         self.message = ""
 
     def _drop(self, rows: int, why: str) -> None:
+        """Count rows that are lost, with the reason."""
         self.dropped_rows += rows
         self.message = self.dropped_why = why
 
     def _append(self, data: bytes, now_ns: int) -> None:
+        """Append whole lines to the open segment. After an error none of them is in it."""
         if self._fd < 0:
             self._open(now_ns)
         try:
@@ -158,6 +162,7 @@ class Spool:
         self._good_bytes += len(data)
 
     def _open(self, now_ns: int) -> None:
+        """Open a new hidden segment and write its header."""
         before = self.folder, self._closed
         try:
             self.folder, self._closed = self._make_folders()  # again, if they were removed
@@ -212,7 +217,7 @@ class Spool:
         return [self.segments / name for name in self._sizes()]
 
     def _sizes(self) -> dict[str, int]:
-        """Sizes of our files, oldest first; other files are ignored."""
+        """Return the size of each of our files in bytes, oldest first; other files are ignored."""
         found = {}
         for name in self._closed.names():
             if not name.startswith("."):
@@ -222,12 +227,12 @@ class Spool:
 
     @property
     def used_bytes(self) -> int:
-        """Size as last counted, plus what was written since."""
+        """Bytes in the spool: as counted last, plus the open segment."""
         return self._closed_bytes + (self._good_bytes if self._fd >= 0 else 0)
 
     def keep_within_limit(self) -> None:
-        """Count the files, and drop the oldest if they are too large."""
-        self._close_what_was_left()
+        """Count the closed files, and drop the oldest ones while they exceed the limit."""
+        self._close_old_segments()
         sizes = self._sizes()
         total = sum(sizes.values())
         for name in [*sizes]:

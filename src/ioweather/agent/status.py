@@ -4,23 +4,22 @@ The agent replaces the file every period; `now`, the exporter and the dashboard 
 `Status`, as JSON with the names of the fields. Times are UTC nanoseconds, durations nanoseconds. Readers ignore unknown
 keys, so that fields can be added; a change of meaning raises `STATUS_VERSION`.
 
-Agents of other hosts push to `<lake>/inbox/<host>/`: `status.json` there is the last status that was pushed. An old
-agent pushes rows without a status; then the modification time of the folder is that of the last push.
+Agents of other hosts push to `<lake>/inbox/<host>/`: `status.json` there is the last status that was pushed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, LakeError, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, DataUnavailable, IoweatherError, UnsupportedVersion
 from ioweather.core.safe_files import PrivateDirectory
-from ioweather.core.units import DAY_NS, HOUR_NS, NS
+from ioweather.core.units import DAY_NS, NS
 
 STATUS_VERSION = 1
 STATUS_FILE = "status.json"
@@ -201,6 +200,10 @@ class Status:
         """Return whether the agent that wrote it is gone: stopped or silent."""
         return self.state == "stopped" or self.is_silent(now_ns)
 
+    def life(self, now_ns: int) -> Literal["running", "stopped", "silent"]:
+        """Return whether the agent runs, has stopped by its own account, or gives no sign of life."""
+        return "stopped" if self.state == "stopped" else "silent" if self.is_silent(now_ns) else "running"
+
     def in_flight_age_ns(self, target: TargetStatus, now_ns: int) -> int | None:
         """Return the age at `now_ns`; for a pushed status the age when it was written, since nothing newer is known."""
         if target.in_flight is None:
@@ -269,28 +272,8 @@ def _part(kind: type, data: Mapping[str, Any]) -> Any:
     return kind(**values)
 
 
-# For an agent whose ship period is unknown: the longest pause between two of its attempts.
-_LONGEST_PERIOD_NS: Final = HOUR_NS
-# Older agents are left out: jobs on ever new hosts leave folders behind.
+# Older statuses are left out: jobs on ever new hosts leave folders behind.
 _FORGOTTEN_NS: Final = 7 * DAY_NS
-
-
-@dataclass(frozen=True)
-class Remote:
-    """An agent of another host. `heard_ns` is by the clock of this machine; `status` is None if the agent pushes none
-    that can be read here."""
-
-    host: str
-    heard_ns: int
-    status: Status | None = None
-
-    def state(self, now_ns: int) -> str:
-        """Return running, stopped (by its own status) or silent."""
-        if self.status is None:
-            return "silent" if now_ns - self.heard_ns > _LONGEST_PERIOD_NS else "running"
-        if self.status.state == "stopped":
-            return "stopped"
-        return "silent" if self.status.is_silent(now_ns) else "running"
 
 
 def keep_status(root: Path, status: Status, received_ns: int) -> None:
@@ -299,38 +282,21 @@ def keep_status(root: Path, status: Status, received_ns: int) -> None:
         write_status(replace(status, received_ns=received_ns), folder)
 
 
-def keep_heard(root: Path, host: str) -> None:
-    """Note that rows of the host arrived."""
-    folder = root / "inbox" / host
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-        os.utime(folder)
-    except OSError as error:
-        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
-
-
-def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) -> list[Remote]:
-    """Return the agents that push to a lake, by host, without those silent for a week and those in `local`."""
+def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) -> list[Status]:
+    """Return the last statuses of the agents that push to a lake, by host, without those silent for a week and those in
+    `local`."""
     runs = {(status.host, status.run_id) for status in local}
-    agents: list[Remote] = []
+    found: list[Status] = []
     try:
-        folders = sorted(path for path in (root / "inbox").iterdir() if path.is_dir()) if root else []
+        folders = sorted((root / "inbox").iterdir()) if root else []
     except OSError:
         return []  # no host pushes here, or this user may not read it
     for folder in folders:
-        try:
-            agent = Remote(folder.name, folder.stat().st_mtime_ns)
+        with suppress(IoweatherError):  # without a status that can be read
             status = read_status(folder)
-            if not status.is_silent(agent.heard_ns):  # else newer rows come from an agent that pushes no status
-                agent = Remote(folder.name, status.heard_ns, status)
-        except OSError:
-            continue  # removed since it was listed
-        except IoweatherError:
-            pass
-        is_local = agent.status is not None and (agent.host, agent.status.run_id) in runs
-        if now_ns - agent.heard_ns <= _FORGOTTEN_NS and not is_local:
-            agents.append(agent)
-    return agents
+            if now_ns - status.heard_ns <= _FORGOTTEN_NS and (status.host, status.run_id) not in runs:
+                found.append(status)
+    return found
 
 
 def find_problems(status: Status) -> dict[tuple[str, str], str]:
@@ -352,7 +318,7 @@ def find_problems(status: Status) -> dict[tuple[str, str], str]:
         why = spool.refused_why or spool.message or "it gave no reason"
         found["refused files", str(spool.refused_files)] = f"the lake refused {spool.refused_files} files: {why}"
     if spool.dropped_rows:
-        why = spool.dropped_why or spool.message  # older agents give the message only
+        why = spool.dropped_why or spool.message
         found["rows", "dropped"] = f"{spool.dropped_rows:,} rows given up{f': {why}' if why else ''}"
     return found
 
@@ -365,6 +331,7 @@ class Journal:
         self._problems: dict[tuple[str, str], str] | None = None
 
     def __call__(self, status: Status) -> None:
+        """Log the problems that began or ended since the last status."""
         if self._problems is None:
             place = (status.host, status.pid, status.run_id, status.spool.directory)
             self._log.info("started on %s, pid %d, run %s, spool %s", *place)

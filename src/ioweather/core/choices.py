@@ -40,7 +40,7 @@ def busiest_filesystem(snapshot: Snapshot, _: Params | None = None) -> str | Non
 
 
 def burst_buffer(snapshot: Snapshot, values: Params) -> str | None:
-    """The busiest file system named like a burst buffer, unless the chosen one is one itself."""
+    """Return the busiest file system named like a burst buffer; None if the chosen one is named so itself."""
     if values["filesystem"] is None or _is_burst_buffer(values["filesystem"]):
         return None
     totals = _bytes_by_filesystem(snapshot)
@@ -67,7 +67,7 @@ def resolution(snapshot: Snapshot, values: Params) -> int:
     """Grid step in ns: a minute, or the interval of the data if it is longer or all data are under two hours."""
     kind = values["component_kind"]
     groups = [g for g in _traffic(snapshot, values["filesystem"]) if g.component_kind == kind]
-    # The finest rows decide: 1-minute rows may lie beside the samples they were made of.
+    # The finest rows count: 1-minute rows may be stored beside the samples they were made of.
     own = min((group.interval_ns for group in groups if group.interval_ns > 0), default=MINUTE_NS)
     if own < MINUTE_NS and max(g.end_ns for g in groups) - min(g.first_ns for g in groups) >= 2 * HOUR_NS:
         return MINUTE_NS
@@ -79,8 +79,8 @@ def _traffic(snapshot: Snapshot, filesystem: Cell) -> list[SeriesGroup]:
 
 
 def _bytes_by_filesystem(snapshot: Snapshot) -> dict[str, float]:
-    """Bytes moved by file system. The same bytes may be there from several sources, kinds and resolutions: of these
-    the largest counts, not their sum."""
+    """Bytes moved by file system. Several sources, kinds of components and resolutions may have counted the same bytes:
+    the largest of their totals is used, not the sum."""
     readings: dict[tuple[str, ...], float] = defaultdict(float)
     for g in snapshot.series():
         if g.metric in TRAFFIC:
@@ -96,8 +96,10 @@ def _largest(totals: dict[str, float]) -> str | None:
 
 
 def _first_kind(groups: Iterable[SeriesGroup], order: Sequence[str]) -> str:
-    """The first kind of `order` that is there, else another; the first of all where there is nothing, so that the need
-    names what it wants."""
+    """Return the first kind of `order` that is present, else another one.
+
+    Without any it is the first of `order`, so that an error can name it.
+    """
     kinds = {group.component_kind for group in groups}
     return next((kind for kind in (*order, *sorted(kinds)) if kind in kinds), order[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -23,7 +23,7 @@ PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What a user knows about a file that the file does not say."""
+    """What a user or facility.toml says about files: zone, start, interval, host, system, and what may be stored."""
 
     zone: ZoneInfo | None = None
     start_ns: int | None = None
@@ -43,7 +43,7 @@ class ReadContext:
     mapping: Mapping[str, Any] | None = None
 
     def doubted_owner(self, path: Path) -> int | None:
-        """Uid of the file's owner, if only rows of their own runs are taken; else None."""
+        """Uid of the file's owner, if the file may have rows of that user only; None: rows of all users."""
         if self.believed_owners is None:
             return None
         owner = path.stat().st_uid
@@ -53,9 +53,9 @@ class ReadContext:
 class Source(Protocol):
     """Reads one kind of file. Stateless and picklable; errors are SourceErrors.
 
-    `detect` looks at the first bytes and the path and gives 0 (not mine) to 1 (surely mine).
+    `detect` returns 0 (not mine) to 1 (surely mine), from the first bytes of a file and its path.
     `read` yields (table, Frame) pairs whose columns are those of `ioweather.core.tables`, without `source`, `ingest_id`
-    and `day`: the lake adds them. A generator may return a sentence on what it left out of the file, and why.
+    and `day`, which the lake adds. A generator may return a sentence on what it left out of the file, and why.
     """
 
     @property
@@ -68,16 +68,13 @@ class Source(Protocol):
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
 
 
-class Content(NamedTuple):
-    """The bytes of a file, and the first 32 hexadecimal digits of their SHA-256."""
-
-    data: bytes
-    digest: str
+# The bytes of a file, and the first 32 hexadecimal digits of their SHA-256.
+Content: TypeAlias = tuple[bytes, str]
 
 
 @runtime_checkable
 class BatchSource(Source, Protocol):
-    """A source of many small files, whose rows cost less when they are made together.
+    """A source of many small files whose rows are made together, which is faster.
 
     `parse` reads one file, whose bytes are `content` if they were read before; an error is that file's alone. `rows`
     makes the rows of all of them: (table, Frame, position of the file that each row came from).

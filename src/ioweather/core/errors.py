@@ -85,10 +85,6 @@ class LakeError(IoweatherError):
     """The lake cannot be opened, read or written; LakeVersionError: another schema version wrote it."""
 
 
-class SearchIncomplete(IoweatherError):
-    """A search of new rows reached its limit; what was found until then is stored."""
-
-
 class UnsafePlace(IoweatherError):
     """A directory or file is not ours alone: another user may have put it there. Nothing was written."""
 
@@ -102,16 +98,13 @@ class AccessDenied(IoweatherError):
 
 
 class Busy(IoweatherError):
-    """Too many requests at once; try again later. QueueFull: pushed files wait to be ingested."""
+    """Too many requests at once; try again later. QueueFull: pushed files wait to be ingested; SlowSender: a request
+    did not arrive within its time limit."""
 
     @property
     def after_seconds(self) -> int:
-        """When to try again."""
+        """Seconds to wait before another attempt."""
         return 20 if self.kind == "QueueFull" else 5
-
-
-class SlowSender(IoweatherError):
-    """A request did not arrive within its time limit."""
 
 
 class DataUnavailable(IoweatherError):

@@ -1,6 +1,6 @@
 """facility.toml: names, baselines, and who may see whose jobs.
 
-Raw names become canonical names when they are read, so a correction needs no re-ingest.
+The lake stores raw names. They become canonical names when rows are read, so a correction needs no new ingest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ioweather.core.units import (
     zone_named,
 )
 
-FORMS = (
+_BASELINE_FORMS = (
     "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "
     "in place of the median); or read=12ms,stat=1ms"
 )
@@ -40,7 +40,7 @@ _QUANTILE = re.compile(r"q([1-9]\d?):(.+)")
 @dataclass(frozen=True)
 class Baseline:
     """What response times are compared with: at most one of a window before each interval, a period, or given seconds;
-    else the whole period. `quantile` of it is the usual time."""
+    without any, the whole period. `quantile` of these times is the usual time."""
 
     window_ns: int | None = None
     period_ns: tuple[int, int] | None = None
@@ -66,8 +66,8 @@ WHOLE = Baseline()
 
 
 def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
-    """Parse one of FORMS, as on the command line and in facility.toml. Raises ValueError, or an error about a missing
-    zone."""
+    """Parse a baseline as the command line and facility.toml spell it (_BASELINE_FORMS). Raises ValueError, or
+    UndatedInput without a zone."""
     stripped = text.strip()
     if found := _QUANTILE.fullmatch(stripped):
         whole = parse_baseline(found[2], zone)
@@ -91,7 +91,7 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
     try:
         window_ns = parse_duration_ns(stripped)
     except ValueError:
-        raise ValueError(f"{text!r} is not a baseline: expected {FORMS}") from None
+        raise ValueError(f"{text!r} is not a baseline: expected {_BASELINE_FORMS}") from None
     if window_ns <= 0:
         raise ValueError(f"a baseline of {text!r} has no length")
     return Baseline(window_ns=window_ns)
@@ -107,7 +107,7 @@ _RETENTION: Final = {"raw_series": "30d", "versions": "30d", "responses": "400d"
 
 @dataclass(frozen=True)
 class Owner:
-    """The user whose rows may be seen. `uids` are those of facility.toml; the accounting may know more."""
+    """The user whose rows may be shown, with the uids of facility.toml; accounting may have more."""
 
     user: str
     uids: tuple[int, ...] = ()
@@ -115,9 +115,9 @@ class Owner:
 
 @dataclass(frozen=True)
 class Visibility:
-    """Who may see whose jobs through the web server. `open`: everybody who reaches it sees everything. `own`: users see
-    their own jobs, operators see all. The user's name comes in a header that counts only from a trusted proxy.
-    `is_said`: the file sets the mode. Only then may a server be open to other machines."""
+    """Who may see whose jobs through the web server: all users all jobs (`open`), or users their own and operators all
+    (`own`). A header has the user's name; it is accepted only from a trusted proxy. `is_said`: facility.toml has
+    this section. Only then may a server be open to other machines."""
 
     mode: Literal["open", "own"] = "open"
     user_header: str = "X-Remote-User"
@@ -128,6 +128,7 @@ class Visibility:
     is_said: bool = False
 
     def trusts(self, peer: str) -> bool:
+        """Whether a client (an address, or SOCKET) is a trusted proxy."""
         if peer == SOCKET:
             return self.trusts_socket
         try:
@@ -138,13 +139,14 @@ class Visibility:
         return any((mapped or address) in network for network in self.trusted_proxies)
 
     def owner(self, user: str) -> Owner:
+        """The user with the uid that facility.toml gives."""
         return Owner(user, (self.uids[user],) if user in self.uids else ())
 
 
 @dataclass(frozen=True)
 class FileSystem:
-    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is what it can do;
-    `highest_bytes_per_s`, the highest hour that was seen, is no limit and only sets scales."""
+    """One [filesystem.NAME]. `probes` are paths that agents probe. `peak_bytes_per_s` is its limit;
+    `highest_bytes_per_s`, the highest hour that was measured, only sets scales."""
 
     name: str
     kind: str | None = None
@@ -158,7 +160,7 @@ class FileSystem:
     servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def server_of(self, component: str) -> str | None:
-        """The server of this target, if the file says so."""
+        """The server of a target, if facility.toml has it."""
         return next(
             (name for name, targets in self.servers.items() if any(fnmatch.fnmatchcase(component, t) for t in targets)),
             None,
@@ -167,6 +169,8 @@ class FileSystem:
 
 @dataclass(frozen=True)
 class ProjectRule:
+    """Jobs and files that belong to a project: all given patterns (account, exe, path) and the uid must match."""
+
     name: str
     account: str | None = None
     uid: int | None = None
@@ -174,6 +178,7 @@ class ProjectRule:
     path: str | None = None
 
     def matches(self, *, account: str | None, uid: int | None, exe: str | None, path: str | None) -> bool:
+        """Whether a job or a file belongs to the project. Patterns are those of the shell (fnmatch)."""
         texts = ((self.account, account), (self.exe, exe), (self.path, path))
         return self.uid in (None, uid) and all(
             pattern is None or (text is not None and fnmatch.fnmatchcase(text, pattern)) for pattern, text in texts
@@ -182,6 +187,8 @@ class ProjectRule:
 
 @dataclass(frozen=True)
 class Window:
+    """A maintenance window."""
+
     start_ns: int
     end_ns: int
     label: str = ""
@@ -189,7 +196,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Facility:
-    """The parsed file. An empty Facility maps every name to itself."""
+    """The parsed facility.toml. An empty Facility maps every name to itself."""
 
     name: str = "this facility"
     zone: str | None = None
@@ -206,7 +213,7 @@ class Facility:
     simulated: bool = False
     baseline: Baseline = WHOLE  # what response times are compared with
     visibility: Visibility = field(default_factory=Visibility)
-    # What reading one file may take, beside a part that grows with its size.
+    # Limits of reading one file, besides a part that grows with its size.
     stuck_after_ns: int = 30 * NS
     most_memory_bytes: int = 2 * GIB
     most_rows: int = 20_000_000
@@ -222,6 +229,7 @@ class Facility:
         return found.name if found else without_domain(system)
 
     def is_mapped(self, system: str) -> bool:
+        """Whether a file system of facility.toml has this raw name."""
         return self._lookup(system) is not None
 
     def filesystem(self, name: str) -> FileSystem | None:
@@ -242,6 +250,7 @@ class Facility:
         return account or (f"uid {uid}" if uid is not None else "unknown")
 
     def _lookup(self, system: str) -> FileSystem | None:
+        """The file system that a raw `system` belongs to."""
         if system.startswith("mount:"):
             mount = system[len("mount:") :]
             if (mounted := self.filesystem_of_path(mount)) is not None or mount == "/":
@@ -257,7 +266,7 @@ class Facility:
 
 
 def load_facility(path: Path) -> Facility:
-    """Parse and check; a missing file is an empty facility. Every complaint names the file and the key."""
+    """Read facility.toml; a missing file is an empty facility. Raises FacilityError with the file and the key."""
     if not path.exists():
         return Facility()
     try:
@@ -267,7 +276,7 @@ def load_facility(path: Path) -> Facility:
 
 
 def facility_data(path: Path) -> dict[str, Any]:
-    """Return what the file says, unchecked. A file that ends in .json has the same keys, for a Python without TOML."""
+    """The content of facility.toml, unchecked; or of facility.json with the same keys, for a Python without TOML."""
     text = path.read_text(encoding="utf-8")
     try:
         if path.suffix == ".json":
@@ -292,7 +301,7 @@ def is_local_disk(system: str) -> bool:
 
 
 def without_domain(system: str) -> str:
-    """'n0001.site.example:sda' as 'n0001:sda'; addresses stay as they are."""
+    """'n0001:sda' for 'n0001.site.example:sda'; other names and addresses are not changed."""
     host, _, device = system.partition(":")
     if not is_local_disk(system) or "." not in host or host.replace(".", "").isdigit():
         return system
@@ -300,7 +309,7 @@ def without_domain(system: str) -> str:
 
 
 class _Section:
-    """A table of the file. Each key is read once; `finish` refuses keys that were not."""
+    """A table of facility.toml. `finish` refuses the keys that were not read."""
 
     def __init__(self, body: Any, where: str) -> None:
         if not isinstance(body, Mapping):
@@ -308,7 +317,7 @@ class _Section:
         self.body, self.where, self.known = body, where, set[str]()
 
     def read(self, key: str, convert: Callable[[Any], T], default: Any = None) -> T:
-        """The value of a key, converted; the default, also converted unless it is None, where it is absent."""
+        """The converted value of a key; of an absent key the converted default, or None. Raises FacilityError."""
         self.known.add(key)
         value = self.body.get(key, default)
         if value is None:
@@ -321,7 +330,8 @@ class _Section:
             raise FacilityError(f"`{key}` in {self.where}: {str(error).rstrip('.')}.") from None
 
     def fill(self, made: type[T], **given: Any) -> T:
-        """An object whose fields are the keys of the same names, except those given; no other keys are allowed."""
+        """A dataclass whose fields are read from the keys of their names, except those given. Raises FacilityError for
+        other keys."""
         for each in fields(made):  # type: ignore[arg-type]
             if each.name not in given:
                 self.known.add(each.name)
@@ -338,7 +348,7 @@ class _Section:
 
 
 def _kind(kind: type[T], name: str) -> Callable[[Any], T]:
-    """Accepts values of this type alone."""
+    """A converter that accepts only values of this type."""
 
     def accept(value: Any) -> T:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -352,12 +362,14 @@ _text, _whole, _table = _kind(str, "text"), _kind(int, "a number"), _kind(dict, 
 
 
 def _texts(value: Any) -> tuple[str, ...]:
+    """A converter: a list of strings that are not empty."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ValueError(f"it must be a list of strings, not {value!r}")
     return tuple(value)
 
 
 def _positive(value: Any) -> float:
+    """A converter: a number above 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
         raise ValueError(f"it must be a positive number, not {value!r}")
     return float(value)
@@ -375,7 +387,7 @@ _CONVERTERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
 
 
 def _from(least: int, convert: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Accepts what is converted to a number from `least` on."""
+    """The converter, with an error for results below `least`."""
 
     def accept(value: Any) -> int:
         if (found := convert(value)) < least:
@@ -397,7 +409,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
     ingest = _Section(top.read("ingest", _table, {}), "[ingest]")
     lists = {key: top.body.get(key, []) for key in ("project", "maintenance")}
     sections = {key: top.read(key, _table) for key in ("collect", "engine", "watch")}
-    # Of what results depend on, without sections on where the work is done.
+    # The digest covers what results depend on, and no section on where the work is done.
     relevant = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
     given = {
         "filesystems": tuple(_filesystem(*each) for each in top.read("filesystem", _table, {}).items()),
@@ -419,18 +431,21 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
 
 
 def _filesystem(name: str, body: Any) -> FileSystem:
+    """The section [filesystem.NAME]."""
     section = _Section(body, f"[filesystem.{name}]")
     servers = _Section(section.read("servers", _table, {}), f"[filesystem.{name}.servers]")
     return section.fill(FileSystem, name=name, servers={key: servers.read(key, _texts) for key in servers.body})
 
 
 def _project(body: Any) -> ProjectRule:
+    """An entry of [[project]]."""
     if not isinstance(body, Mapping) or "name" not in body or len(body) < 2:
         raise FacilityError("[[project]] needs `name` and at least one of account, uid, exe, path.")
     return _Section(body, "[[project]]").fill(ProjectRule)
 
 
 def _window(body: Any, zone: ZoneInfo | None) -> Window:
+    """An entry of [[maintenance]]."""
     section = _Section(body, "[[maintenance]]")
     start, end = (section.read(key, lambda text: parse_time_ns(str(text), zone)) for key in ("start", "end"))
     label = section.read("label", _text, "")
@@ -445,7 +460,7 @@ def parse_visibility(body: Any) -> Visibility:
     section = _Section(body, "[visibility]")
     proxies = section.read("trusted_proxies", _texts, _LOOPBACK)
     found = Visibility(
-        mode=section.read("mode", _mode, "own" if body else "open"),  # who writes the section wants something of it
+        mode=section.read("mode", _mode, "own" if body else "open"),  # with the section, the safer mode
         user_header=section.read("user_header", _header, "X-Remote-User"),
         trusted_proxies=tuple(_network(text) for text in proxies if text != SOCKET),
         trusts_socket=SOCKET in proxies,
@@ -458,18 +473,21 @@ def parse_visibility(body: Any) -> Visibility:
 
 
 def _mode(value: Any) -> Literal["open", "own"]:
+    """A converter: 'open' or 'own'."""
     if value not in ("open", "own"):
         raise ValueError(f'it must be "open" or "own", not {value!r}')
     return value  # type: ignore[no-any-return]
 
 
 def _header(value: Any) -> str:
+    """A converter: the name of an HTTP header."""
     if _HEADER.fullmatch(_text(value)) is None:
         raise ValueError(f"it must be the name of an HTTP header, not {value!r}")
     return _text(value)
 
 
 def _network(text: str) -> Network:
+    """An IP address or network. Raises FacilityError."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
@@ -480,6 +498,7 @@ def _network(text: str) -> Network:
 
 
 def _uids(value: Any) -> dict[str, int]:
+    """A converter: a table of user names and uids."""
     if not isinstance(value, Mapping) or not all(type(uid) is int and uid >= 0 for uid in value.values()):
         raise ValueError("it must be a table of names and numbers, as { anna = 1001 }")
     return {str(name): int(uid) for name, uid in value.items()}

@@ -1,4 +1,4 @@
-"""Kinds of arrays. Frame: columns of one length. Matrix: time x component. Immutable; numpy arrays inside.
+"""Frame: columns of one length. Matrix: one metric, time x component. Immutable; numpy arrays inside.
 
 Null is NaN in floats, the mask of a masked array in integers, code -1 in text. pandas, polars and Arrow are imported
 only when asked for.
@@ -39,11 +39,12 @@ class Text:
         return Text(self.codes[index], self.categories)
 
     def tolist(self) -> list[str | None]:
+        """The texts of all rows, None for null."""
         categories = self.categories  # of a part of a column there may be many more than rows
         return [None if code < 0 else categories[code] for code in self.codes.tolist()]
 
     def __arrow_c_array__(self, requested_schema: object = None) -> object:
-        # polars takes a Frame for a dictionary, and asks each column.
+        # polars reads a Frame as a mapping, column by column.
         return _arrow_column(self).__arrow_c_array__(requested_schema)
 
     def equals(self, value: str) -> Bools:
@@ -54,7 +55,7 @@ class Text:
 
 Column: TypeAlias = NDArray[Any] | Text
 _MOST_NAMED = 20
-_TEXT_BYTES = 100  # of a name, and of what Python keeps of it
+_TEXT_BYTES = 100  # of a category, with the overhead of a Python string
 
 
 class Frame(Tabular, Mapping[str, Column]):
@@ -94,7 +95,7 @@ class Frame(Tabular, Mapping[str, Column]):
         return len(self._columns)
 
     def array(self, name: str) -> NDArray[Any]:
-        """A numeric column."""
+        """A column of numbers or booleans. Raises TypeError for text."""
         column = self._columns[name]
         if isinstance(column, Text):
             raise TypeError(f"column {name!r} is text")
@@ -105,34 +106,37 @@ class Frame(Tabular, Mapping[str, Column]):
         return np.asarray(np.ma.filled(np.ma.masked_array(self.array(name), dtype=np.float64), np.nan), np.float64)
 
     def ints(self, name: str, *, missing: int = 0) -> Ints:
-        """An integer column with a number for null: 0 for sums, else one that cannot be taken for a value."""
+        """An integer column with `missing` for null: 0 for sums, else a number that is no value of the column."""
         return np.asarray(np.ma.filled(self.array(name), missing), np.int64)
 
     def bools(self, name: str) -> Bools:
-        """A column of true and false, null as false."""
+        """A column of booleans, False for null."""
         return np.asarray(np.ma.filled(self.array(name), False), np.bool_)
 
     def known(self, name: str) -> Bools:
-        """The rows that are not null."""
+        """Mask of the rows that are not null."""
         column = self._columns[name]
         if isinstance(column, Text):
             return column.codes >= 0
         return ~np.isnan(column) if column.dtype.kind == "f" else ~np.ma.getmaskarray(column)
 
     def text(self, name: str) -> Text:
+        """A column of text. Raises TypeError for numbers."""
         column = self._columns[name]
         if not isinstance(column, Text):
             raise TypeError(f"column {name!r} is not text")
         return column
 
     def take(self, index: Any) -> Frame:
-        """Rows by boolean mask, slice or positions."""
+        """The rows of a boolean mask, a slice or positions."""
         return Frame({name: column[index] for name, column in self._columns.items()})
 
     def select(self, names: Sequence[str]) -> Frame:
+        """The frame with these columns only."""
         return Frame({name: self._columns[name] for name in names})
 
     def with_columns(self, **columns: Column) -> Frame:
+        """The frame with columns added or replaced."""
         return Frame({**self._columns, **columns})
 
     def records(self) -> list[dict[str, Any]]:
@@ -148,6 +152,7 @@ class Frame(Tabular, Mapping[str, Column]):
 
 
 def _plain_list(column: Column) -> list[Any]:
+    """The cells as Python values, None for null."""
     values = column.tolist()
     if isinstance(column, Text) or column.dtype.kind != "f":
         return values
@@ -155,8 +160,8 @@ def _plain_list(column: Column) -> list[Any]:
 
 
 class BlockwiseMatrix(Protocol):
-    """A matrix that may be too large to hold: one asks for stretches of its steps. `Matrix` is one; so is the lake's
-    lazy one, which reads each stretch when it is asked for and can be sent to another process."""
+    """A matrix that is read in stretches of steps, since it may not fit into memory. `Matrix` is one; so is the lake's
+    LazyMatrix, which reads each stretch on request and can be sent to another process."""
 
     @property
     def metric(self) -> str: ...
@@ -176,7 +181,7 @@ class Matrix:
     """One metric of many components on a regular grid.
 
     `values[i, j]` belongs to [start_ns + i*step_ns, + step_ns) of `components[j]`, NaN where nothing was recorded.
-    `coverage` (0-1, same shape, possibly a broadcast view) is the share of that cell which the rows cover.
+    `coverage` (0-1, same shape, possibly a broadcast view) is the share of the cell's time that was recorded.
     """
 
     metric: str
@@ -202,7 +207,7 @@ class Matrix:
         return self.start_ns + self.steps * self.step_ns
 
     def stretch(self, first: int, last: int) -> Matrix:
-        """Steps [first, last) of it: views, no copies."""
+        """The steps [first, last), as views."""
         start_ns = self.start_ns + first * self.step_ns
         part = (self.values[first:last], self.coverage[first:last])
         return Matrix(self.metric, start_ns, self.step_ns, self.components, *part)
@@ -210,7 +215,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Amounts of several metrics of many components, in steps that need not follow one another.
+    """Amounts of several metrics of many components, in steps that need not be adjacent.
 
     `values[metric][i, j]` belongs to [start_ns[i], + step_ns) of `components[j]`, NaN where nothing was recorded;
     `start_ns` ascends. `coverage[metric][i]` (0-1) is the share of all components' time in the step that was recorded.
@@ -223,7 +228,7 @@ class Cells:
     coverage: Mapping[str, Floats]
 
 
-def needed(package: str, instead: str = "`.records()`") -> Any:
+def import_optional(package: str, instead: str = "`.records()`") -> Any:
     """Import an optional library. Raises UsageError, which names an alternative."""
     try:
         return import_module(package)
@@ -233,8 +238,8 @@ def needed(package: str, instead: str = "`.records()`") -> Any:
 
 
 def to_pandas(frame: Frame) -> Any:
-    """A pandas.DataFrame of the frame."""
-    pandas = needed("pandas")
+    """A pandas.DataFrame: null is NaN or None, or NA in integers and booleans."""
+    pandas = import_optional("pandas")
     kinds = {"i": pandas.arrays.IntegerArray, "b": pandas.arrays.BooleanArray}
 
     def column(values: Column) -> Any:
@@ -244,22 +249,23 @@ def to_pandas(frame: Frame) -> Any:
             return kinds[values.dtype.kind](np.ma.getdata(values).copy(), np.ma.getmaskarray(values).copy())
         return np.array(np.ma.getdata(values))
 
-    # An index of its own keeps the rows of a frame without columns.
+    # With an index, a frame without columns keeps its number of rows.
     return pandas.DataFrame({name: column(values) for name, values in frame.items()}, index=range(frame.rows))
 
 
 def to_html(frame: Frame) -> str:
-    """The table that pandas shows, without control characters."""
+    """The HTML table that pandas makes of it, without control characters."""
     return marked(to_pandas(frame).to_html(max_rows=10, max_cols=12, show_dimensions=True))
 
 
 def to_arrow(frame: Frame) -> Any:
     """An arro3.core.Table of the frame."""
-    return needed("arro3.core").Table({name: _arrow_column(values) for name, values in frame.items()})
+    return import_optional("arro3.core").Table({name: _arrow_column(values) for name, values in frame.items()})
 
 
 def _arrow_column(values: Column) -> Any:
-    arro = needed("arro3.core")
+    """A column as an arro3 array."""
+    arro = import_optional("arro3.core")
     kind = "t" if isinstance(values, Text) else values.dtype.kind
     if not isinstance(values, (Text, np.ma.MaskedArray)) and kind != "f":
         return arro.Array.from_numpy(np.ascontiguousarray(values))
@@ -268,11 +274,12 @@ def _arrow_column(values: Column) -> Any:
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]]) -> Frame:
-    """Cells of Python as a Frame: whole numbers, numbers or truth values where all cells are, else their text."""
+    """A Frame of Python values: a column of integers, booleans or floats if all its cells are, else of text."""
     return Frame({name: _column(cells) for name, cells in columns.items()})
 
 
 def _column(cells: Sequence[Any]) -> Column:
+    """A column of Python values: integers, booleans, floats or text."""
     known = [cell for cell in cells if cell is not None]
     missing = [cell is None for cell in cells]
     are_flags = all(isinstance(cell, bool) for cell in known)

@@ -1,6 +1,6 @@
 """Logging to standard error and, on request, to a file: one line per event.
 
-Quiet by default: warnings and errors alone. Under systemd lines carry the journal's priority and no time of their own.
+By default only warnings and errors. Under systemd, lines have the journal's priority and no time of their own.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, Final, TextIO, TypeAlias
 
 from ioweather.core.errors import UsageError
 from ioweather.core.units import joined, many_lines
@@ -22,7 +23,7 @@ _PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """The current standard error, which a program may replace."""
+    """Writes to the current sys.stderr, which a program may replace."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -36,17 +37,23 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 class _Plain(logging.Formatter):
+    """Time, level, part and message."""
+
     def format(self, record: logging.LogRecord) -> str:
         return f"{_time(record)} {record.levelname.lower()} {_what(record)}: {_text(self, record)}"
 
 
 class _Journal(logging.Formatter):
+    """Syslog priority in brackets, part and message."""
+
     def format(self, record: logging.LogRecord) -> str:
         priority = next((number for level, number in _PRIORITIES if record.levelno >= level), 7)
         return "\n".join(f"<{priority}>{line}" for line in f"{_what(record)}: {_text(self, record)}".splitlines())
 
 
 class _Json(logging.Formatter):
+    """One JSON object per event."""
+
     def format(self, record: logging.LogRecord) -> str:
         body: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "part": _what(record)}
         body |= {"pid": record.process, "message": record.getMessage()}
@@ -64,7 +71,7 @@ def _what(record: logging.LogRecord) -> str:
 
 
 def _text(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    # Names of files and answers of servers may hold line breaks; an event stays one line, a traceback is below it.
+    """The message as one line, then a traceback: names of files and answers of servers may contain line ends."""
     message = joined(record.getMessage())
     return f"{message}\n{many_lines(formatter.formatException(record.exc_info))}" if record.exc_info else message
 
@@ -79,7 +86,7 @@ def to_journal() -> bool:
 
 
 def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False) -> None:
-    """Set up logging at the start of a command. A file gets start, stop and refusals even if the terminal does not."""
+    """Log to stderr from level WARNING, INFO (`verbose` 1) or DEBUG (2) on, and to `file` from INFO on at least."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     terminal = _StandardError()
     terminal.setLevel(level)
@@ -104,9 +111,9 @@ def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False)
     logger.setLevel(min(handler.level for handler in handlers))
 
 
-class Progress(Protocol):
-    def __call__(self, done: int, total: int | None, what: str) -> None: ...
+# Called with how much is done, of how much (None: unknown), and what is being done.
+Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 
 def silent(done: int, total: int | None, what: str) -> None:
-    """The default watcher."""
+    """Report no progress: the default."""

@@ -1,6 +1,6 @@
-"""Lazy catalogues of readers, questions and chart kinds: ours, then entry points of installed packages.
+"""Lazy catalogues of readers, questions and studies: ours, then plug-ins (entry points of installed packages).
 
-Nothing is imported until used.
+An entry is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ OURS = "ioweather"
 class Catalogue(Mapping[str, T], Generic[T]):
     """Names to objects, each given as 'package.module:attribute' and loaded on first use.
 
-    `entries` may be a function, which is called on first use. With a `group`, entry points of that name in installed
-    packages are entries too. `fault` returns what is wrong with such an object, or ''. A broken one, or one whose name
-    is taken, is logged once and left out: it must not break a command that does not need it.
+    `entries` may be a function, which is called on first use. With a `group`, entry points of that name are entries
+    too: plug-ins. `fault(name, object)` returns what is wrong with a plug-in, or ''. A broken one, or one whose name is
+    taken, is logged once and left out: it must not break a command that does not need it.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         self._fault = fault
         self._entries = entries
         self._loaded: dict[str, T] = {}
-        self._packages: dict[str, str] | None = None  # of plug-ins, by name; None: not looked for yet
+        self._packages: dict[str, str] | None = None  # package of each plug-in; None: not searched for yet
         self._left_out: dict[str, str] = {}
 
     @cached_property
@@ -50,9 +50,9 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     @property
     def plugins(self) -> Mapping[str, str]:
-        """Entries of other packages: name to package. All are loaded, so that none can fail later."""
+        """The package of each plug-in. All plug-ins are loaded, so that none can fail later."""
         if self._packages is None:
-            self._packages = {}  # a plug-in that looks into the catalogue while it is loaded sees ours alone
+            self._packages = {}  # a plug-in that reads the catalogue while it is loaded finds only our entries
             found: dict[str, str] = {}
             points = _entry_points(self.group) if self.group else ()
             for entry in sorted(points, key=lambda entry: (entry.name, _package(entry))):
@@ -65,7 +65,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return self._packages
 
     def _load(self, entry: EntryPoint, taken_by: str | None) -> str:
-        """Load the object of an entry point; why it cannot be an entry, or ''."""
+        """Load a plug-in; returns why it cannot be an entry, or ''."""
         if taken_by is not None:
             return f"the name is taken by {taken_by}"
         try:
@@ -81,6 +81,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return name in self._places
 
     def package_of(self, name: str) -> str:
+        """Package and version of a plug-in; 'ioweather' for ours."""
         return OURS if self.is_ours(name) else self.plugins.get(name, OURS)
 
     def leave_out(self, name: str, why: str) -> None:
@@ -92,6 +93,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
             self._leave_out(name, package, why)
 
     def _leave_out(self, name: str, package: str, why: str) -> None:
+        """Log why a plug-in is not used, for errors about its name too."""
         text = f"The {self.noun} {name!r} of the package {package} is left out: {why.rstrip('.')}."
         self._left_out[name] = text
         logging.getLogger("ioweather.plugins").warning("%s", text)
@@ -110,7 +112,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return name in self._places or name in self.plugins
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._places  # plug-ins are searched only if none of ours is the one wanted
+        yield from self._places  # plug-ins are loaded only if the caller reads on
         yield from self.plugins
 
     def __len__(self) -> int:

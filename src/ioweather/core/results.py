@@ -54,7 +54,7 @@ def columns_of(text: str) -> tuple[ResultColumn, ...]:
 
 @dataclass(frozen=True, repr=False)
 class ResultTable(Tabular):
-    """A small table: what is printed, and what charts are drawn from."""
+    """A small table that is printed, or that a chart is drawn from."""
 
     name: str
     columns: tuple[ResultColumn, ...]
@@ -72,6 +72,7 @@ class ResultTable(Tabular):
         return cls(name, columns_of(columns), tuple(rows), title)
 
     def column(self, name: str) -> tuple[Cell, ...]:
+        """The cells of a column."""
         index = [column.name for column in self.columns].index(name)
         return tuple([row[index] for row in self.rows])
 
@@ -138,7 +139,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Finding:
-    """A plain sentence, and its mark. `supported` and `refuted` are about a paper's statement, the `claim`, and are set
+    """A sentence, and its mark. `supported` and `refuted` are about a paper's statement, the `claim`, and are set
     only by core.papers.claim_tests: this site agrees with the paper, or contradicts it. `undecided`: these data do not
     decide it. A note is a measurement without a claim; an alarm needs attention now. In an answer a finding has a
     `name`, which stays when the words change."""
@@ -214,6 +215,7 @@ class Coverage:
 
     @property
     def sentence(self) -> str:
+        """The counts as a sentence: '9 of 10 logs (90%); left out: 1 partial.'"""
         share = f" ({format_value(self.ratio, 'ratio')})" if self.ratio is not None else ""
         reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in self.excluded.items() if n)
         detail = f", {self.detail.rstrip('.')}" if self.detail else ""
@@ -264,7 +266,7 @@ class Exhibit:
 
     @property
     def empty_because(self) -> str:
-        """Why there is nothing to see: no chart, no row of a table, no number. '' where there is something."""
+        """Why there is nothing to show (no chart, no row of a table, no number); '' if there is something."""
         numbers = any(estimate.value is not None and estimate.n != 0 for estimate in self.estimates)
         if self.charts or numbers or any(table.rows for table in self.tables):
             return ""
@@ -279,7 +281,7 @@ class Exhibit:
         return joined(f"<Exhibit {self.id}: {self.title} ({counts})>")
 
 
-# What an exhibit is made of; a text is a caveat.
+# A part of an exhibit; a text is a caveat.
 Piece: TypeAlias = "ResultTable | Chart | Estimate | Finding | Coverage | str | Iterable[Piece]"
 _PLACES: Final = {
     ResultTable: "tables",
@@ -293,7 +295,7 @@ P = ParamSpec("P")
 
 
 def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, Exhibit]]:
-    """The exhibit of the pieces that a function yields: each has its place by what it is, in the order it came."""
+    """Decorator: an exhibit of the pieces that a function yields. Each goes to the field for its type, in order."""
 
     def made_of(pieces: Callable[P, Iterable[Piece]]) -> Callable[P, Exhibit]:
         @wraps(pieces)
@@ -310,6 +312,7 @@ def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, E
 
 
 def _flat(pieces: Iterable[Any]) -> Iterator[Any]:
+    """The pieces of nested iterables."""
     for piece in pieces:
         if type(piece) in _PLACES:
             yield piece
@@ -398,9 +401,9 @@ class Answer:
         return joined(f"<Answer {self.name}: {self.headline} ({facts} facts, {len(self.exhibits)} exhibits)>")
 
 
-def largest(group: FactGroup, most: int) -> FactGroup:
-    """The group with its largest `most` facts in their order, and how many were left out; the first ones where not all
-    have shares. Lines about the one above them, and facts without a share of anything, are evidence."""
+def largest_facts(group: FactGroup, most: int) -> FactGroup:
+    """The group with its `most` largest facts by share, in their order, and how many were left out; the first facts if
+    not all have shares. Lines about the fact above (its interval, its model) and facts of share 0 are left out."""
     about_the_one_above = ("_interval", "_model", "_how")
     never_cut = ("reading", "writing", "read", "write", "sequential")
     rows = [fact for fact in group.facts if not fact.name.endswith(about_the_one_above) and fact.share != 0]
@@ -413,8 +416,8 @@ def largest(group: FactGroup, most: int) -> FactGroup:
     return replace(group, facts=(*shown, more) if cut else shown)
 
 
-def evidence(answer: Answer) -> Iterator[Block]:
-    """What is behind an answer, as blocks: facts, then tables and figures, then what was found."""
+def evidence_blocks(answer: Answer) -> Iterator[Block]:
+    """The evidence of an answer as blocks: facts, tables and figures, findings."""
     yield from answer.facts
     for exhibit in answer.exhibits:
         if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
@@ -424,7 +427,7 @@ def evidence(answer: Answer) -> Iterator[Block]:
 
 
 def estimate_table(estimates: Sequence[Estimate], most: int = 16) -> Iterator[ResultTable]:
-    """The first estimates as a table for people; none without estimates."""
+    """Yield a table of the first `most` estimates; nothing without estimates."""
     rows: list[tuple[Cell, ...]] = []
     for each in estimates[:most]:
         value, low, high = (format_value(number, each.unit) for number in (each.value, each.low, each.high))
@@ -437,8 +440,8 @@ def estimate_table(estimates: Sequence[Estimate], most: int = 16) -> Iterator[Re
         yield ResultTable.of("estimates", f"quantity; here; interval: {heading}; n [count]", rows, more)
 
 
-def identifier(text: str) -> str:
-    """A snake_case name made from a title or the name of an estimate, without the part in brackets."""
+def snake_case(text: str) -> str:
+    """A name for programs, made from a title or the name of an estimate without the part in brackets."""
     kept = (letter if letter.isascii() and letter.isalnum() else " " for letter in text.partition("[")[0].lower())
     return "_".join("".join(kept).split()) or "finding"
 
@@ -446,7 +449,7 @@ def identifier(text: str) -> str:
 Named = TypeVar("Named", Fact, FactGroup, Finding)
 
 
-def numbered(items: Iterable[Named]) -> tuple[Named, ...]:
+def number_names(items: Iterable[Named]) -> tuple[Named, ...]:
     """Make names unique by appending _2, _3, ... to repeated ones."""
     counts: dict[str, int] = {}
     named = []
@@ -512,5 +515,6 @@ def exhibit_from_json(data: Mapping[str, Any]) -> Exhibit:
 
 
 def _table(data: Mapping[str, Any]) -> ResultTable:
+    """A table from its JSON."""
     columns, rows = (ResultColumn(**column) for column in data["columns"]), map(tuple, data["rows"])
     return ResultTable(data["name"], tuple(columns), tuple(rows), data["title"])

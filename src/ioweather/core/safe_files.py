@@ -1,4 +1,4 @@
-"""Files and directories of ours: default places, mounts, whole writes, private directories.
+"""Files and directories of ours: default places, mount points, atomic writes, private directories.
 
 In /tmp or /scratch a name can be a link of another user, and it can become one between a check and the use. Therefore:
 
@@ -27,7 +27,7 @@ from ioweather.core.errors import UnsafePlace
 
 
 def _of_user(variable: str, *default: str) -> Path:
-    """A base directory of the XDG specification: as the environment names it, else below the home directory."""
+    """Our directory below a base directory of the XDG specification: that of the variable, else below the home."""
     return Path(os.environ.get(variable) or Path.home().joinpath(*default)) / "ioweather"
 
 
@@ -46,7 +46,7 @@ def default_spool_dir() -> Path:
 
 
 def errors_dir() -> Path:
-    """What to send when ioweather itself has failed: under XDG state home."""
+    """Where reports of failures of ioweather itself are written: under XDG state home."""
     return _of_user("XDG_STATE_HOME", ".local", "state") / "errors"
 
 
@@ -69,13 +69,12 @@ def file_system_of(path: str, mountinfo: str | None = None) -> tuple[str | None,
 
 
 def mount_point(path: str, mountinfo: str | None = None) -> str:
-    """Where the file system of a path is mounted."""
+    """The mount point of the file system that holds an absolute path; / if none is known."""
     return file_system_of(path, mountinfo)[0] or "/"
 
 
 def mount_points_below(root: str) -> frozenset[str]:
-    """Mount points inside the tree, those of the same file system (bind mounts) too. Where none are known, the device
-    number alone tells where another file system begins."""
+    """Mount points inside a directory tree, bind mounts of the same file system too; empty if the kernel lists none."""
     return frozenset(point for point, _ in _mounts() if point != root and is_inside(point, root))
 
 
@@ -95,18 +94,18 @@ def _mounts(mountinfo: str | None = None) -> list[tuple[str, str | None]]:
     for row in (line.split(" ") for line in mountinfo.splitlines()):
         if len(row) > 4:
             after_dash = row[row.index("-") + 1 :] if "-" in row else []  # proc(5): it ends the optional fields
-            found.append((unescaped(row[4]), after_dash[0] if after_dash else None))
+            found.append((unescape_octal(row[4]), after_dash[0] if after_dash else None))
     return found
 
 
-def unescaped(text: str) -> str:
-    """proc(5): blanks and backslashes are written in octal."""
+def unescape_octal(text: str) -> str:
+    """Decode the octal escapes of /proc/mounts: blanks and backslashes, proc(5)."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
-    """In place of what is there, once all of it is on the disk: a reader sees the old or the new one, whatever
-    interrupts this. The umask decides about its mode, unless one is given."""
+    """Replace a file atomically, after the data is synced to disk: a reader sees the old file or the new one, also
+    after a crash. Without `mode` the umask decides."""
     path = path.resolve()  # what a link points to is replaced, not the link
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -138,8 +137,8 @@ def sync_to_disk(path: Path, mode: int | None = None) -> None:
 
 
 def make_directories(path: Path, top: Path) -> None:
-    """Make the directories that are missing between `top` and `path`, whatever the umask: readable by everyone who can
-    enter `top`, and writable by its group where `top` is."""
+    """Make the missing directories between `top` and `path`: readable by all who can enter `top`, and writable by its
+    group if `top` is. The umask is ignored."""
     if path.is_dir():
         return
     make_directories(path.parent, top)
@@ -165,15 +164,15 @@ class PrivateDirectory:
 
     @classmethod
     def at(cls, path: Path, *, mode: int = 0o700, keep: int | None = None) -> PrivateDirectory:
-        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay if they were set."""
+        """Open a directory, or make it with `mode`; mode bits that are not in `keep` (default: `mode`) are removed."""
         with _place(path.parent) as parent:
             return _opened(parent, path, mode, mode if keep is None else keep, one_device=True)
 
     @classmethod
     def named(cls, path: Path, *, mode: int = 0o700, keep: int | None = None, shared: bool = False) -> PrivateDirectory:
-        """A directory that a user named: a lake, a spool. Its parents are made too; it may be a mount, or a link of
-        ours or of root. `shared`: it may belong to root, or to a user who lets our group write; root itself shares
-        nothing."""
+        """Open or make a directory that a user named (a lake, a spool), with its parents. It may be a mount point, or a
+        link of ours or of root. `shared`: it may belong to root, or to a user who lets our group write; root itself
+        shares nothing."""
         path = _followed(path.absolute())
         path.parent.mkdir(parents=True, exist_ok=True)
         with _place(path.parent) as parent:
@@ -182,21 +181,21 @@ class PrivateDirectory:
     def inside(
         self, name: str, *, mode: int = 0o700, keep: int | None = None, shared: bool = False
     ) -> PrivateDirectory:
-        """A directory in this one."""
+        """Open or make a directory in this one."""
         keep = mode if keep is None else keep
         return _opened(self.fd, self.path / name, mode, keep, one_device=not shared, shared=shared)
 
     def again(self, parent: int | None = None) -> int:
-        """A descriptor to start from, by name, of the very directory that was checked; ESTALE where it is another.
-
-        For who must not hold the directory between two uses: a mount that is held cannot be unmounted."""
+        """Open the directory again by name, as a starting point for other calls (O_PATH). Raises ESTALE if the name is
+        another directory now. For callers that close it between two uses, so that its file system can be unmounted."""
         return self._by_name(_PLACE | os.O_NOFOLLOW, parent)
 
     def reopened(self, parent: int | None = None) -> PrivateDirectory:
-        """The very directory that was checked, after it was closed."""
+        """The same directory, opened again after it was closed. Raises ESTALE if the name is another one now."""
         return PrivateDirectory(self._by_name(_DIRECTORY, parent), self.path)
 
     def _by_name(self, flags: int, parent: int | None) -> int:
+        """Open the path (a name in `parent`); returns the descriptor. Raises ESTALE if it is another directory now."""
         fd = os.open(self.path if parent is None else self.path.name, flags, dir_fd=parent)
         found = os.fstat(fd)
         is_private = found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE
@@ -206,17 +205,19 @@ class PrivateDirectory:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self.path))
 
     def names(self) -> list[str]:
+        """The names in the directory."""
         if self.fd < 0:
             raise ValueError(f"{self.path} is closed")  # os.listdir(-1) is the working directory
         return os.listdir(self.fd)  # noqa: PTH208 - of a descriptor
 
     def create(self, name: str, flags: int = os.O_WRONLY, mode: int = 0o600) -> int:
-        """A file that was not there."""
+        """Create a file that must not exist; returns its descriptor."""
         flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, mode, dir_fd=self.fd)
 
     def reopen(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """A file of ours. Looked at before it is opened: to open a device or a pipe can do harm by itself."""
+        """Open a file of ours; returns its descriptor. Checked before it is opened, too: to open a device or a pipe can
+        do harm by itself."""
         self.check(name)
         fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.fd)
         try:
@@ -227,7 +228,7 @@ class PrivateDirectory:
         return fd
 
     def open(self, name: str, flags: int = os.O_RDWR) -> int:
-        """The file of ours, or a new one."""
+        """Open a file of ours, or create it; returns its descriptor."""
         while True:
             with suppress(FileNotFoundError):
                 return self.reopen(name, flags)
@@ -240,23 +241,23 @@ class PrivateDirectory:
             self.unlink(name)
 
     def rename(self, name: str, folder: PrivateDirectory, new: str) -> None:
-        """A link of the new name is replaced, not followed."""
+        """Move a file into `folder`. A link of the new name is replaced, not followed."""
         os.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=folder.fd)
 
     def check(self, name: str) -> os.stat_result:
-        """Refuse what is no regular file of ours with one name."""
+        """The status of a regular file of ours with one name. Raises UnsafePlace for anything else."""
         found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         _check_file(found, self.path / name)
         return found
 
     def unlink(self, name: str) -> None:
-        """A file of ours, if it is there."""
+        """Remove a file of ours, if it exists. Raises UnsafePlace for anything else."""
         with suppress(FileNotFoundError):
             self.check(name)
             os.unlink(name, dir_fd=self.fd)
 
     def replace(self, name: str, data: bytes, mode: int = 0o600) -> None:
-        """Whole and at once: a reader sees the one before or this one. A link is replaced, not followed."""
+        """Replace a file atomically. A link is replaced, not followed."""
         draft = f".{name}.{os.getpid()}"
         try:
             fd = self.create(draft, mode=mode)
@@ -274,6 +275,7 @@ class PrivateDirectory:
             raise
 
     def read(self, name: str) -> bytes:
+        """The content of a file of ours."""
         with os.fdopen(self.reopen(name), "rb") as file:
             return file.read()
 
@@ -300,6 +302,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _place(path: Path) -> Iterator[int]:
+    """A descriptor of a directory for calls relative to it."""
     fd = os.open(path, _PLACE)
     try:
         yield fd
@@ -308,7 +311,7 @@ def _place(path: Path) -> Iterator[int]:
 
 
 def _followed(path: Path) -> Path:
-    """Where links lead that we or root made; each is read from the descriptor that was looked at."""
+    """Resolve links that we or root made; each is read from the descriptor that was checked."""
     for _ in range(_MOST_LINKS):
         try:
             fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -327,7 +330,7 @@ def _followed(path: Path) -> Path:
 def _opened(
     parent: int, path: Path, mode: int, keep: int, *, one_device: bool, shared: bool = False
 ) -> PrivateDirectory:
-    """Make the directory, or open it without following a link; then check it, and narrow the mode of our own."""
+    """Make the directory, or open it without following a link; check its owner, and narrow the mode if it is ours."""
     try:
         os.mkdir(path.name, mode, dir_fd=parent)
         made = True
@@ -368,6 +371,7 @@ def _opened(
 
 
 def _check_owner(found: os.stat_result, path: Path, *, shared: bool = False) -> None:
+    """Raise UnsafePlace unless it is ours or, with `shared`, of a user whom we trust."""
     us = os.geteuid()
     if found.st_uid == us:
         return
@@ -380,10 +384,11 @@ def _check_owner(found: os.stat_result, path: Path, *, shared: bool = False) -> 
 
 
 def _check_file(found: os.stat_result, path: Path) -> None:
+    """Raise UnsafePlace unless it is a regular file of ours with one name."""
     _check_kind(found, path, stat.S_IFREG)
     _check_owner(found, path)
     if found.st_nlink > 1:
-        text = f"{path} has {found.st_nlink} names: it may be a file of somebody."
+        text = f"{path} has {found.st_nlink} names: it may be a file of another user."
         raise UnsafePlace(text, hint="Nothing was written. Remove this name.")
 
 
@@ -400,6 +405,7 @@ _NOTHING_WRITTEN: Final = "Nothing was written. Remove it, choose another direct
 
 
 def _check_kind(found: os.stat_result, path: Path, expected: int) -> None:
+    """Raise UnsafePlace unless the file is of the kind `expected` (a stat.S_IF constant)."""
     kind = stat.S_IFMT(found.st_mode)
     if kind != expected:
         text = f"{path} is {_KINDS.get(kind, 'something')} of uid {found.st_uid}, not {_KINDS[expected]}."

@@ -1,4 +1,4 @@
-"""Tables for others: cells as JSON and CSV, Frames for pandas, polars, Arrow and notebooks."""
+"""Export of tables: cells as JSON and CSV; pandas, polars, Arrow and notebooks by the base class Tabular."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain(value: Any) -> Any:
-    """A cell as JSON: NaN and infinity become null, other types become text."""
+    """A cell as a JSON value: NaN and infinity become null, types that JSON lacks become text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):
@@ -29,7 +29,7 @@ def plain(value: Any) -> Any:
 
 
 def as_text(value: Any) -> Any:
-    """A cell that is neither text nor a number as text: lists and structures as JSON."""
+    """The cell, with lists and other structures as JSON text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     made = plain(value)
@@ -37,16 +37,16 @@ def as_text(value: Any) -> Any:
 
 
 def inert(cell: Any) -> Any:
-    """The cell, with text that a spreadsheet would run as a formula quoted; it may come from the name of a file."""
+    """The cell, quoted if a spreadsheet would run it as a formula: text may come from names of files."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, for_spreadsheets: bool) -> str:
-    """A header and a line per row, numbers in full. `for_spreadsheets`: no cell is taken for a formula."""
+    """CSV with a header, numbers in full, null and NaN as empty cells. `for_spreadsheets`: cells that look like
+    formulas are quoted."""
     lines: list[str] = []
     writer = csv.writer(SimpleNamespace(write=lines.append))  # with \r\n: else a cell with a \r alone is not quoted
     last = inert if for_spreadsheets else lambda cell: cell
-    # Missing is an empty cell, also where it is NaN.
     writer.writerows(["" if cell != cell else last(as_text(cell)) for cell in row] for row in (columns, *rows))
     return "".join(f"{line[:-2]}\n" for line in lines)
 
@@ -66,7 +66,7 @@ class Tabular:
 
     def to_polars(self) -> Any:
         """A polars.DataFrame; null is null. polars must be installed."""
-        return _dataframes().needed("polars").DataFrame(self.to_arrow())
+        return _dataframes().import_optional("polars").DataFrame(self.to_arrow())
 
     def to_arrow(self) -> Any:
         """An arro3.core.Table, which pyarrow, polars and DuckDB accept."""
@@ -76,7 +76,7 @@ class Tabular:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        # Without this, pandas.DataFrame(table) would take the names of the columns for its rows.
+        # Without this, pandas.DataFrame(table) would make rows of the column names.
         raise TypeError(f"a {type(self).__name__} is no array: use .to_pandas(), .to_polars() or .to_arrow()")
 
     def _repr_html_(self) -> str | None:
@@ -85,7 +85,7 @@ class Tabular:
 
 
 def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """A Frame of rows of cells. Repeated names are numbered."""
+    """A Frame of rows of cells; repeated column names get _2, _3, ..."""
     seen: Counter[str] = Counter()
     columns: dict[str, Sequence[Any]] = {}
     for place, name in enumerate(names):
@@ -95,5 +95,5 @@ def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 
 def _dataframes() -> Any:
-    # By name: results are also made where numpy is not loaded, which the import contracts see to.
+    """The module core.frames, imported on use: results are also made where numpy is not loaded."""
     return import_module("ioweather.core.frames")

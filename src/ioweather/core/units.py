@@ -1,6 +1,6 @@
-"""Units: sizes, durations, times and numbers, parsed and formatted; sparklines; lists of names as one text.
+"""Sizes, durations, times and numbers: parsed from text, and formatted for people. Text without control characters.
 
-Time is int64 UTC nanoseconds at rest, never a float; text in, text out, zones named.
+Times are UTC nanoseconds (int), never floats.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ _LINE_ENDS: Final = re.compile(r"[\r\n]")
 
 
 def one_line(text: str) -> str:
-    """The text with line ends escaped, so that a name cannot begin a line of output."""
+    """Escape line ends and other control characters, so that a name cannot begin a line of output."""
     return _IN_A_LINE.sub(_escaped, text)
 
 
 def joined(text: str) -> str:
-    """A message as one line, with a blank for each line end: libraries write theirs over several."""
+    """Join the lines of a message with blanks, and escape control characters: libraries write theirs over several."""
     lines = (line.strip() for line in _LINE_ENDS.split(text))
     return one_line(" ".join(line for line in lines if line))
 
 
 def many_lines(text: str) -> str:
-    """The text with its own line ends and tabs."""
+    """Escape control characters other than line ends and tabs."""
     return _IN_A_TEXT.sub(_escaped, text)
 
 
 def marked(text: str) -> str:
-    """U+FFFD for each: in markup and in Vega's expressions an escape would be undone again."""
+    """Replace control characters by U+FFFD: in markup and in Vega's expressions an escape would be undone."""
     return _IN_MARKUP.sub("\ufffd", text)
 
 
 def _escaped(match: re.Match[str]) -> str:
+    """The escape of one control character."""
     code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # PEP 383: a byte that was no text
         return f"\\x{code - 0xDC00:02x}"
@@ -67,7 +68,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 def whole_number(text: str) -> int | None:
-    """The text as a whole number, or None."""
+    """The number that up to 18 decimal digits spell; None for any other text."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
@@ -94,14 +95,14 @@ def path_hash(path: str) -> str:
 
 
 def shown_path(path: str, paths: PathPolicy) -> str | None:
-    """The path, its hash or None, by policy. A path that was hashed on ingest is not hashed again."""
+    """The path (keep), its hash (hash) or None (drop). A path that was hashed on ingest is not hashed again."""
     if paths == "keep":
         return path
     return None if paths == "drop" else path if _HASH.fullmatch(path) else path_hash(path)
 
 
 def shown_command(exe: str, paths: PathPolicy) -> str | None:
-    """A command line, which has paths too: hashed, equal commands stay equal; dropped, the program's name is left."""
+    """A command line, which has paths too: whole (keep), program and hash (hash), or the program alone (drop)."""
     if not exe or paths == "keep":
         return exe or None
     program = exe.split(maxsplit=1)[0].rsplit("/", 1)[-1] if exe.strip() else ""
@@ -203,29 +204,29 @@ def _digits(value: float) -> str:
 
 
 def ns_to_datetime(value: int, zone: dt.tzinfo = dt.timezone.utc) -> dt.datetime:
-    """The moment in a zone, to the microsecond."""
+    """UTC nanoseconds as a datetime in a zone, to the microsecond."""
     seconds, rest = divmod(value, NS)
     return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
 
-# The zone that people read times in; None: UTC, marked as such. Surfaces for people set it and name it once.
-_zone_of_people: ContextVar[dt.tzinfo | None] = ContextVar("zone_of_people", default=None)
+# The zone that times are shown in; None: UTC, marked as such. Commands and pages set it and name it once.
+_display_zone: ContextVar[dt.tzinfo | None] = ContextVar("display_zone", default=None)
 
 
 def show_times_in(zone: dt.tzinfo | None) -> None:
-    """From now on `format_time_ns` gives local times of this zone, to the minute and without its name, in this command
-    or request."""
-    _zone_of_people.set(zone)
+    """Show times to people in this zone, to the minute and without its name, for the rest of this command or request;
+    None: in UTC, marked as such."""
+    _display_zone.set(zone)
 
 
 def local_zone() -> dt.tzinfo | None:
     """The zone set by `show_times_in`; None: times are UTC and marked so."""
-    return _zone_of_people.get()
+    return _display_zone.get()
 
 
 def shown_zone() -> dt.tzinfo:
-    """The zone of times that people read."""
-    return _zone_of_people.get() or dt.timezone.utc
+    """The zone that times are shown in: that of `show_times_in`, else UTC."""
+    return _display_zone.get() or dt.timezone.utc
 
 
 def format_span(start_ns: int, end_ns: int | None) -> str:
@@ -248,8 +249,8 @@ def format_moment(value: int) -> str:
 
 
 def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
-    """A moment for people: in the zone set for them, else in `zone` (default: UTC) with its offset."""
-    shown = _zone_of_people.get()
+    """A time for people: in the zone of `show_times_in`, else in `zone` (default: UTC) with its offset."""
+    shown = _display_zone.get()
     if zone is None and shown is not None:
         return f"{ns_to_datetime(value, shown):%Y-%m-%d %H:%M}"
     moment = ns_to_datetime(value, zone or dt.timezone.utc)
@@ -258,7 +259,7 @@ def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
 
 
 def format_value(value: object, unit: str = "") -> str:
-    """What a person reads. Missing is a dash, never 0."""
+    """A cell for people, by its unit (one of UNITS). Missing is a dash, never 0."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool):
@@ -287,6 +288,7 @@ def format_value(value: object, unit: str = "") -> str:
 
 
 def _plain(value: float) -> str:
+    """A number without a unit, with three significant digits."""
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
     magnitude = abs(value)
@@ -309,10 +311,10 @@ _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float | None], width: int | None = None, *, top: float | None = None) -> str:
-    """The greatest value of each of `width` columns (one per value where none is given), so that peaks survive.
+    """Values as a line of block characters: the greatest value of each of `width` columns (default: one per value).
 
     The scale goes from zero, or the least value below it, to the greatest, or to `top`. A missing value is blank; an
-    infinite one stands at its end of the scale.
+    infinite one is at its end of the scale.
     """
     columns = min(width, len(values)) if width is not None else len(values)
     finite = [v for v in values if v is not None and math.isfinite(v)]
@@ -327,6 +329,7 @@ def sparkline(values: Sequence[float | None], width: int | None = None, *, top: 
 
 
 def _block(value: float, low: float, high: float) -> str:
+    """The block character of a value on the scale from `low` to `high`."""
     if value >= high > low:
         return _BLOCKS[-1]
     if value <= low or high <= low:
@@ -335,7 +338,7 @@ def _block(value: float, low: float, high: float) -> str:
     return _BLOCKS[int((value / 2 - low / 2) / (high / 2 - low / 2) * 7.999)]
 
 
-# Of the probe of every target: whole pages, for O_DIRECT, and no power of two, which samplers take.
+# Request size of the probe of every target: whole pages, for O_DIRECT, and no power of two, which samplers use.
 TARGET_PROBE_BYTES: Final = 61_440
 
 
@@ -345,7 +348,7 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    """From `name=value name=value ...`, neither with blanks inside."""
+    """The mapping of a text `name=value name=value ...`, without blanks in names and values."""
     return {name: value for name, _, value in (word.partition("=") for word in text.split())}
 
 
@@ -370,14 +373,14 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def datetime_to_ns(moment: dt.datetime) -> int:
-    """UTC nanoseconds of an aware datetime, exact: no float on the way."""
+    """UTC nanoseconds of an aware datetime, exact."""
     delta = moment - EPOCH
     return (delta.days * 86_400 + delta.seconds) * NS + delta.microseconds * 1000
 
 
 def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = None) -> int:
-    """UTC of a wall-clock time. In the doubled hour of autumn the candidate after `after_ns` (the previous sample)
-    is taken when only one is; otherwise the time is refused."""
+    """UTC nanoseconds of a wall-clock time. In the doubled hour of autumn the candidate after `after_ns` (the previous
+    sample) is used if only one is later. Raises UndatedInput if both are, or the clock jumps over the time."""
     first = datetime_to_ns(naive.replace(tzinfo=zone, fold=0).astimezone(dt.timezone.utc))
     second = datetime_to_ns(naive.replace(tzinfo=zone, fold=1).astimezone(dt.timezone.utc))
     if first == second:

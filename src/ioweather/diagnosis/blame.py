@@ -12,7 +12,7 @@ either of two the run may still wait for the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -23,6 +23,7 @@ from ioweather.core.results import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.diagnosis.comparison_pool import find_patterns, find_peers, match_pattern
 from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
+from ioweather.job_io.outcomes import Storm
 
 # Similar runs are searched this many days before and after.
 REACH_DAYS: Final = 10
@@ -154,6 +155,11 @@ class Party:
     program: str | None = None
     hidden: bool = False
 
+    @property
+    def names(self) -> tuple[int | None, str | None, str | None, str | None]:
+        """(job id, user, project, program)."""
+        return self.job_id, self.user, self.project, self.program
+
 
 @dataclass(frozen=True)
 class Suspect:
@@ -177,27 +183,13 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Suspects:
-    """The suspects of one run.
-
-    `met_seconds` is all others' work that it meets in its usual time: a run that takes longer, for any reason, meets
-    more. It may have waited for metadata in `metadata_ratio` of its time and for data in `data_ratio`; together more
-    than 1, since close() may wait for either.
-    """
-
-    found: tuple[Suspect, ...]
-    metadata_ratio: float = 0.0
-    data_ratio: float = 1.0
-    filesystem: str = ""
-    has_servers: bool = False
-    met_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
 class Slowed:
-    """A run with its usual time and the cost of its own change, and their 90% intervals.
+    """A run with its usual time and the cost of its own change, and the suspects that may have slowed it.
 
-    A usual time without a value is unknown.
+    A usual time without a value is unknown. `met_seconds` is all others' work that it meets in its usual time: a run
+    that takes longer, for any reason, meets more. It may have waited for metadata in `metadata_ratio` of its time and
+    for data in `data_ratio`; together more than 1, since close() may wait for either. `has_servers`: servers counted
+    the work of jobs at that time.
     """
 
     party: Party
@@ -205,7 +197,11 @@ class Slowed:
     usual: Amount
     own: Amount | None
     harm_seconds: float
-    suspects: Suspects
+    suspects: tuple[Suspect, ...]
+    met_seconds: float = 0.0
+    metadata_ratio: float = 0.0
+    data_ratio: float = 1.0
+    has_servers: bool = False
     start_ns: int = 0
 
     @property
@@ -217,7 +213,7 @@ class Slowed:
     def attributable(self) -> float:
         """Share of runs so slow, with as much work of others, that would not have been slow without it."""
         # A target does not work longer than the usual time.
-        return attributable_share(min(1.0, self.suspects.met_seconds / (self.usual.value or self.io_seconds)))
+        return attributable_share(min(1.0, self.met_seconds / (self.usual.value or self.io_seconds)))
 
 
 @dataclass(frozen=True)
@@ -233,23 +229,17 @@ class Blame:
 
 def blame(run: Slowed) -> tuple[Blame, ...]:
     """Return the blame of each suspect, the one with most seconds first."""
-    work, lost, weight = _draw(run)
-    due = run.attributable
-    result = [_blame_suspect(suspect, np.minimum(lost, each), lost, weight, run, due) for suspect, each in work]
+    work, lost, weight = _draw_losses(run)
+    result = [_blame_suspect(suspect, run, np.minimum(lost, each), lost, weight) for suspect, each in work]
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """Two suspects of which one slowed the run, though neither alone is as certain."""
+def one_of_two(run: Slowed) -> tuple[Party, Party, float] | None:
+    """Return the two likeliest suspects and the probability that one of them slowed the run.
 
-    parties: tuple[Party, Party]
-    probability: float
-
-
-def one_of_two(run: Slowed) -> OneOf | None:
-    """Return the two likeliest suspects if together they reach a bar that neither does alone: named, or sure."""
-    work, lost, weight = _draw(run)
+    None unless together they reach a threshold (named, or sure) that neither reaches alone.
+    """
+    work, lost, weight = _draw_losses(run)
     took = [(lost >= run.harm_seconds) & (np.minimum(lost, each) >= run.harm_seconds / 2) for _, each in work]
     alone = [float(weight[each].sum()) for each in took]
     first, *others = sorted(range(len(work)), key=lambda which: -alone[which])[:2] or [-1]
@@ -259,12 +249,12 @@ def one_of_two(run: Slowed) -> OneOf | None:
     either = due * float(weight[took[first] | took[second]].sum())
     best = due * alone[first]
     is_either = best < SURE_FROM <= either or (best < NAMED_FROM and either >= PAIR_FROM)
-    return OneOf((work[first][0].party, work[second][0].party), either) if is_either else None
+    return (work[first][0].party, work[second][0].party, either) if is_either else None
 
 
-def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
+def _draw_losses(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
     """(suspects with draws of their work, draws of the loss, weight of each draw)."""
-    found, usual = run.suspects.found, run.usual
+    found, usual = run.suspects, run.usual
     if not found or usual.value is None:
         return [], np.zeros(0), np.zeros(0)
     rng = np.random.default_rng(1)
@@ -274,7 +264,7 @@ def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
     lost = np.maximum(lost, 0.0)
     capacity = np.exp(CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
     most_data, most_metadata = (
-        min(1.0, max(0.0, ratio)) * run.io_seconds for ratio in (run.suspects.data_ratio, run.suspects.metadata_ratio)
+        min(1.0, max(0.0, ratio)) * run.io_seconds for ratio in (run.data_ratio, run.metadata_ratio)
     )
     work = []
     # The order is the same for every asker, since each suspect has its own draws.
@@ -293,8 +283,12 @@ def _draw(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
     return work, lost, np.asarray(weight / weight.sum())
 
 
-def _blame_suspect(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed, due: float) -> Blame:
-    """Blame of one suspect. With probability 1 - `due` it cost nothing, since work does not explain slowness here."""
+def _blame_suspect(suspect: Suspect, run: Slowed, seconds: Floats, lost: Floats, weight: Floats) -> Blame:
+    """Blame of one suspect from weighted draws of the seconds that it cost and of all that the run lost.
+
+    With probability 1 - `run.attributable` it cost nothing, since work does not explain slowness here.
+    """
+    due = run.attributable
     probability = due * float(weight[(seconds >= run.harm_seconds / 2) & (lost >= run.harm_seconds)].sum())
     nothing = 1.0 - due
     order = np.argsort(seconds)
@@ -318,7 +312,7 @@ def _draw_amount(amount: Amount, rng: np.random.Generator) -> Floats:
 
 
 @dataclass(frozen=True)
-class Accused:
+class TotalBlame:
     """What one party cost all slowed runs together.
 
     Its errors are the same in all runs, so the ends of the intervals add up. `probability` is that of the run with the
@@ -334,15 +328,15 @@ class Accused:
     worst: Blame
 
 
-def accused(
-    blamed: Sequence[tuple[Slowed, Sequence[Blame]]], name_of: Callable[[Party], str | None]
-) -> tuple[Accused, ...]:
-    """Sum blames by `name_of` (a job's key, a user), the most seconds first; parties without a name are left out.
+def sum_blames(blamed: Iterable[Sequence[Blame]], name_of: Callable[[Party], str | None]) -> tuple[TotalBlame, ...]:
+    """Sum the blames of several runs by `name_of` (a job's key, a user), the most seconds first.
+
+    Parties without a name are left out.
 
     Blames below `NAMED_FROM` are not added: many slight suspicions are no evidence.
     """
     found: dict[str, list[Blame]] = {}
-    for _, blames in blamed:
+    for blames in blamed:
         for each in blames:
             name = name_of(each.suspect.party)
             if name is not None and each.probability >= NAMED_FROM:
@@ -352,62 +346,46 @@ def accused(
         seconds, low, high = (sum(getattr(part, name) for part in parts) for name in ("seconds", "low", "high"))
         surest = max(parts, key=lambda part: (part.probability, part.seconds))
         worst = max(parts, key=lambda part: part.seconds)
-        result.append(Accused(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
+        result.append(TotalBlame(surest.suspect.party, surest.probability, seconds, low, high, len(parts), worst))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))
 
 
 # I/O time of all other jobs without one job.
-#
-# A run waits for the busiest of its targets. It gains the work of the job on that target, but no more than it lost
-# beyond its usual time. A run for which `who` names the job gains the seconds that `who` states.
 
 
 @dataclass(frozen=True)
-class Affected:
-    """A run of another job, as affected by the removal of one job.
+class WithoutJob:
+    """A period without the job of `party`: the seconds that all other runs would save.
 
-    `saved_seconds` is what it would wait less, `lost_seconds` its time beyond the usual (0 if unknown), `blamed` what
-    the job cost it, if the job is named for it.
+    `runs` are these runs: their job, I/O seconds, and the seconds that each would save (negative if it would lose).
     """
 
     party: Party
-    io_seconds: float
-    lost_seconds: float
-    saved_seconds: float
-    blamed: Blame | None = None
-
-
-@dataclass(frozen=True)
-class Supposed:
-    """A period without one job; `runs` are all other runs with a log."""
-
-    party: Party
-    evidence: Evidence
     filesystem: str
     start_ns: int
     end_ns: int
-    runs: tuple[Affected, ...]
+    saved: Amount
+    runs: tuple[tuple[Party, float, float], ...]
 
 
-def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
-    """Seconds that each run would save; negative if it would lose."""
-    return [
-        run.blamed.seconds if run.blamed is not None else min(run.lost_seconds, run.saved_seconds * factor)
-        for run in runs
-    ]
+def total_saved(
+    lost_seconds: Floats, saved_seconds: Floats, blamed: Sequence[Blame | None], evidence: Evidence
+) -> tuple[Floats, Amount]:
+    """(seconds that each run would save without a job, their sum with a 90% interval).
 
-
-def total_gain(supposed: Supposed) -> Amount:
-    """Seconds that all runs would save, with a 90% interval.
-
+    A run waits for the busiest of its targets. It gains the work of the job on that target (`saved_seconds`), but no
+    more than it lost beyond its usual time. A run for which `who` names the job gains the seconds that `who` states.
     The error of the job's work is common to all runs, so the ends of intervals add up.
     """
-    spread = math.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD)
-    rest = [run for run in supposed.runs if run.blamed is None]
-    blamed = [run.blamed for run in supposed.runs if run.blamed is not None]
-    low, high = (sum(gains(rest, math.exp(sign * _Z_90 * spread))) for sign in (-1, 1))
-    low, high = min(low, high) + sum(each.low for each in blamed), max(low, high) + sum(each.high for each in blamed)
-    return Amount(sum(gains(supposed.runs)), low, high)
+    named = [each for each in blamed if each is not None]
+    rest = np.array([each is None for each in blamed], np.bool_)
+    gains = np.minimum(lost_seconds, saved_seconds)
+    gains[~rest] = [each.seconds for each in named]
+    spread = math.hypot(WORK_SPREAD[evidence], CAPACITY_SPREAD)
+    factors = (math.exp(sign * _Z_90 * spread) for sign in (-1, 1))
+    ends = [sum(np.minimum(lost_seconds, saved_seconds * factor)[rest].tolist()) for factor in factors]
+    low, high = min(ends) + sum(each.low for each in named), max(ends) + sum(each.high for each in named)
+    return gains, Amount(sum(gains.tolist()), low, high)
 
 
 # Who did what in a period.
@@ -425,23 +403,12 @@ class Volume:
 
 
 @dataclass(frozen=True)
-class MetadataStorm:
-    """The strongest interval of a job that used much of the metadata servers' capacity."""
-
-    party: Party
-    start_ns: int
-    end_ns: int
-    operations_per_s: float
-    capacity_ratio: float
-
-
-@dataclass(frozen=True)
 class Activity:
     """Activity on one file system in a period.
 
-    `slowed` are the runs that took longer than similar ones; `runs` counts all runs with a log; `known_ratio` is the
-    share of the storage's traffic that jobs' records explain, None without samples. `is_last_hour`: no period was
-    chosen, so it is the last hour with jobs.
+    `slowed` are the runs that took longer than similar ones; `storms` the metadata storms of jobs (see `Storm`); `runs`
+    counts all runs with a log; `known_ratio` is the share of the storage's traffic that jobs' records explain, None
+    without samples. `is_last_hour`: no period was chosen, so it is the last hour with jobs.
     """
 
     filesystem: str
@@ -449,7 +416,7 @@ class Activity:
     end_ns: int
     slowed: tuple[Slowed, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    storms: tuple[MetadataStorm, ...] = ()
+    storms: tuple[tuple[Party, Storm], ...] = ()
     runs: int = 0
     known_ratio: float | None = None
     is_last_hour: bool = False

@@ -1,4 +1,4 @@
-"""Reads the suspects of runs and the activity of a period from the lake, and masks other users.
+"""Reads the suspects of runs and the activity of a period from the lake.
 
 The answer does not depend on the asker or on the period: similar runs are those of ten days before and after, capacity
 of targets and slowness are those of the calendar month.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,14 +23,12 @@ from ioweather.diagnosis.blame import (
     NAMED_FROM,
     REACH_DAYS,
     Activity,
-    Affected,
-    Party,
     Slowed,
-    Supposed,
     Suspect,
-    Suspects,
     UsualTimes,
+    WithoutJob,
     blame,
+    total_saved,
     usual_times,
 )
 from ioweather.diagnosis.job_loads import merge_windows, share_inside
@@ -43,12 +40,9 @@ from ioweather.diagnosis.job_records import (
     read_records,
     read_volumes,
 )
-from ioweather.diagnosis.similar_runs import SimilarRuns, conditions, judged_on, runs_in, similar_runs
-from ioweather.diagnosis.verdict import Explained
+from ioweather.diagnosis.similar_runs import SimilarRuns, read_runs
 from ioweather.facts.run_targets import used_targets
-from ioweather.job_io.view import JOB_ID, JobView, find_job
-from ioweather.lake.lake import Snapshot, own_uids
-from ioweather.topics.source import DataSource
+from ioweather.lake.lake import Snapshot
 
 # A shared target may do up to so many times less than it ever did before its work no longer explains that a run waits:
 # half-broken disks do a fifth. [ours]
@@ -58,18 +52,18 @@ _LONGEST_CLOSE: Final = 50.0
 _MOST_TARGETS: Final = 5
 
 
-def busiest(work: Floats, used: Bools) -> Floats:
-    """(..., target) work on the busiest of the used targets."""
+def busiest_work(work: Floats, used: Bools) -> Floats:
+    """Seconds of work on the busiest of the used targets; the last axis of `work` are targets."""
     return np.asarray(np.where(used, work, 0.0).max(axis=-1, initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class CompetingJobs:
-    """A run among other jobs.
+    """A run among other jobs, and the work of targets for each of them during its I/O of `seconds`.
 
-    `others` is the work and `amounts` what was done, by job (rows are `jobs`) and target, during its I/O of `seconds`;
-    the last target is metadata. `own` is the run's own work, `used` the targets it moved bytes on. `met` is the
-    work of others (data, metadata) that it meets in its usual time. Its I/O lies in the `windows`.
+    `others` are (job, target) seconds of work, `amounts` what was done for them; rows are `jobs`, and the last target
+    is metadata. `own` are the seconds by target for the run itself, `used` the targets it moved bytes on. `met` are
+    seconds of work (data, metadata) of others that it meets in its usual time. Its I/O is in [first, last) `windows`.
     """
 
     records: Records
@@ -83,7 +77,7 @@ class CompetingJobs:
     met: tuple[float, float]
 
     def saved_seconds(self, left: Floats, *, always_waits: bool = False) -> tuple[Floats, Floats]:
-        """Seconds less of (data, metadata), with work `left` (..., target) of all others.
+        """Seconds that the run would wait less for (data, metadata) if others' work were `left` (..., target) seconds.
 
         If the busiest target seems to work longer than the run, targets can do more than was ever seen.
         `always_waits`: the run is known to have waited for its busiest target all the time, however little that did.
@@ -91,9 +85,9 @@ class CompetingJobs:
         saved = []
         metadata = np.arange(len(self.own)) == len(self.own) - 1
         for used, most in ((self.used, MOST_DEGRADED if always_waits else 1.0), (metadata, 1.0)):
-            whole = float(busiest(self.own + self.others.sum(axis=0), used))
+            whole = float(busiest_work(self.own + self.others.sum(axis=0), used))
             scale = min(most, self.seconds / whole) if whole > 0 else 1.0
-            saved.append(np.asarray((whole - busiest(self.own + left, used)) * scale))
+            saved.append(np.asarray((whole - busiest_work(self.own + left, used)) * scale))
         return saved[0], saved[1]
 
 
@@ -129,18 +123,16 @@ def find_competing_jobs(records: Records, row: int, usual_seconds: float) -> Com
     own = np.minimum(own, usual_seconds)
     # Between its first and last access of a file a run also does other things.
     in_usual_time = own + others.sum(axis=0) * min(usual_seconds, io_seconds) / seconds
-    met = float(busiest(in_usual_time, used) - busiest(own, used)), float(in_usual_time[-1] - own[-1])
+    met = float(busiest_work(in_usual_time, used) - busiest_work(own, used)), float(in_usual_time[-1] - own[-1])
     busy = io_seconds / seconds
     amounts = {name: busy * values for name, values in amounts.items()}
     return CompetingJobs(records, windows, io_seconds, jobs, amounts, busy * others, own, used, met)
 
 
-def suspects_of(run: CompetingJobs, parties: Sequence[Party], metadata_ratio: float) -> Suspects:
-    """The suspects of a run; `parties` are masked for the asker, `metadata_ratio` is its share of metadata time."""
+def find_suspects(run: CompetingJobs) -> tuple[Suspect, ...]:
+    """The jobs for which targets worked during the I/O of the run."""
     records, others = run.records, run.others
     data, metadata = run.saved_seconds(others.sum(axis=0) - others)
-    in_close = min(metadata_ratio, _LONGEST_CLOSE * float(run.own[:-1].max(initial=0.0)) / max(run.seconds, 1e-9))
-    data_ratio = 1.0 - metadata_ratio + in_close
     read, write, requests = (run.amounts[name] for name in ("read_bytes", "write_bytes", "requests"))
     moved, operations = (read + write)[:, run.used].sum(axis=1), requests.sum(axis=1)
     total = others.sum(axis=0) + run.own
@@ -150,7 +142,7 @@ def suspects_of(run: CompetingJobs, parties: Sequence[Party], metadata_ratio: fl
         order = np.argsort(-others[row, :-1], kind="stable")[:_MOST_TARGETS].tolist()
         found.append(
             Suspect(
-                party=parties[job],
+                party=records.parties[job],
                 evidence=records.evidence[job],
                 data_seconds=float(data[row]),
                 metadata_seconds=float(metadata[row]),
@@ -165,15 +157,10 @@ def suspects_of(run: CompetingJobs, parties: Sequence[Party], metadata_ratio: fl
                 ),
             )
         )
-    return Suspects(
-        found=tuple(found),
-        metadata_ratio=metadata_ratio,
-        data_ratio=data_ratio,
-        filesystem=records.filesystem,
-        has_servers=records.has_servers,
-        met_seconds=min(run.met[0], data_ratio * run.seconds) + min(run.met[1], metadata_ratio * run.seconds),
-    )
+    return tuple(found)
 
+
+# Slowed runs and their suspects.
 
 # Maximum slowed runs of a period: those that lost most. [ours]
 _MOST_SLOWED: Final = 400
@@ -181,28 +168,8 @@ _MOST_SLOWED: Final = 400
 _MOST_DAYS: Final = 4000
 
 
-# Visibility: every answer is made from all rows; names of other users are masked.
-
-
-def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
-    """Mask the parties of other users: only that there is another job."""
-    owner = snapshot.owner
-    if owner is None:
-        return tuple(parties)
-    own = own_uids(snapshot.bare)
-    return tuple(
-        party
-        if party.user == owner.user or (party.user is None and party.uid in own)
-        else Party(f"hidden {number}", hidden=True)
-        for number, party in enumerate(parties)
-    )
-
-
-# Slowed runs and their suspects.
-
-
-def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
-    """Runs of the period that took longer than similar ones, with their suspects, by row of `all_runs`.
+def read_slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
+    """Read the runs of the period that took longer than similar ones, and their suspects, by row of `all_runs`.
 
     The run that lost most comes first.
     """
@@ -211,30 +178,30 @@ def slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Pe
     times = usual_times(all_runs, rows)
     slow = np.flatnonzero(times.slow)
     slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
-    found = find_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
+    found = read_suspects(snapshot, filesystem, all_runs, rows[slow], times.take(slow))
     return {row: found[row] for row in rows[slow].tolist() if row in found}
 
 
-def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
-    """The run of `similar` with its suspects."""
+def read_slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slowed:
+    """Read the suspects of the run that `similar` is about, whether it was slowed or not."""
     if not filesystem:
         raise DataUnavailable("no system data")
     run = similar.runs.take([0]).select(tuple(similar.all_runs))
     times = usual_times(concat([run, similar.all_runs]), np.zeros(1, np.int64))
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
-    days = days_about(snapshot, low, high, 3)
-    others = runs_in(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
+    days = days_around(snapshot, low, high, 3)
+    others = read_runs(snapshot.whole, str(run.text("log_digest").tolist()[0]), days)
     rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
-    found = find_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
+    found = read_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
         raise DataUnavailable("the log does not say when it did I/O")
     return found[0]
 
 
-def find_suspects(
+def read_suspects(
     snapshot: Snapshot, filesystem: str, runs: Frame, rows: Ints, times: UsualTimes, own_files: Frame | None = None
 ) -> dict[int, Slowed]:
-    """The runs in `rows` with their suspects among all `runs`; runs without known I/O times are left out.
+    """Read the suspects of the runs in `rows`, by row of `runs`; runs without known I/O times are left out.
 
     `own_files` are those of run 0, if its log may be outside the lake.
     """
@@ -247,33 +214,39 @@ def find_suspects(
         windows = merge_windows(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
         # All runs of jobs at work then; without samples all logs say what targets can do.
         job = runs.ints("job_id")
-        near = np.flatnonzero(np.isin(job, job[touching(runs, windows)])) if sampled else np.arange(runs.rows)
+        near = np.flatnonzero(np.isin(job, job[select_overlapping(runs, windows)])) if sampled else np.arange(runs.rows)
         chosen = runs.take(near)
         if own_files is None:
             files = read_files(snapshot.whole, chosen)
         else:
             files = concat([own_files, read_files(snapshot.whole, chosen.take(near > 0))])
-        records = read_records(snapshot.whole, filesystem, chosen, files, windows)
-        parties = hide(records.parties, snapshot)
+        records = read_records(snapshot, filesystem, chosen, files, windows)
         for number, row in zip(at.tolist(), np.searchsorted(near, rows[at]).tolist(), strict=True):
             usual = times.amount(number)
             with suppress(DataUnavailable):
-                beside = find_competing_jobs(records, row, np.inf if usual.value is None else usual.value)
-                metadata_ratio = float(np.nan_to_num(chosen.floats("metadata_ratio")[row]))
+                competing = find_competing_jobs(records, row, np.inf if usual.value is None else usual.value)
+                metadata = float(np.nan_to_num(chosen.floats("metadata_ratio")[row]))
+                own_data = float(competing.own[:-1].max(initial=0.0)) / max(competing.seconds, 1e-9)
+                data = 1.0 - metadata + min(metadata, _LONGEST_CLOSE * own_data)
+                (met_data, met_metadata), took = competing.met, competing.seconds
                 found[int(rows[number])] = Slowed(
-                    party=parties[int(records.run_job[row])],
+                    party=records.parties[int(records.run_job[row])],
                     io_seconds=float(times.seconds[number]),
                     usual=usual,
                     own=None,
                     harm_seconds=float(times.harm[number]),
-                    suspects=suspects_of(beside, parties, metadata_ratio),
+                    suspects=find_suspects(competing),
+                    met_seconds=min(met_data, data * took) + min(met_metadata, metadata * took),
+                    metadata_ratio=metadata,
+                    data_ratio=data,
+                    has_servers=records.has_servers,
                     start_ns=int(chosen.ints("start_ns")[row]),
                 )
     return found
 
 
-def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
-    """Days with runs in [low, high] and `reach` days on either side."""
+def days_around(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
+    """Days with runs in [low, high] (ns) and `reach` days on either side."""
     known = set(snapshot.pinned["job_io"].days())
     begin, end = max(low - reach * DAY_NS, 0), high + reach * DAY_NS
     if end - begin > _MOST_DAYS * DAY_NS:
@@ -281,8 +254,8 @@ def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
     return {utc_day(moment) for moment in (*range(begin, end, DAY_NS), end)} & known
 
 
-def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
-    """Runs that overlap one of the windows, which are sorted and disjoint."""
+def select_overlapping(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
+    """Whether each run overlaps one of the windows, which are sorted and disjoint."""
     first, last = (np.array(edge, np.int64) for edge in zip(*windows, strict=True))
     following = np.searchsorted(last, runs.ints("start_ns"), side="right")
     return np.asarray(
@@ -290,71 +263,47 @@ def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     )
 
 
-# Activity of a run, an event, a moment or a period.
+# Activity of a period.
 
 
-@dataclass(frozen=True, eq=False)
-class RunAsked:
-    """One run; `found` and `run` are None where the lake does not say, and `lacking` tells why.
+def known_ratio_around(snapshot: Snapshot, filesystem: str, start_ns: int, end_ns: int) -> float | None:
+    """Share of the storage's traffic in the hours around a run that jobs' records explain.
 
-    `known_ratio` is the share of the storage's traffic in the hours around it that jobs' records explain.
+    Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
     """
-
-    view: JobView
-    found: Explained | None
-    run: Slowed | None
-    lacking: str = ""
-    known_ratio: float | None = None
+    period = start_ns - HOUR_NS, end_ns + HOUR_NS
+    inside = read_runs(snapshot.whole, "", days_around(snapshot, *period, 1))
+    _, known_ratio = read_volumes(snapshot, filesystem, period, inside.take(select_overlapping(inside, [period])))
+    return known_ratio
 
 
-def activity(source: DataSource, params: Params) -> Activity | RunAsked | Supposed:
-    """Who did what, of the run, event, moment or period that the parameters name."""
-    snapshot, period = source.snapshot, source.period_ns
-    if params.get("without") is not None or "job" not in params:
-        return suppose_without(snapshot, params, period)
-    target = params["job"]
-    if target is not None and ((source.reads_files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
-        snapshot = source.snapshot
-        view = find_job(source, params, params["job"])
-        found: Explained | None = None
-        try:
-            rows = judged_on(snapshot, view)
-            similar = similar_runs(view, rows)
-            found = conditions(similar, rows, filesystem=params["filesystem"])
-            run = slowed_run(snapshot, similar, found.filesystem)
-        except DataUnavailable as error:
-            return RunAsked(view, found, None, error.message)
-        # Bytes of logs are spread evenly over their time: in the minutes of a short run these would say little.
-        low, high = (int(view.job_io.ints(name)[view.main_run]) for name in ("start_ns", "end_ns"))
-        period = low - HOUR_NS, high + HOUR_NS
-        inside = runs_in(snapshot.whole, "", days_about(snapshot, *period, 1))
-        _, known_ratio = read_volumes(snapshot.whole, found.filesystem, period, inside.take(touching(inside, [period])))
-        return RunAsked(view, found, run, known_ratio=known_ratio)
+def find_activity(snapshot: Snapshot, params: Params, period: Period) -> Activity:
+    """Read who did what during the event or around the moment that the parameters name, else in the period."""
     filesystem = params["filesystem"]
-    if target is not None:
-        event = _event(snapshot, target)
+    if params["job"] is not None:
+        event = _event(snapshot, params["job"])
         start, end = event["start_ns"], event["end_ns"]
-        period = start, max(_newest(snapshot) if end is None else end, start + 1)
+        period = start, max(_recorded_period(snapshot)[1] if end is None else end, start + 1)
         filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
     elif params["at"] is not None:
         half = params["window"] // 2
         period = params["at"] - half, params["at"] + half
-    low, high = period
-    if period == ALL_TIME:
+    is_last_hour = period == ALL_TIME
+    if is_last_hour:
         # The last hour with jobs: samples of servers go on while no job runs.
-        high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
-        low = high - HOUR_NS
-    return replace(of_period(snapshot, filesystem, (low, high)), is_last_hour=period == ALL_TIME)
+        high = _recorded_period(snapshot, of_jobs=True)[1] + 1
+        period = high - HOUR_NS, high
+    return replace(read_activity(snapshot, filesystem, period), is_last_hour=is_last_hour)
 
 
 def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
-    """On the busiest file system, so long before the newest."""
-    newest = _newest(snapshot)
-    return of_period(snapshot, None, (newest - duration_ns, newest))
+    """Read who did what on the busiest file system in the last `duration_ns` of the lake."""
+    _, newest = _recorded_period(snapshot)
+    return read_activity(snapshot, None, (newest - duration_ns, newest))
 
 
 def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    """By its id, or a beginning of it that only one has."""
+    """The event with this id, or the only one whose id begins with it."""
     events = [
         row
         for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()
@@ -367,54 +316,42 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     return exact[0]
 
 
-def _newest(snapshot: Snapshot) -> int:
-    ends = [*(group.end_ns for group in snapshot.series()), *_ends_of_jobs(snapshot)]
-    if not ends:
-        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
-    return max(ends)
-
-
-def _ends_of_jobs(snapshot: Snapshot) -> list[int]:
-    return _extremes(snapshot, "max", {"applications": "end_ns", "job_operations": "start_ns + interval_ns"})
-
-
-def _extremes(snapshot: Snapshot, which: str, times: Mapping[str, str]) -> list[int]:
-    """Extreme of a time in each table, from the newest or oldest days only: a year has many files."""
-    found = []
-    for table, time in times.items():
+def _recorded_period(snapshot: Snapshot, *, of_jobs: bool = False) -> Period:
+    """First and last moment of samples, logs and counts of jobs; with `of_jobs` of jobs alone, if there are any."""
+    times = list[tuple[int, int]]()
+    for table, end in (("applications", "end_ns"), ("job_operations", "start_ns + interval_ns")):
         days = sorted(snapshot.pinned[table].days())
-        near = {*(days[:3] if which == "min" else days[-3:])}
+        near = {*days[:3], *days[-3:]}  # a year has many files
         if near:
-            sql = f"SELECT {which}({time}) FROM ({snapshot.whole.rows(table, days=near)})"
-            found += [int(value) for (value,) in snapshot.bare.execute(sql).fetchall() if value is not None]
-    return found
+            rows = snapshot.whole.rows(table, days=near)
+            times += snapshot.bare.execute(
+                f"SELECT min(start_ns), max({end}) FROM ({rows}) HAVING count(*) > 0"
+            ).fetchall()
+    if not (of_jobs and times):
+        times += [(group.first_ns, group.end_ns) for group in snapshot.series()]
+    if not times:
+        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
+    return min(first for first, _ in times), max(last for _, last in times)
 
 
-def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
-    """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
-    sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
-    if sampled_from is None or period[0] < sampled_from:  # other tables may begin earlier
-        starts = _extremes(snapshot, "min", {"applications": "start_ns", "job_operations": "start_ns"})
-        oldest = min([*starts, *(group.first_ns for group in snapshot.series())], default=0)
-        period = max(period[0], oldest), period[1]
-    low, high = period = period[0], min(period[1], _newest(snapshot) + 1)
+def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
+    """Read who did what on a file system (default: the busiest) in a period, and whom it slowed."""
+    oldest, newest = _recorded_period(snapshot)
+    low, high = period = max(period[0], oldest), min(period[1], newest + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
-    all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
     inside = all_runs.take((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
-    volumes, known_ratio = read_volumes(whole, filesystem, period, inside)
-    storms = find_storms(whole, filesystem, period, inside)
-    parties = hide([volume.party for volume in volumes], snapshot)
-    storm_parties = hide([storm.party for storm in storms], snapshot)
+    volumes, known_ratio = read_volumes(snapshot, filesystem, period, inside)
     return Activity(
         filesystem=filesystem,
         start_ns=low,
         end_ns=high,
-        slowed=tuple(slowed_runs(snapshot, filesystem, all_runs, (low, high)).values()),
-        volumes=tuple(replace(volume, party=party) for party, volume in zip(parties, volumes, strict=True)),
-        storms=tuple(replace(storm, party=party) for party, storm in zip(storm_parties, storms, strict=True)),
+        slowed=tuple(read_slowed_runs(snapshot, filesystem, all_runs, (low, high)).values()),
+        volumes=volumes,
+        storms=tuple(find_storms(snapshot, filesystem, period, inside)),
         runs=inside.rows,
         known_ratio=known_ratio,
     )
@@ -435,8 +372,8 @@ def _only_system(snapshot: Snapshot) -> str:
 _ROUNDS: Final = 3
 
 
-def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Supposed:
-    """The other runs of the period (default: an hour around the job) as they would be without the job `without`."""
+def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> WithoutJob:
+    """Estimate the other runs of the period (default: an hour around the job) without the job `without`."""
     job = params["without"]
     if job is None:
         raise UsageError("Say which job: --without JOB.")
@@ -451,13 +388,13 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     filesystem = params["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
         raise DataUnavailable("no system data")
-    all_runs = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
     is_inside = np.flatnonzero((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
     inside = all_runs.take(is_inside)
-    records = read_records(whole, filesystem, inside, read_files(whole, inside), [(low, high)])
-    number = next((i for i, party in enumerate(records.parties) if party.job_id == job), None)
-    parties = hide(records.parties, snapshot)
-    if number is None or parties[number].hidden:
+    records = read_records(snapshot, filesystem, inside, read_files(whole, inside), [(low, high)])
+    parties = records.parties
+    number = next((i for i, party in enumerate(parties) if party.job_id == job), None)
+    if number is None:
         raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
     usual = usual_times(all_runs, is_inside).usual
     seconds = records.runs.floats("io_seconds")
@@ -468,21 +405,15 @@ def suppose_without(snapshot: Snapshot, params: Params, period: Period) -> Suppo
     # Runs that the job is named for gain what `who` states.
     blamed = {
         row: each
-        for row, run in slowed_runs(snapshot, filesystem, all_runs, (low, high)).items()
+        for row, run in read_slowed_runs(snapshot, filesystem, all_runs, (low, high)).items()
         for each in blame(run)
         if each.suspect.party == parties[number] and each.probability >= NAMED_FROM
     }
-    runs = [
-        Affected(
-            party=parties[int(records.run_job[row])],
-            io_seconds=float(seconds[row]),
-            lost_seconds=float(lost[row]),
-            saved_seconds=float(saved[row]),
-            blamed=blamed.get(int(is_inside[row])),
-        )
-        for row in others.tolist()
-    ]
-    return Supposed(parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
+    blames = [blamed.get(row) for row in is_inside[others].tolist()]
+    gains, total = total_saved(lost[others], saved[others], blames, records.evidence[number])
+    whose = (parties[job] for job in records.run_job[others].tolist())
+    runs = tuple(zip(whose, seconds[others].tolist(), gains.tolist(), strict=True))
+    return WithoutJob(parties[number], filesystem, low, high, total, runs)
 
 
 def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, job: int) -> Floats:
@@ -506,7 +437,7 @@ def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, 
         sooner = np.stack([ends[:, 0], ends[:, 0] + left * (ends[:, 1] - ends[:, 0])], axis=1)
         for row, run in competing.items():
             before, now = (
-                met_jobs(each, records.run_job, len(records.parties), row)[run.jobs] for each in (ends, sooner)
+                job_overlaps(each, records.run_job, len(records.parties), row)[run.jobs] for each in (ends, sooner)
             )
             remaining = np.minimum(1.0, np.divide(now, before, out=np.ones(len(before)), where=before > 0))
             remaining[run.jobs == job] = 0.0
@@ -515,8 +446,11 @@ def _saved_seconds(records: Records, others: Ints, usual: Floats, lost: Floats, 
     return saved
 
 
-def met_jobs(ends: Floats, run_job: Ints, jobs: int, row: int) -> Floats:
-    """How much of each job one run meets: number of the job's runs, by the share of their time in common with it."""
+def job_overlaps(ends: Floats, run_job: Ints, jobs: int, row: int) -> Floats:
+    """How much of each job overlaps with run `row`: number of the job's runs, by the share of their time in common.
+
+    `ends` are (start, end) of each run, `run_job` the job of each.
+    """
     first, last = np.nan_to_num(ends).T
     both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)
     return np.bincount(run_job, weights=both / np.maximum(last - first, 1.0), minlength=jobs).astype(np.float64)

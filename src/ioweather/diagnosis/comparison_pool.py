@@ -7,8 +7,8 @@ does where the run's own group has seen too little of either.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,20 +180,20 @@ class Load:
 class Pool:
     """Runs of a verdict, one row each. Group 0 is that of the run to judge.
 
-    `slowness` are logarithms of slowdowns, NaN if unknown. `coverage_ratio` is the sampled share of each run,
-    `inside_ratio` the share of its sampling intervals with I/O between its first and last I/O. `split` is the logarithm
-    of metadata over data time, NaN if one of them is 0. `start_ns` may be empty.
+    `pattern` has the logarithms of MEASURES. `split` is the logarithm of metadata over data time. Of the system:
+    `coverage_ratio` is the sampled share of each run, `inside_ratio` the share of its sampling intervals with I/O
+    between its first and last I/O, `slowness` are logarithms of slowdowns. Unknown values are NaN.
     """
 
     io_seconds: Floats
     group: Ints
+    start_ns: Ints
     pattern: Floats
-    loads: Mapping[str, Load] = field(default_factory=dict)
-    slowness: Mapping[str, Floats] = field(default_factory=dict)
-    coverage_ratio: Floats = field(default_factory=lambda: np.zeros(0))
-    inside_ratio: Floats = field(default_factory=lambda: np.zeros(0))
-    split: Floats = field(default_factory=lambda: np.zeros(0))
-    start_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    split: Floats
+    coverage_ratio: Floats
+    inside_ratio: Floats
+    loads: Mapping[str, Load]
+    slowness: Mapping[str, Floats]
 
     @property
     def rows(self) -> int:
@@ -203,20 +203,17 @@ class Pool:
     @property
     def sampled(self) -> Bools:
         """Runs with samples of the system throughout."""
-        if not len(self.coverage_ratio):
-            return np.zeros(self.rows, np.bool_)
         known = np.isfinite(self.coverage_ratio)
-        if "bytes" in self.loads:
-            known = known & np.isfinite(self.loads["bytes"].amount)
-        return np.asarray(known)
+        return np.asarray(known & np.isfinite(self.loads["bytes"].amount) if "bytes" in self.loads else known)
 
     def take(self, rows: NDArray[np.generic]) -> Pool:
         """The pool of some runs."""
+        columns: dict[str, Any] = {
+            name: each[rows] for name, each in vars(self).items() if isinstance(each, np.ndarray)
+        }
         loads = {name: load.take(rows) for name, load in self.loads.items()}
         slowness = {name: column[rows] for name, column in self.slowness.items()}
-        names = ("coverage_ratio", "inside_ratio", "split", "start_ns")
-        optional = {name: each[rows] if len(each := getattr(self, name)) else each for name in names}
-        return Pool(self.io_seconds[rows], self.group[rows], self.pattern[rows], loads, slowness, **optional)
+        return replace(self, **columns, loads=loads, slowness=slowness)
 
 
 def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
@@ -225,8 +222,9 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     metadata = job_io.floats("metadata_ratio")
     with np.errstate(divide="ignore"):
         split = np.where((metadata > 0) & (metadata < 1), np.log(metadata) - np.log1p(-metadata), np.nan)
+    unknown = np.full(job_io.rows, np.nan)
     if system is None:
-        return Pool(seconds, group, pattern, split=split, start_ns=job_io.ints("start_ns"))
+        return Pool(seconds, group, job_io.ints("start_ns"), pattern, split, unknown, unknown, {}, {})
     own = {
         "bytes": job_io.floats("read_bytes") + job_io.floats("write_bytes"),
         "ops": job_io.floats("fs_read_count") + job_io.floats("fs_write_count"),
@@ -242,13 +240,13 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     return Pool(
         io_seconds=seconds,
         group=group,
+        start_ns=job_io.ints("start_ns"),
         pattern=pattern,
-        loads=loads,
-        slowness={name: column for name, column in slowness.items() if np.isfinite(column).any()},
+        split=split,
         coverage_ratio=system.floats("coverage_ratio"),
         inside_ratio=quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")),
-        split=split,
-        start_ns=job_io.ints("start_ns"),
+        loads=loads,
+        slowness={name: column for name, column in slowness.items() if np.isfinite(column).any()},
     )
 
 

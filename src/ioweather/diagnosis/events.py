@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -12,15 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ioweather.core.contracts import Param, Params, Question
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
 from ioweather.core.results import (
     Answer,
     Block,
     Coverage,
     Exhibit,
-    Fact,
-    FactGroup,
     Item,
     Items,
     ResultTable,
@@ -40,6 +36,8 @@ TROUBLES: Final = ("incident", "component_health", "episode")
 
 @dataclass(frozen=True)
 class EventOutcome:
+    """An event. `filesystem` also names the component, `strength_ratio` is a slowdown; `end_ns` None: it continues."""
+
     kind: str
     filesystem: str
     label: str
@@ -53,6 +51,8 @@ class EventOutcome:
 
 @dataclass(frozen=True)
 class EventsOutcome:
+    """The selected events, in the order asked for."""
+
     events: tuple[EventOutcome, ...]
 
 
@@ -76,12 +76,9 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["strongest"]:
         found.sort(key=lambda event: -(event.strength_ratio or 0.0))
     rows = tuple(tuple(getattr(event, column.name) for column in _COLUMNS) for event in found)
-    counts = Counter(event.kind for event in found)
-    facts = tuple(Fact(kind, kind.replace("_", " "), counts[kind], "count") for kind in sorted(counts))
     return Answer(
         question="What happened?",
         headline=f"{len(found):,} event{'s' if len(found) != 1 else ''} recorded." if found else _NOTHING,
-        facts=(FactGroup("kinds", "Events by kind", facts),) if facts else (),
         exhibits=(Exhibit("events", "Events", tables=(ResultTable("events", _COLUMNS, rows),)),),
         coverage=(Coverage(len(every), len(found), "matching events in the lake"),),
         name="events",
@@ -100,22 +97,16 @@ def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
 
 def events_of(source: DataSource) -> list[EventOutcome]:
     """All stored events, and the maintenance windows of the facility file."""
-    return [*_stored(source), *_maintenance(source.facility)]
-
-
-def _stored(source: DataSource) -> Iterator[EventOutcome]:
-    events, facility = source.frame("events", _STORED, optional=True, any_time=True), source.facility
-    for row in events.records():
+    facility, found = source.facility, list[EventOutcome]()
+    for row in source.frame("events", _STORED, optional=True, any_time=True).records():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
         where = " ".join(filter(None, [filesystem, row["component"]]))
-        when = (row["start_ns"], row["end_ns"], row["strength_ratio"])
-        yield EventOutcome(row["kind"], where, row["label"], *when, row["source"], row["event_id"], row["component"])
-
-
-def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
+        same = {name: row[name] for name in ("kind", "label", "start_ns", "end_ns", "strength_ratio", "source")}
+        found.append(EventOutcome(filesystem=where, event_id=row["event_id"], component=row["component"], **same))
     for window in facility.maintenance:
         label = window.label or "maintenance"
-        yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
+        found.append(EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml"))
+    return found
 
 
 def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -189,17 +180,17 @@ def find_episodes(lake: Lake) -> int:
     # Episodes have raw system names; readers map them to file systems.
     series = usual_requests(operation_series(rollups, {}, interval))
     found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
-    gone = _is_gone(stored, found, interval)
-    return settle(lake, found, stored.take(gone), SOURCE)
+    gone = _is_withdrawn(stored, found, interval)
+    return replace_events(lake, found, stored.take(gone), SOURCE)
 
 
-def settle(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
+def replace_events(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
     """Store the events found and withdraw those that are gone; return the number of new rows."""
     withdrawn = gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))
     return lake.append("events", concat([found, withdrawn]), source=source)
 
 
-def _is_gone(stored: Frame, found: Frame, interval_ns: int) -> Bools:
+def _is_withdrawn(stored: Frame, found: Frame, interval_ns: int) -> Bools:
     """Stored episodes that are replaced or no longer found.
 
     An episode that was found with shorter intervals, and has ended, may be too short to be found with this one.
@@ -228,6 +219,8 @@ def _series_of(event: Mapping[str, Any]) -> Hashable:
 
 
 def _episode_rows(found: list[Episode]) -> Frame:
+    """Rows of `events`; the id of an episode is stable while it is found again."""
+
     def event_id(episode: Episode) -> str:
         series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
         return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]

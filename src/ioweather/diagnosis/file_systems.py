@@ -25,14 +25,15 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     columns_of,
-    identifier,
-    largest,
+    largest_facts,
+    snake_case,
 )
 from ioweather.core.units import NS, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
+from ioweather.stats.estimates import number
 
 if TYPE_CHECKING:
     from ioweather.topics.source import DataSource
@@ -103,7 +104,7 @@ def run(source: DataSource, params: Params) -> Answer:
     events = _events(events_of(source), loads)
     names = list(dict.fromkeys([*(t.filesystem for t in loads.traffic), *(s.filesystem for s in loads.slowness)]))
     states = () if loads.measured else tuple(_state(name, loads, facility, events) for name in names)
-    components = tuple(part for traffic in loads.traffic for part in _components(traffic, loads))
+    components = tuple(part for traffic in loads.traffic for part in _component_states(traffic, loads))
     if loads.measured:  # of a server: its targets
         components = tuple(part for part in components if part.server == loads.where)
     # The strongest events as shaded periods; overlapping events are merged and named by the strongest.
@@ -117,12 +118,12 @@ def run(source: DataSource, params: Params) -> Answer:
             stretches.append((low, high, [event]))
     stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
     marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
-    shaded = tuple(Reference("x", low, _strongest(together), high) for low, high, together in marked)
+    shaded = tuple(Reference("x", low, _name_strongest(together), high) for low, high, together in marked)
     if loads.measured:
         facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
     else:
-        facts = tuple(_facts(state) for state in states)
-        exhibits = tuple(_exhibits(loads, components, facility, shaded))
+        facts = tuple(_state_facts(state) for state in states)
+        exhibits = tuple(_filesystem_exhibits(loads, components, facility, shaded))
     return Answer(
         question="What is the storage doing?" if loads.kind == "facility" else f"What is {loads.where} doing?",
         headline=_headline(loads, states),
@@ -147,23 +148,26 @@ def _events(every: Sequence[EventOutcome], loads: Loads) -> list[EventOutcome]:
     """Events of this place and time, the newest first."""
     found = [e for e in every if e.start_ns < loads.end_ns and (e.end_ns is None or e.end_ns > loads.start_ns)]
     if loads.kind == "filesystem":
-        found = [e for e in found if _is_of(e, loads.where)]
+        found = [e for e in found if _is_on(e, loads.where)]
     elif loads.kind != "facility":
         found = [e for e in found if e.component == loads.where or e.kind == "maintenance"]
     return newest_first(found)
 
 
-def _is_of(event: EventOutcome, filesystem: str) -> bool:
+def _is_on(event: EventOutcome, filesystem: str) -> bool:
     return not event.filesystem or event.filesystem.removeprefix("mount:").split(" ")[0] == filesystem
 
 
 def _state(name: str, loads: Loads, facility: Facility, events: Sequence[EventOutcome]) -> FileSystemState:
+    """Load in the last hour, amounts in the period and open events of one file system."""
     traffic = next((t for t in loads.traffic if t.filesystem == name), None)
     now = next((hour for hour in loads.last_hours if hour.filesystem == name), LastHour(name))
     nominal = next((f.peak_bytes_per_s for f in facility.filesystems if f.name == name), None)
-    going_on = [e for e in events if _is_of(e, name) and (e.end_ns is None or e.end_ns >= loads.end_ns)]
+    going_on = [e for e in events if _is_on(e, name) and (e.end_ns is None or e.end_ns >= loads.end_ns)]
     rates = [rate for rate in (now.read, now.write) if rate is not None]
-    read, write = (0.0, 0.0) if traffic is None else (_amount(line, loads) for line in (traffic.read, traffic.write))
+    read, write = (
+        (0.0, 0.0) if traffic is None else (_total_bytes(line, loads) for line in (traffic.read, traffic.write))
+    )
     return FileSystemState(
         name,
         now.slowdown,
@@ -176,35 +180,33 @@ def _state(name: str, loads: Loads, facility: Facility, events: Sequence[EventOu
         sum(rates) / nominal if rates and nominal else None,
         read,
         write,
-        _busiest(traffic),
+        _busiest_component(traffic),
         len([e for e in going_on if e.kind in _SHADED]),
-        () if traffic is None else _thinned(traffic.total),
+        () if traffic is None else _block_maxima(traffic.total),
     )
 
 
-def _amount(rate: Floats, loads: Loads) -> float:
+def _total_bytes(rate: Floats, loads: Loads) -> float:
+    """Bytes in the period, from a rate in each step."""
     return float(np.nansum(rate)) * loads.step_ns / NS
 
 
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _busiest(traffic: Traffic | None) -> str | None:
+def _busiest_component(traffic: Traffic | None) -> str | None:
     if traffic is None or not traffic.components:
         return None
     moved = np.nansum(traffic.parts_read, axis=0) + np.nansum(traffic.parts_write, axis=0)
     return traffic.components[int(np.argmax(moved))]
 
 
-def _thinned(values: Floats) -> tuple[float | None, ...]:
+def _block_maxima(values: Floats) -> tuple[float | None, ...]:
     """Maxima of at most `_MOST_RATES` stretches, for a small chart."""
     size = -(-len(values) // _MOST_RATES) or 1
     parts = [values[i : i + size] for i in range(0, len(values), size)]
-    return tuple(_number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
+    return tuple(number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
 
 
-def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
+def _component_states(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
+    """Amounts, share and highest rate of each sampled component of a file system."""
     seconds = loads.step_ns / NS
     read, write = (np.nansum(parts, axis=0) * seconds for parts in (traffic.parts_read, traffic.parts_write))
     whole = float(read.sum() + write.sum())
@@ -223,7 +225,8 @@ def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
         )
 
 
-def _strongest(events: Sequence[EventOutcome]) -> str:
+def _name_strongest(events: Sequence[EventOutcome]) -> str:
+    """The component (or label) of the most serious of some events at one time."""
     first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
     return (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
 
@@ -231,10 +234,10 @@ def _strongest(events: Sequence[EventOutcome]) -> str:
 def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
     if loads.measured:
         line = loads.measured[0]
-        own, others = _means(line)
+        own, others = _mean_and_peer_mean(line)
         if own is None:
             return f"{loads.where}: nothing was measured."
-        text = f"{loads.where}: {_label(line.metric)} {format_value(own, _unit(line))} on average"
+        text = f"{loads.where}: {_metric_label(line.metric)} {format_value(own, _unit(line))} on average"
         if not others:
             return f"{text}."
         return f"{text}, {format_value(own / others, 'factor')} that of its {loads.peers} peers."
@@ -245,10 +248,10 @@ def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
         most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
         load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
         return f"Slow: {listed}.{load}" if slow else f"None of {len(states)} file systems is slow.{load}"
-    return " ".join(map(_sentence, states)) or "Nothing was measured."
+    return " ".join(map(_describe_state, states)) or "Nothing was measured."
 
 
-def _sentence(state: FileSystemState) -> str:
+def _describe_state(state: FileSystemState) -> str:
     rates = [rate for rate in (state.read_bytes_per_s, state.write_bytes_per_s) if rate is not None]
     load = f", {format_value(sum(rates), 'bytes_per_s')}" if rates else ""
     share = f" ({format_value(state.load_ratio, 'ratio')} of its peak)" if state.load_ratio is not None else ""
@@ -259,7 +262,7 @@ def _sentence(state: FileSystemState) -> str:
     return f"{state.filesystem} is {word}: {format_value(state.slowdown, 'factor')} its usual time{op}{load}{share}."
 
 
-def _facts(state: FileSystemState) -> FactGroup:
+def _state_facts(state: FileSystemState) -> FactGroup:
     facts = [
         Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe measured it"),
         Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
@@ -271,17 +274,18 @@ def _facts(state: FileSystemState) -> FactGroup:
     if state.load_ratio is not None:
         facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
     facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
-    return FactGroup(identifier(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
+    return FactGroup(snake_case(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
 
 
-def _exhibits(
+def _filesystem_exhibits(
     loads: Loads, components: Sequence[ComponentState], facility: Facility, shaded: tuple[Reference, ...]
 ) -> Iterable[Exhibit]:
+    """Charts of load and slowdown, and the targets over time."""
     if loads.traffic:
         yield Exhibit("storage.load", "Load", charts=(_load_chart(loads, shaded),))
     slow = [s for s in loads.slowness if len(s.start_ns)]
     if slow:
-        rows = tuple((int(t), s.filesystem, _number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
+        rows = tuple((int(t), s.filesystem, number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
         columns = (_TIME, *columns_of("filesystem: file system [text]; slowdown [factor]"))
         limit = Reference("y", SLOW, "slow (2x)")
         encoding = {"x": "start_ns", "y": "slowdown", "series": "filesystem"}
@@ -289,7 +293,7 @@ def _exhibits(
         chart = Chart("timeline", table, encoding, scales={"y": "log"}, references=(*shaded, limit))
         yield Exhibit("storage.slowdown", "Slowdown of the slowest operation", charts=(chart,))
     if components:
-        yield Exhibit("storage.targets", "Targets over time", charts=(_heat(loads.traffic[0]),))
+        yield Exhibit("storage.targets", "Targets over time", charts=(_target_heat_map(loads.traffic[0]),))
         yield Exhibit("storage.components", "Targets", tables=(_component_table(components),))
 
 
@@ -299,22 +303,22 @@ def _load_chart(loads: Loads, shaded: tuple[Reference, ...]) -> Chart:
     rows: list[tuple[int, str, float | None]] = []
     for traffic in loads.traffic:
         lines = {"read": traffic.read, "write": traffic.write} if one else {traffic.filesystem: traffic.total}
-        rows += [row for name, line in lines.items() for row in _rows(traffic.start_ns, name, line)]
+        rows += [row for name, line in lines.items() for row in _line_rows(traffic.start_ns, name, line)]
     columns = (_TIME, *columns_of("what [text]; rate [bytes_per_s]"))
     encoding = {"x": "start_ns", "y": "rate", "series": "what"}
     return Chart("timeline", ResultTable("load", columns, tuple(rows)), encoding, references=shaded)
 
 
-def _rows(start_ns: Ints, name: str, values: Floats) -> Iterable[tuple[int, str, float | None]]:
-    return ((int(t), name, _number(v)) for t, v in zip(start_ns, values, strict=True))
+def _line_rows(start_ns: Ints, name: str, values: Floats) -> Iterable[tuple[int, str, float | None]]:
+    return ((int(t), name, number(v)) for t, v in zip(start_ns, values, strict=True))
 
 
-def _heat(traffic: Traffic) -> Chart:
+def _target_heat_map(traffic: Traffic) -> Chart:
     both = np.where(
         np.isnan(traffic.parts_read), traffic.parts_write, traffic.parts_read + np.nan_to_num(traffic.parts_write)
     )
     rows = tuple(
-        (int(t), name, _number(both[i, j]))
+        (int(t), name, number(both[i, j]))
         for i, t in enumerate(traffic.start_ns)
         for j, name in enumerate(traffic.components)
     )
@@ -344,12 +348,12 @@ def _unit(line: Measured) -> str:
     return "ratio" if line.metric.endswith("_ratio") else "seconds"
 
 
-def _means(line: Measured) -> tuple[float | None, float | None]:
+def _mean_and_peer_mean(line: Measured) -> tuple[float | None, float | None]:
     own = line.own[np.isfinite(line.own)]
-    return (float(own.mean()) if len(own) else None), _number(line.peer_mean)
+    return (float(own.mean()) if len(own) else None), number(line.peer_mean)
 
 
-def _label(metric: str) -> str:
+def _metric_label(metric: str) -> str:
     text = metric.removesuffix("_bytes").removesuffix("_ratio").removesuffix("_seconds").replace("_ops", " operations")
     return text.upper() if text == "cpu" else text.replace("_", " ")
 
@@ -357,9 +361,9 @@ def _label(metric: str) -> str:
 def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
     facts = []
     for line in loads.measured:
-        own, others = _means(line)
+        own, others = _mean_and_peer_mean(line)
         note = f"its {loads.peers} peers (median): {format_value(others, _unit(line))}" if others is not None else ""
-        facts.append(Fact(identifier(line.metric), _label(line.metric), own, _unit(line), note=note))
+        facts.append(Fact(snake_case(line.metric), _metric_label(line.metric), own, _unit(line), note=note))
     server = loads.servers.get(loads.where)
     targets = [name for name, home in loads.servers.items() if home == loads.where]
     facts += [Fact("server", "server", server)] if server else []
@@ -369,12 +373,13 @@ def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
 
 
 def _component_exhibits(loads: Loads, shaded: tuple[Reference, ...]) -> tuple[Exhibit, ...]:
+    """A time line for each metric of a server or target, beside its peers."""
     made = []
     for line in loads.measured:
         names = {loads.where: line.own}
         names |= {f"median of {loads.peers} peers": line.others} if loads.peers else {}
-        rows = tuple(row for name, values in names.items() for row in _rows(line.start_ns, name, values))
-        label = _label(line.metric)
+        rows = tuple(row for name, values in names.items() for row in _line_rows(line.start_ns, name, values))
+        label = _metric_label(line.metric)
         title = label[:1].upper() + label[1:]
         value = ResultColumn("value", label, _unit(line))
         table = ResultTable(line.metric, (_TIME, ResultColumn("what", "", "text"), value), rows)
@@ -419,7 +424,7 @@ def storage_screen(answer: Answer, params: Params) -> Iterator[Block]:
         )
         yield ResultTable.of("filesystems", columns, rows)
     else:
-        yield from (largest(replace(group, title=""), 7) for group in answer.facts)
+        yield from (largest_facts(replace(group, title=""), 7) for group in answer.facts)
     charts = [(exhibit.title, chart) for exhibit in answer.exhibits for chart in exhibit.charts]
     lines = [replace(chart, title=chart.title or title) for title, chart in charts if chart.kind == "timeline"]
     yield from lines[:2]

@@ -31,7 +31,13 @@ from ioweather.diagnosis.health_incidents import (
     MIN_MINUTES,
     least_slow_bins,
 )
-from ioweather.diagnosis.health_query import SearchWindow, count_components, list_windows, names_of, sources_of
+from ioweather.diagnosis.health_query import (
+    SearchWindow,
+    count_components,
+    evidence_sources,
+    list_windows,
+    target_names,
+)
 from ioweather.job_io.outcomes import Unhealthy, unhealthy_of
 from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
@@ -76,14 +82,16 @@ def run(source: DataSource, params: Params) -> Answer:
     every = [
         unhealthy_of(row, facility.filesystem_of(row["system"]) if row["system"] else None) for row in events.records()
     ]
-    found = [each for each in every if each.start_ns < high and (each.end_ns or high) > low and _is_asked(each, params)]
+    found = [
+        each for each in every if each.start_ns < high and (each.end_ns or high) > low and _is_selected(each, params)
+    ]
     found.sort(key=lambda each: (-each.start_ns, each.component or ""))
-    scope = find_scope(source.snapshot, (low, high), params["filesystem"])
+    scope = list_searched(source.snapshot, (low, high), params["filesystem"])
     rows = tuple(tuple(getattr(each, column.name) for column in _COLUMNS) for each in found)
     return Answer(
         question="What was unhealthy?",
         headline=_headline(found, scope),
-        facts=_facts(found),
+        facts=_cost_facts(found),
         exhibits=(Exhibit("health", "Unhealthy components", tables=(ResultTable("incidents", _COLUMNS, rows),)),),
         findings=tuple(
             Finding(_describe_search(each), name=f"searched_{number}") for number, each in enumerate(scope, 1)
@@ -94,7 +102,7 @@ def run(source: DataSource, params: Params) -> Answer:
     )
 
 
-def _is_asked(each: Unhealthy, params: Params) -> bool:
+def _is_selected(each: Unhealthy, params: Params) -> bool:
     return params["filesystem"] in (None, each.filesystem) and params["component"] in (None, each.component)
 
 
@@ -111,7 +119,7 @@ def _headline(found: list[Unhealthy], scope: Sequence[Searched]) -> str:
     return f"{count} component{'s were' if count > 1 else ' was'} unhealthy: {'; '.join(named)}{more}."
 
 
-def _facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
+def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
     if not found:
         return ()
     lost = [each.lost_seconds for each in found if each.lost_seconds is not None]
@@ -139,7 +147,7 @@ _KINDS: Final = {
 }
 
 
-def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tuple[Searched, ...]:
+def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) -> tuple[Searched, ...]:
     """What was searched of each file system in the period, the one with most components first."""
     low, high = period
     windows: dict[str, list[SearchWindow]] = {}
@@ -150,7 +158,7 @@ def find_scope(snapshot: Snapshot, period: Period, filesystem: str | None) -> tu
     for name in sorted(windows, key=lambda name: (-windows[name][-1].components, name)):
         window = windows[name][-1]
         start, end = max(low, windows[name][0].start_ns), min(high, window.end_ns)
-        sources, counted = sources_of(window), count_components(window)
+        sources, counted = evidence_sources(window), count_components(window)
         sampled = counted.get("ost", counted.get("device", 0))
         if "ost" in counted:
             counted.pop("device", None)  # disks of these targets
@@ -180,11 +188,12 @@ _BY_METADATA: Final = {"metadata", "metadata_served"}
 
 def _component_word(window: SearchWindow, kind: str) -> str:
     """What the file system calls its components of a kind, in the singular: OST, brick, target."""
-    stems = {match[1] if (match := _NUMBERED.search(name)) else "" for name in names_of(window, kind)}
+    stems = {match[1] if (match := _NUMBERED.search(name)) else "" for name in target_names(window, kind)}
     return stems.pop() if len(stems) == 1 and "" not in stems else _KINDS[kind]
 
 
 def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
+    """What a search with these sources of evidence and sampled targets cannot see."""
     if not sources - _BY_METADATA:
         yield "slow targets (no request times, no counts of jobs and no probes of three or more targets)"
     elif sources - _BY_METADATA == {"service"}:

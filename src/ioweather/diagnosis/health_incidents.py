@@ -417,22 +417,22 @@ class UsingRuns:
         return replace(incident, runs=int(hit.sum()), lost_seconds=float(counted.sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class HealthData:
-    """What a search of one file system uses: observations, traffic of the targets, their servers, and runs."""
+def find_incidents(
+    bins: Bins,
+    observations: Sequence[Observations],
+    facility: Facility,
+    traffic: Matrix | None = None,
+    servers: Mapping[str, str] | None = None,
+    runs: UsingRuns | None = None,
+) -> list[Incident]:
+    """Return the incidents of one file system, merged into causes, with their cost; maintenance is left out.
 
-    bins: Bins
-    observations: Sequence[Observations]
-    traffic: Matrix | None = None
-    servers: Mapping[str, str] = field(default_factory=dict)
-    runs: UsingRuns = field(default_factory=UsingRuns)
-
-
-def find_incidents(data: HealthData, facility: Facility) -> list[Incident]:
-    """Return the incidents of a search, merged into causes, with their cost; maintenance is left out."""
-    evidence = [weigh(each, data.bins) for each in data.observations]
+    `traffic` are bytes of the targets in each step, `servers` the server of each target.
+    """
+    servers, runs = servers or {}, runs or UsingRuns()
+    evidence = [weigh(each, bins) for each in observations]
     slow = [each for each in detect_slow([part for part in evidence if part.source != OVERLOAD]) if each.is_named]
-    slow += detect_stalled(data.observations, slow, data.bins)
+    slow += detect_stalled(observations, slow, bins)
     overloaded = [
         each
         for each in detect_slow([part for part in evidence if part.source == OVERLOAD])
@@ -440,20 +440,16 @@ def find_incidents(data: HealthData, facility: Facility) -> list[Incident]:
     ]
     silent: list[Incident] = []
     capped: list[Incident] = []
-    targets: tuple[str, ...] = ()
-    if data.traffic is not None:
-        targets = data.traffic.components
+    if traffic is not None:
         # If a run used a silent component at normal speed, only its collector failed.
-        silent = [
-            each for each in detect_silent(data.traffic, data.servers) if not data.runs.any_unharmed(each, data.servers)
-        ]
+        silent = [each for each in detect_silent(traffic, servers) if not runs.any_unharmed(each, servers)]
         # If requests took their usual time, less was requested.
-        rates = coarsen(data.traffic, STEP_NS)
-        capped = [each for each in detect_capped(rates, data.servers) if not has_usual_latency(each, evidence)]
-    causes = merge_causes([*slow, *overloaded, *capped], silent, targets, data.servers)
+        rates = coarsen(traffic, STEP_NS)
+        capped = [each for each in detect_capped(rates, servers) if not has_usual_latency(each, evidence)]
+    targets = () if traffic is None else traffic.components
     return [
-        data.runs.add_cost(each, data.servers)
-        for each in causes
+        runs.add_cost(each, servers)
+        for each in merge_causes([*slow, *overloaded, *capped], silent, targets, servers)
         if not any(window.start_ns <= each.start_ns < window.end_ns for window in facility.maintenance)
     ]
 
@@ -517,6 +513,7 @@ def detect_stalled(observations: Sequence[Observations], sick: Sequence[Incident
 
 
 def _without_incidents(observed: Observations, incidents: Sequence[Incident]) -> Observations:
+    """The observations outside known incidents of their component."""
     names, outside = (
         np.array(observed.components, np.object_)[observed.component],
         np.ones(len(observed.load), np.bool_),
@@ -544,10 +541,11 @@ def _sick_periods(log_ratio: Floats, onset_penalty: float) -> list[list[tuple[in
     for row in range(bins - 1, -1, -1):  # backtracking
         states[row] = state
         state = np.where(state, ~begins[row], recovers[row])
-    return [_true_periods(states[:, column]) for column in range(columns)]
+    return [_stretches_of_true(states[:, column]) for column in range(columns)]
 
 
-def _true_periods(chosen: Bools) -> list[tuple[int, int]]:
+def _stretches_of_true(chosen: Bools) -> list[tuple[int, int]]:
+    """[first, last) of each stretch of true values."""
     padded = np.concatenate([[False], chosen, [False]])
     first = np.flatnonzero(~padded[:-1] & padded[1:])
     last = np.flatnonzero(padded[:-1] & ~padded[1:])
@@ -580,7 +578,7 @@ def detect_silent(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]
             continue
         silent = ~reported[:, column] & most_report
         silent[: own[0]] = False
-        for first, last in _true_periods(silent):
+        for first, last in _stretches_of_true(silent):
             before = amounts.values[own[own < first][-_STEPS_BEFORE:], column]
             if least <= last - first <= most and np.median(before) > 0:
                 start, end = (amounts.start_ns + edge * amounts.step_ns for edge in (first, last))
@@ -608,7 +606,7 @@ def detect_capped(matrix: Matrix, servers: Mapping[str, str]) -> list[Incident]:
             at_limit = below & (own >= level * (1 - _NEAR))
             if at_limit.sum() < least:
                 continue
-            for start, end in _true_periods(below):
+            for start, end in _stretches_of_true(below):
                 places = np.flatnonzero(at_limit[start:end]) if end - start >= least else np.zeros(0, np.int64)
                 if len(places) >= least:
                     first, last = start + int(places[0]), start + int(places[-1]) + 1
@@ -671,15 +669,16 @@ _TELLING: Final[tuple[Sickness, ...]] = ("busy", "overloaded", "capped", "stalle
 
 
 def _merge(first: Incident, *others: Incident) -> Incident:
-    """The first incident, extended to the time and the evidence of all."""
+    """The first incident, extended to the time, the evidence and the targets of all."""
     members = (first, *others)
-    factors = [each.factor for each in members if each.factor is not None]
     return replace(
         first,
         start_ns=min(each.start_ns for each in members),
         end_ns=max(each.end_ns for each in members),
-        factor=max(factors) if factors else None,
+        probability=max(each.probability for each in members),
+        factor=max((each.factor for each in members if each.factor is not None), default=None),
         shown_by=tuple(dict.fromkeys(name for each in members for name in each.shown_by)),
+        through=tuple(sorted({name for each in members for name in each.through})),
     )
 
 
@@ -699,10 +698,7 @@ def _merge_by_server(
         names = {each.component, *(other.component for other in together)}
         if home and len(targets_of[home]) > 1 and len(names) >= max(2, least_share * len(targets_of[home])):
             rest = [other for other in rest if other not in together]
-            probability = max(member.probability for member in (each, *together))
-            each = replace(
-                _merge(each, *together), component=home, probability=probability, through=tuple(sorted(names))
-            )
+            each = replace(_merge(each, *together), component=home, through=tuple(sorted(names)))
         merged.append(each)
     return merged
 
@@ -727,11 +723,10 @@ def _add_consequences(
         followers += by_server[partner]
     if not followers:
         return failed, list(slow)
-    factors = [each.factor for each in followers if each.factor is not None]
     whole = replace(
         _merge(failed, *followers),
         start_ns=failed.start_ns,
-        factor=max(factors) if factors else None,
+        probability=failed.probability,
         through=tuple(sorted({*failed.through, *(each.component for each in followers)})),
     )
     return whole, [each for each in slow if each not in followers]
@@ -744,12 +739,7 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
         last = merged[-1] if merged else None
         longest = max(e.end_ns - e.start_ns for e in (each, last) if e)
         if last and last.component == each.component and each.start_ns - last.end_ns <= min(_MERGE_NS, longest):
-            merged[-1] = replace(
-                _merge(last, each),
-                kind=max(last.kind, each.kind, key=_TELLING.index),
-                probability=max(last.probability, each.probability),
-                through=tuple(sorted({*last.through, *each.through})),
-            )
+            merged[-1] = replace(_merge(last, each), kind=max(last.kind, each.kind, key=_TELLING.index))
         else:
             merged.append(each)
     return merged

@@ -17,31 +17,15 @@ import numpy as np
 
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.errors import DataUnavailable, SearchIncomplete
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.frames import Floats, Ints, Matrix
 from ioweather.core.results import Cell
-from ioweather.core.tables import METRICS, Quality, specs_of
+from ioweather.core.tables import METRICS, Quality, query_columns
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
+from ioweather.diagnosis import health_incidents as incidents
 from ioweather.diagnosis.blame import usual_times
-from ioweather.diagnosis.events import settle
-from ioweather.diagnosis.health_incidents import (
-    LEAST_PEERS,
-    OVERLOAD,
-    SHOWS_IN_RUN,
-    SLOWER_IN_RUN,
-    SLOWER_WITHOUT_PEERS,
-    SPREAD_IN_RUN,
-    Bins,
-    HealthData,
-    Observations,
-    UsingRuns,
-    find_incidents,
-    request_observations,
-    shared_observations,
-    to_events,
-    utilisation,
-)
-from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_times, runs_in
+from ioweather.diagnosis.events import replace_events
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, io_bounds_ns, read_runs
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.loads import servers_of
 from ioweather.facts.run_targets import DATA_OPERATIONS, own_target_bytes, target_contrast
@@ -88,9 +72,9 @@ class SearchWindow:
     interval_ns: int = 0
 
     @property
-    def bins(self) -> Bins:
+    def bins(self) -> incidents.Bins:
         """The time bins."""
-        return Bins(self.start_ns, self.bin_ns, -(-(self.end_ns - self.start_ns) // self.bin_ns))
+        return incidents.Bins(self.start_ns, self.bin_ns, -(-(self.end_ns - self.start_ns) // self.bin_ns))
 
     @cached_property
     def groups(self) -> list[SeriesGroup]:
@@ -136,7 +120,7 @@ class SearchWindow:
 def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
     """Search from the first new row on; return the number of new rows of `events`.
 
-    Raises SearchIncomplete if time runs out or a file system has too many components.
+    Raises IoweatherError (SearchIncomplete) if time runs out or a file system has too many components.
     """
     changed = 0
     began = time.monotonic()
@@ -156,7 +140,7 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             if window.components > _MOST_COMPONENTS:
                 left_out.append(f"{window.filesystem} has {window.components:,} components, more than can be compared")
                 continue
-            found = to_events(find_incidents(load_health(window), snapshot.facility), window.system)
+            found = incidents.to_events(search_window(window), window.system)
             where: dict[str, Cell | Sequence[Cell]] = {
                 "kind": "component_health",
                 "source": SOURCE,
@@ -167,9 +151,9 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
             stored = snapshot.frame("events", where=where)
             known = set(found.text("event_id").tolist())
             gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
-            changed += settle(lake, found, stored.take(gone), SOURCE)
+            changed += replace_events(lake, found, stored.take(gone), SOURCE)
     if left_out:
-        raise SearchIncomplete("; ".join(left_out))
+        raise IoweatherError("; ".join(left_out), kind="SearchIncomplete")
     return changed
 
 
@@ -213,12 +197,14 @@ def _count_components(groups: Sequence[SeriesGroup]) -> int:
 
 
 def _describes_server(kind: str, metric: str) -> bool:
+    """Whether a metric shows the load or the latency of a server, a target or an NFS client."""
     if kind == _CLIENT:
         return any(metric == seconds for seconds, _ in _ROUND_TRIPS)
     return kind in (*_TARGETS, *_METADATA) and METRICS[metric].extensive
 
 
 def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
+    """Windows of file systems whose targets are probed, in the last `_LONGEST_NS` of their probes."""
     if not snapshot.pinned["responses"].uris:
         return
     rows = snapshot.rows("responses", {"start_ns >=": max(0, since_ns - _HISTORY_NS)})
@@ -235,20 +221,20 @@ def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
         )
 
 
-def load_health(window: SearchWindow) -> HealthData:
-    """Return what a search of the window uses."""
+def search_window(window: SearchWindow) -> list[incidents.Incident]:
+    """Find the incidents of the window, from all evidence that it has."""
+    facility = window.snapshot.facility
     kind = next((kind for kind in _TARGETS if any(kind in window.kinds(name) for name in TRAFFIC)), None)
     metadata = [*_metadata_probes(window), *_metadata_requests(window)]
     if kind is None:
-        return HealthData(window.bins, [*_probes(window), *_client_requests(window), *metadata])
+        return incidents.find_incidents(window.bins, [*_probes(window), *_client_requests(window), *metadata], facility)
     traffic = _sum_matrices(list(window.matrices(kind, TRAFFIC, min(MINUTE_NS, window.bin_ns)).values()))
-    load = replace(traffic, values=utilisation(traffic.values))
+    load = replace(traffic, values=incidents.utilisation(traffic.values))
     servers = servers_of(window.snapshot, traffic.components)
-    runs = _using_runs(window, traffic.components)
+    runs = _read_using_runs(window, traffic.components)
     observations = [*_device_requests(window, kind, load)] or [*_target_requests(window, load)]
-    observations += _probes(window, load)
-    observations += _run_contrasts(runs, load)
-    return HealthData(window.bins, [*observations, *metadata], traffic, servers, runs)
+    observations += [*_probes(window, load), *_run_contrasts(runs, load), *metadata]
+    return incidents.find_incidents(window.bins, observations, facility, traffic, servers, runs)
 
 
 def count_components(window: SearchWindow) -> dict[str, int]:
@@ -267,7 +253,7 @@ def count_components(window: SearchWindow) -> dict[str, int]:
     return {kind: count for kind, count in found.items() if count}
 
 
-def names_of(window: SearchWindow, kind: str) -> tuple[str, ...]:
+def target_names(window: SearchWindow, kind: str) -> tuple[str, ...]:
     """Names of the targets of a kind on the last day of the window; of servers and clients none."""
     if kind not in ("ost", "mdt", "probed"):
         return ()
@@ -278,7 +264,7 @@ def names_of(window: SearchWindow, kind: str) -> tuple[str, ...]:
     return tuple(name for (name,) in window.snapshot.bare.execute(sql).fetchall())
 
 
-def sources_of(window: SearchWindow) -> set[str]:
+def evidence_sources(window: SearchWindow) -> set[str]:
     """Sources of evidence of slowness that the window has, by name of `Observations.source`."""
     counted, snapshot = count_components(window), window.snapshot
     kinds = {metric: window.kinds(metric) for metric in METRICS}
@@ -288,9 +274,9 @@ def sources_of(window: SearchWindow) -> set[str]:
 
     targets = next((kind for kind in _TARGETS if kind in counted), _TARGETS[0])
     sources = set()
-    if counted.get(targets, 0) >= LEAST_PEERS and timed(targets, _DEVICE_TIMES):
+    if counted.get(targets, 0) >= incidents.LEAST_PEERS and timed(targets, _DEVICE_TIMES):
         sources.add("service")
-    if counted.get("probed", 0) >= LEAST_PEERS:
+    if counted.get("probed", 0) >= incidents.LEAST_PEERS:
         sources.add("probe")
     if timed(_CLIENT, _ROUND_TRIPS):
         sources.add("clients")
@@ -305,19 +291,20 @@ def sources_of(window: SearchWindow) -> set[str]:
     return sources
 
 
-def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
+def _read_using_runs(window: SearchWindow, components: Sequence[str]) -> incidents.UsingRuns:
+    """Runs of the window whose targets are known, with their bytes and waits on each component."""
     snapshot = window.snapshot
     known = set(snapshot.pinned["job_io"].days())
     days = {utc_day(t) for t in (*range(window.start_ns, window.end_ns, DAY_NS), window.end_ns)} & known
     if not days:
-        return UsingRuns()
-    runs = runs_in(snapshot, "", days)
+        return incidents.UsingRuns()
+    runs = read_runs(snapshot, "", days)
     records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))
     own = own_target_bytes(records, components)
     chosen = own.sum(axis=1) > 0
-    first, last = io_times(runs)
+    first, last = io_bounds_ns(runs)
     times = usual_times(runs, np.flatnonzero(chosen))
-    return UsingRuns(
+    return incidents.UsingRuns(
         components=tuple(components),
         first_ns=first[chosen],
         last_ns=last[chosen],
@@ -328,13 +315,13 @@ def _using_runs(window: SearchWindow, components: Sequence[str]) -> UsingRuns:
     )
 
 
-def _run_contrasts(runs: UsingRuns, load: Matrix) -> Iterator[Observations]:
+def _run_contrasts(runs: incidents.UsingRuns, load: Matrix) -> Iterator[incidents.Observations]:
     """Waiting of runs for each target against their other targets."""
     run, component = np.nonzero(np.isfinite(runs.contrast))
     if not len(run):
         return
     middle = (runs.first_ns + runs.last_ns)[run] // 2
-    yield Observations(
+    yield incidents.Observations(
         source="runs",
         components=runs.components,
         component=component,
@@ -343,9 +330,9 @@ def _run_contrasts(runs: UsingRuns, load: Matrix) -> Iterator[Observations]:
         load=_load_at(load, middle, component),
         count=np.ones(len(run)),
         has_peers=False,
-        slower=SLOWER_IN_RUN,
-        shows=SHOWS_IN_RUN,
-        least_spread=SPREAD_IN_RUN,
+        slower=incidents.SLOWER_IN_RUN,
+        shows=incidents.SHOWS_IN_RUN,
+        least_spread=incidents.SPREAD_IN_RUN,
     )
 
 
@@ -383,26 +370,31 @@ def _counter_tables(
     return names, seconds, counts
 
 
-def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[Observations]:
+def _device_requests(window: SearchWindow, kind: str, load: Matrix) -> Iterator[incidents.Observations]:
+    """Seconds per request of devices or targets, from their own counters."""
     tables = _counter_tables(window, kind, _DEVICE_TIMES, load.components)
-    if tables is not None and len(tables[0]) >= LEAST_PEERS:
+    if tables is not None and len(tables[0]) >= incidents.LEAST_PEERS:
         names, seconds, counts = tables
-        yield request_observations("service", names, window.bins, seconds, counts, window.bin_means(load, names))
+        yield incidents.request_observations(
+            "service", names, window.bins, seconds, counts, window.bin_means(load, names)
+        )
 
 
-def _client_requests(window: SearchWindow) -> Iterator[Observations]:
+def _client_requests(window: SearchWindow) -> Iterator[incidents.Observations]:
     """Round trips that are slow for most clients of a server at once (NFS); one slow client says nothing of it."""
     tables = _counter_tables(window, _CLIENT, _ROUND_TRIPS)
     if tables is None:
         return
     names, seconds, counts = tables
-    load = utilisation(np.nansum(counts, axis=(0, 2))[:, None])
+    load = incidents.utilisation(np.nansum(counts, axis=(0, 2))[:, None])
     loads = np.broadcast_to(load, (window.bins.count, len(names)))
-    of_clients = request_observations("clients", names, window.bins, seconds, counts, loads)
-    yield replace(shared_observations(of_clients, window.filesystem, window.bins, load[:, 0]), source="clients")
+    of_clients = incidents.request_observations("clients", names, window.bins, seconds, counts, loads)
+    yield replace(
+        incidents.shared_observations(of_clients, window.filesystem, window.bins, load[:, 0]), source="clients"
+    )
 
 
-_JOB_TIMES: Final = specs_of("component=text operation=text bin=int64 seconds=float64 requests=float64")
+_JOB_TIMES: Final = query_columns("component=text operation=text bin=int64 seconds=float64 requests=float64")
 
 
 def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
@@ -429,13 +421,14 @@ def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
     return tuple(names.categories), tables("seconds"), tables("requests")
 
 
-def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[Observations]:
+def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[incidents.Observations]:
+    """Seconds per request of targets, from counts of jobs at their servers."""
     names, seconds, counts = _job_tables(window, "ost")
     known = [column for column, name in enumerate(names) if name in load.components]
-    if len(known) < LEAST_PEERS:
+    if len(known) < incidents.LEAST_PEERS:
         return
     chosen = [names[column] for column in known]
-    yield request_observations(
+    yield incidents.request_observations(
         "served",
         chosen,
         window.bins,
@@ -445,16 +438,17 @@ def _target_requests(window: SearchWindow, load: Matrix) -> Iterator[Observation
     )
 
 
-def _metadata_requests(window: SearchWindow) -> Iterator[Observations]:
+def _metadata_requests(window: SearchWindow) -> Iterator[incidents.Observations]:
+    """Seconds per operation of metadata targets, from counts of jobs at their servers."""
     names, seconds, counts = _job_tables(window, "mdt")
     if not names:
         return
-    load = utilisation(np.sum(counts, axis=0))
-    found = request_observations("metadata_served", names, window.bins, seconds, counts, load)
-    yield found if found.has_peers else replace(found, slower=SLOWER_WITHOUT_PEERS)
+    load = incidents.utilisation(np.sum(counts, axis=0))
+    found = incidents.request_observations("metadata_served", names, window.bins, seconds, counts, load)
+    yield found if found.has_peers else replace(found, slower=incidents.SLOWER_WITHOUT_PEERS)
 
 
-_PROBE_TIMES: Final = specs_of("component=text? minute=int64 took=float64 looks=int64")
+_PROBE_TIMES: Final = query_columns("component=text? minute=int64 took=float64 looks=int64")
 
 
 # Components, and by row the component, its minute, the logarithm of the median time of probes over what is usual of
@@ -492,16 +486,16 @@ def _codes_in(names: Sequence[str], codes: Ints, wanted: Sequence[str]) -> Ints:
     return np.asarray(np.array([place.get(name, -1) for name in names], np.int64)[codes])
 
 
-def _probes(window: SearchWindow, load: Matrix | None = None) -> Iterator[Observations]:
+def _probes(window: SearchWindow, load: Matrix | None = None) -> Iterator[incidents.Observations]:
     """Probes of targets; without samples of the servers the load is unknown and only peers are compared."""
     names, component, minute, log_ratio, count = _probe_times(window, DATA_OPERATIONS)
-    if len(names) < LEAST_PEERS:
+    if len(names) < incidents.LEAST_PEERS:
         return
     if load is None:
-        yield Observations("probe", names, component, minute, log_ratio, np.full(len(minute), np.nan), count)
+        yield incidents.Observations("probe", names, component, minute, log_ratio, np.full(len(minute), np.nan), count)
         return
     loads = _load_at(load, minute, _codes_in(names, component, load.components))
-    yield Observations("probe", names, component, minute, log_ratio, loads, count)
+    yield incidents.Observations("probe", names, component, minute, log_ratio, loads, count)
 
 
 def _load_at(load: Matrix, moment: Ints, column: Ints) -> Floats:
@@ -515,7 +509,7 @@ def _load_at(load: Matrix, moment: Ints, column: Ints) -> Floats:
     return found
 
 
-def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:
+def _metadata_probes(window: SearchWindow) -> Iterator[incidents.Observations]:
     """Metadata probes at a known load, then without it to find overloads.
 
     Only if the load of the metadata servers is known: otherwise an overload looks like sickness.
@@ -525,13 +519,13 @@ def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:
         return
     counters = [name for name, metric in METRICS.items() if name.endswith("_ops") and metric.extensive]
     total = _sum_matrices(list(window.matrices(kind, counters, MINUTE_NS).values()))
-    load = replace(total, values=utilisation(total.values))
+    load = replace(total, values=incidents.utilisation(total.values))
     names, has_peers = total.components, len(total.components) != 1
     # With several servers, only probes in a folder of one server show which one served them.
     probed, codes, minute, log_ratio, count = _probe_times(window, _METADATA_OPERATIONS, by_component=has_peers)
     component = _codes_in(probed, codes, names) if has_peers else np.zeros_like(minute)
     known = component >= 0
-    at_load = Observations(
+    at_load = incidents.Observations(
         source="metadata",
         components=names,
         component=component[known],
@@ -540,9 +534,9 @@ def _metadata_probes(window: SearchWindow) -> Iterator[Observations]:
         load=_load_at(load, minute[known], component[known]),
         count=count[known],
         has_peers=has_peers,
-        slower=SLOWER_WITHOUT_PEERS,
+        slower=incidents.SLOWER_WITHOUT_PEERS,
     )
     yield at_load
     # A benchmark makes metadata operations twice as slow.
     unknown = np.full(len(at_load.load), np.nan)
-    yield replace(at_load, source=OVERLOAD, load=unknown, most=_MOST_OVERLOAD, slower=_SLOWER_OVERLOAD)
+    yield replace(at_load, source=incidents.OVERLOAD, load=unknown, most=_MOST_OVERLOAD, slower=_SLOWER_OVERLOAD)

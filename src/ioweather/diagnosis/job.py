@@ -10,7 +10,7 @@ from typing import Final
 from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest
+from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
 from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
@@ -61,14 +61,14 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
     result = answer.result
     assert isinstance(result, WhyOutcome)
     if result.evidence == "accounting":
-        yield from _without_log(answer, result)
+        yield from _run_time_screen(answer, result)
         return
-    yield from _notes(answer, ALWAYS_SAID)
+    yield from _named_findings(answer, ALWAYS_SAID)
     took, usual = result.io_seconds, result.seconds.usual
     if took and usual is not None and usual.value is not None:
         most = max(took, usual.value)
         times = f"{format_value(result.slowness, 'factor')} the median of " if result.slowness else "against "
-        between = "" if usual.low is None or usual.high is None else _range(usual.low, usual.high)
+        between = "" if usual.low is None or usual.high is None else _seconds_range(usual.low, usual.high)
         yield FactGroup(
             "runs",
             "",
@@ -80,16 +80,16 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
         extra = took - usual.value
         if result.harm_seconds is not None and extra >= result.harm_seconds:
             yield FactGroup(
-                "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra(answer, result, extra))
+                "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra_parts(answer, result, extra))
             )
-    if steps := _advice(result.worth):
+    if steps := _advice_steps(result.worth):
         yield steps
     elif result.kind == "system":
         yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
-    yield from _notes(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
+    yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
 
 
-def _without_log(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
+def _run_time_screen(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
     """The run time beside that of similar jobs, storage during it, and how to know more next time."""
     took, usual = result.run_seconds, result.usual_run_seconds
     if took is not None and usual is not None:
@@ -101,22 +101,22 @@ def _without_log(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
         )
         yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
     yield from (group for group in answer.facts if group.name == "busy")
-    yield from (finding for finding in answer.findings if finding.name != "run_time")
+    yield from answer.findings
 
 
-def _range(low: float, high: float) -> str:
+def _seconds_range(low: float, high: float) -> str:
     return f"{format_seconds(max(0.0, low))} to {format_seconds(high)}"
 
 
-def _extra(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
+def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
     """The parts of the time beyond the usual, each with its reason."""
     parts = result.seconds
-    sick = [_sickness(each) for each in result.unhealthy[:2]]
+    sick = [_describe_unhealthy(each) for each in result.unhealthy[:2]]
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
     ]
     places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
-    no_cause = "no single cause found" if _is_some(parts.system) else ""
+    no_cause = "no single cause found" if _is_positive(parts.system) else ""
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
     for name, label, part, note in (
@@ -128,43 +128,45 @@ def _extra(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
             yield Fact(name, label, max(0.0, part.value), "seconds", note=note)
 
 
-def _is_some(part: Amount | None) -> bool:
+def _is_positive(part: Amount | None) -> bool:
     return part is not None and (part.value or 0.0) > 0
 
 
-def _sickness(each: Unhealthy) -> str:
+def _describe_unhealthy(each: Unhealthy) -> str:
     sure = f" ({each.probability:.0%} sure)" if each.probability is not None else ""
     return f"{each.cause}, {format_span(each.start_ns, each.end_ns)}{sure}"
 
 
-def _advice(worth: Sequence[AdviceItem]) -> Items | None:
+def _advice_steps(worth: Sequence[AdviceItem]) -> Items | None:
     """What to change, the largest saving first, one of each dimension, with what the log shows and what to type."""
     if not worth:
         return None
-    shown = _one_of_each(worth)[:_MOST_ADVICE]
+    shown = _first_of_each_dimension(worth)[:_MOST_ADVICE]
     items = []
     for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
         evidence, _, _ = each.evidence.partition(";")
         note = "  ".join(filter(None, (*each.fix[:1], each.note)))
         items.append(
-            Item("", f"{each.headline}{where}: {_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note)
+            Item(
+                "", f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note
+            )
         )
     left = len(worth) - len(shown)
     return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
 
-def _saving(each: AdviceItem) -> str:
+def _describe_saving(each: AdviceItem) -> str:
     """The expected saving with its interval; "up to" where no such change was measured."""
     if not each.seconds:
         return f"saves up to {format_seconds(each.high)}"
-    between = f" ({_range(each.low, each.high)})" if each.high > each.low else ""
+    between = f" ({_seconds_range(each.low, each.high)})" if each.high > each.low else ""
     if between and each.low <= 0:
         between = f" (perhaps nothing, at most {format_seconds(each.high)})"
     return f"saves about {format_seconds(each.seconds)}{between}"
 
 
-def _one_of_each(items: Sequence[AdviceItem]) -> list[AdviceItem]:
+def _first_of_each_dimension(items: Sequence[AdviceItem]) -> list[AdviceItem]:
     """The first of each dimension: patterns of one dimension mostly have one cause."""
     first: dict[str, AdviceItem] = {}
     for each in items:
@@ -172,7 +174,7 @@ def _one_of_each(items: Sequence[AdviceItem]) -> list[AdviceItem]:
     return list(first.values())
 
 
-def _notes(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
+def _named_findings(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
     yield from (f for f in answer.findings if f.name in names or (f.kind in kinds and f.name not in ALWAYS_SAID))
 
 
@@ -180,20 +182,20 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
     """What carries the time, and what to change."""
     result = answer.result
     assert isinstance(result, JobOutcome)
-    yield from _notes(answer, ALWAYS_SAID)
+    yield from _named_findings(answer, ALWAYS_SAID)
     wanted = _OF_JOB if result.logs else _OF_COUNTED_JOB
     groups = {group.name: group for group in answer.facts}
     for name, most in wanted.items():
-        if name in groups and (shown := largest(groups[name], most)).facts:
+        if name in groups and (shown := largest_facts(groups[name], most)).facts:
             yield shown
-    if steps := _advice(result.worth):
+    if steps := _advice_steps(result.worth):
         yield steps
-    yield from _notes(answer, ("nothing_to_change",))
+    yield from _named_findings(answer, ("nothing_to_change",))
     if others := groups.get("seen"):
         names = ", ".join(fact.label for fact in others.facts)
         yield Finding(f"{others.title}: {names}.", name="also_seen")
     notes = _NOTES_OF_JOB if result.worth else tuple(name for name in _NOTES_OF_JOB if name != "one_process_io")
-    yield from _notes(answer, notes, ("alarm", "undecided"))
+    yield from _named_findings(answer, notes, ("alarm", "undecided"))
     if result.logs:
         yield Next(f"ioweather why {params['job']}", "My job or the storage system")
     else:

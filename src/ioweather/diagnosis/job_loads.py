@@ -24,9 +24,10 @@ _JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre
 
 @dataclass(frozen=True, eq=False)
 class JobLoads:
-    """Amounts by name of AMOUNTS, one row for each job, stretch of time and target.
+    """What jobs did: one row for each job, stretch of time [first, last) and target, `amounts` by name of AMOUNTS.
 
-    The target after the last is metadata; its `requests` are operations.
+    `target` numbers the components of a file system; the target after the last is metadata, whose `requests` are
+    operations.
     """
 
     job: Ints
@@ -36,17 +37,17 @@ class JobLoads:
     amounts: Mapping[str, Floats]
 
     def take(self, rows: NDArray[Any]) -> JobLoads:
-        """Loads of some rows."""
+        """Return some rows."""
         amounts = {name: values[rows] for name, values in self.amounts.items()}
         return JobLoads(self.job[rows], self.first_ns[rows], self.last_ns[rows], self.target[rows], amounts)
 
     def by_target(self, values: Floats, width: int) -> Floats:
-        """Sum of a value of the rows by target."""
+        """Sum `values` of the rows by target; `width` is the number of targets."""
         return np.bincount(self.target, weights=values, minlength=width).astype(np.float64)
 
 
 def concat_loads(parts: Sequence[JobLoads]) -> JobLoads:
-    """Loads of all parts."""
+    """Join the rows of several loads."""
     return JobLoads(
         job=np.concatenate([part.job for part in parts]),
         first_ns=np.concatenate([part.first_ns for part in parts]),
@@ -57,7 +58,7 @@ def concat_loads(parts: Sequence[JobLoads]) -> JobLoads:
 
 
 def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLoads:
-    """Loads from Darshan logs, with each run as a job.
+    """Return loads from Darshan logs, with each run as a job.
 
     Bytes and requests of a file are spread evenly over its targets (all, if not recorded) and over the time in which
     the run used files.
@@ -93,7 +94,7 @@ def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLo
 
 
 def _requests_at_servers(records: FileRecords) -> Floats:
-    """Requests as servers see them: clients merge consecutive requests into large ones."""
+    """Number of requests of each record at servers: clients merge consecutive requests into large ones."""
     found = np.zeros(len(records.log))
     for verb in ("read", "write"):
         count = records.ints(f"{verb}_count").astype(np.float64)
@@ -130,7 +131,7 @@ def merge_spans(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, I
 
 
 def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLoads:
-    """Loads from counts of servers; `job` is the number of each row's job.
+    """Return loads from counts of servers; `job` is the number of each row's job.
 
     Columns: `start_ns`, `interval_ns`, `component` (null: metadata), `read_bytes`, `write_bytes`, `requests`.
     """
@@ -144,13 +145,9 @@ def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLo
 
 def merge_windows(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge windows that touch or overlap."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(windows):
-        if found and low <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], high)
-        else:
-            found.append((low, high))
-    return found
+    first, last = np.array(list(windows), np.int64).reshape(-1, 2).T
+    _, first, last, _ = merge_spans(np.zeros(len(first), np.int64), first, last)
+    return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
 def intersect_spans(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,9 +13,9 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import DAY_NS, names_of, utc_day
-from ioweather.diagnosis.blame import Evidence, MetadataStorm, Party, Volume
+from ioweather.diagnosis.blame import Evidence, Party, Volume
 from ioweather.diagnosis.job_loads import (
     AMOUNTS,
     Capacity,
@@ -27,13 +27,14 @@ from ioweather.diagnosis.job_loads import (
     loads_of_logs,
     loads_of_servers,
 )
-from ioweather.diagnosis.similar_runs import health_events
+from ioweather.diagnosis.similar_runs import read_health_events
 from ioweather.facts.job_metrics import on_mounts
 from ioweather.facts.runs import program_of
 from ioweather.facts.system_activity import monitored_mounts
-from ioweather.lake.caches import LakeRecords
+from ioweather.job_io.outcomes import Storm
+from ioweather.lake.caches import read_record, write_record
 from ioweather.lake.database import fetch_frame, literal
-from ioweather.lake.lake import Snapshot
+from ioweather.lake.lake import Snapshot, own_uids
 
 FILES: Final = names_of("""
     log_digest record_id rank module standard_stream mount read_bytes write_bytes read_count write_count open_count
@@ -66,7 +67,7 @@ class Records:
     has_servers: bool
 
     def windows(self, row: int) -> tuple[Ints, Ints]:
-        """[first, last) of a run's I/O: times in its log, and in counts of servers if there are any.
+        """[first, last) windows of a run's I/O in ns: times in its log, and in counts of servers if there are any.
 
         A log has only the first and last write of a file, which may be written rarely between.
         """
@@ -86,12 +87,13 @@ def read_records(
 ) -> Records:
     """Return the records of `runs` with their `files`, and of counts of servers within the windows.
 
-    The windows begin in one month.
+    The windows begin in one month. Names of other users are masked for the owner of the snapshot.
     """
     period = min(low for low, _ in windows), max(high for _, high in windows)
-    components, capacity = read_capacity(snapshot, filesystem, period[0])
-    files = _on_filesystem(files, snapshot, filesystem)
-    rows = _server_rows(snapshot, filesystem, windows)
+    whole = snapshot.whole
+    components, capacity = read_capacity(whole, filesystem, period[0])
+    files = _on_filesystem(files, whole, filesystem)
+    rows = _server_rows(whole, filesystem, windows)
     components = components or rows.text("component").categories or ("all targets",)
     keys: dict[str, int] = {}
     run_job = np.array([keys.setdefault(str(i), len(keys)) for i in runs.ints("job_id").tolist()], np.int64)
@@ -108,19 +110,7 @@ def read_records(
         # The highest rate of files opened or inspected by a run.
         operations = runs.floats("file_count") / np.maximum(runs.floats("io_seconds"), 1.0)
         capacity.per_second["requests"][-1] = np.nanmax(operations, initial=0.0)
-    # Degraded targets in the period.
-    events = health_events(snapshot)
-    found = []
-    for event in events.take(events.ints("start_ns") < period[1]).records():
-        details = json.loads(event["details"] or "{}")
-        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
-            continue
-        names = {event["component"], *details.get("through", [])}
-        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
-        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
-        if len(columns) and end > period[0] and factor is not None:
-            found.append(Degraded(columns, event["start_ns"], end, max(1.0, float(factor))))
-    capacity = replace(capacity, sick=tuple(found))
+    capacity = replace(capacity, sick=tuple(_degraded_targets(whole, filesystem, components, period)))
     return Records(
         filesystem,
         components,
@@ -136,6 +126,20 @@ def read_records(
     )
 
 
+def _degraded_targets(
+    snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
+) -> Iterator[Degraded]:
+    """Incidents of the period in which targets had less capacity."""
+    events = read_health_events(snapshot, filesystem)
+    for event in events.take(events.ints("start_ns") < period_ns[1]).records():
+        details = json.loads(event["details"] or "{}")
+        names = {event["component"], *details.get("through", [])}
+        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
+        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
+        if details.get("direction") in _DOES_LESS and len(columns) and end > period_ns[0] and factor is not None:
+            yield Degraded(columns, event["start_ns"], end, max(1.0, float(factor)))
+
+
 def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
     """Files of the runs."""
     digests = tuple(str(digest) for digest in runs.text("log_digest").tolist())
@@ -144,6 +148,7 @@ def read_files(snapshot: Snapshot, runs: Frame) -> Frame:
 
 
 def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
+    """Files on the mounts of a file system, and files whose mount is not recorded."""
     mounts = monitored_mounts(files, snapshot.facility, filesystem)
     if mounts is None:
         return files
@@ -151,7 +156,7 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
     return files.take(on_mounts(places, mounts) | (places.codes < 0))  # logs may lack names
 
 
-_COUNTED: Final = specs_of("""
+_COUNTED: Final = query_columns("""
     job_key=text job_id=int64? uid=int64? exe=text? start_ns=int64 interval_ns=int64 component=text?
     read_bytes=float64? write_bytes=float64? requests=float64?
 """)
@@ -191,9 +196,12 @@ _DOES_LESS: Final = ("slow", "capped")
 
 
 def _parties(
-    snapshot: Snapshot, keys: list[str], runs: Frame, rows: Frame, row_keys: Sequence[str | None]
+    snapshot: Snapshot, keys: Sequence[str], runs: Frame, rows: Frame, row_keys: Sequence[str | None]
 ) -> tuple[Party, ...]:
-    """Owners of jobs: uid from logs and servers, user name and account from accounting."""
+    """Owners of jobs: uid from logs and servers, user name and account from accounting.
+
+    Of other users only that there is another job, if the snapshot has an owner.
+    """
     uid: dict[str, int] = {}
     program: dict[str, str] = {}
     for job, number, exe in zip(
@@ -206,30 +214,34 @@ def _parties(
         if exe:
             program.setdefault(str(key), exe)
     numbers = tuple(int(key) for key in keys if key.isdigit())
-    jobs = snapshot.frame("jobs", ("raw_job_id", "uid", "user", "account", "name"), {"raw_job_id": numbers})
+    jobs = snapshot.whole.frame("jobs", ("raw_job_id", "uid", "user", "account", "name"), {"raw_job_id": numbers})
     accounts = {str(row["raw_job_id"]): row for row in jobs.records()}
-    found = []
+    owner = snapshot.owner
+    own = own_uids(snapshot.bare) if owner is not None else set()
+    found: list[Party] = []
     for key in keys:
         row = accounts.get(key, {})
         number = row.get("uid") if row.get("uid") is not None else uid.get(key)
         name = program.get(key) or row.get("name") or ""
         project = snapshot.facility.project_of(account=row.get("account"), uid=number, exe=name or None)
         job, whose = int(key) if key.isdigit() else None, project if row or number is not None else None
-        found.append(Party(key, job, number, row.get("user"), whose, name or None))
+        party = Party(key, job, number, row.get("user"), whose, name or None)
+        is_own = owner is None or party.user == owner.user or (party.user is None and party.uid in own)
+        found.append(party if is_own else Party(f"hidden {len(found)}", hidden=True))
     return tuple(found)
 
 
 def read_volumes(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[tuple[Volume, ...], float | None]:
-    """(volume of each job in the period, its share of the storage's traffic or None).
+    """(volume of each job in the period, share of the storage's traffic that they explain, or None).
 
     From counts of servers, else from logs (`runs`), spread evenly over their time.
     """
     low, high = period_ns
     names = ("read_bytes", "write_bytes", "metadata_operations")
     inside = f"(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low})) / nullif(interval_ns, 0)"
-    sql = f"""{_counts(snapshot, filesystem, [period_ns])},
+    sql = f"""{_counts(snapshot.whole, filesystem, [period_ns])},
         shared AS (SELECT *, coalesce({inside}, 1.0) AS share FROM counted)
         SELECT {_OWNER}, sum(bytes * share) FILTER (operation = 'read' AND component_kind = 'ost') AS read_bytes,
             sum(bytes * share) FILTER (operation = 'write' AND component_kind = 'ost') AS write_bytes,
@@ -248,25 +260,25 @@ def read_volumes(
         if key not in counted or amounts.base is by_row:
             amounts_of[key] = amounts_of.get(key, 0.0) + amounts
     volumes = []
-    for party in _parties(snapshot, list(amounts_of), runs, rows, row_keys):
-        read, written, operations = amounts_of[party.key].tolist()
-        volumes.append(Volume(party, read, written, operations, "servers" if party.key in counted else "log"))
-    moved = _moved_bytes(snapshot, filesystem, period_ns)
+    for key, party in zip(amounts_of, _parties(snapshot, list(amounts_of), runs, rows, row_keys), strict=True):
+        read, written, operations = amounts_of[key].tolist()
+        volumes.append(Volume(party, read, written, operations, "servers" if key in counted else "log"))
+    moved = _moved_bytes(snapshot.whole, filesystem, period_ns)
     known = sum(volume.read_bytes + volume.write_bytes for volume in volumes)
     return tuple(volumes), min(1.0, known / moved) if moved else None
 
 
 def find_storms(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
-) -> tuple[MetadataStorm, ...]:
-    """Strongest interval of each job that used a large part of the metadata capacity.
+) -> list[tuple[Party, Storm]]:
+    """Strongest interval of each job that used a large part of the metadata capacity, the strongest first.
 
     From counts of servers, else from logs (`runs`). Empty without samples of the metadata servers.
     """
-    capacity = read_metadata_capacity(snapshot, filesystem, period_ns[0])
+    capacity = read_metadata_capacity(snapshot.whole, filesystem, period_ns[0])
     if capacity <= 0:
-        return ()
-    sql = f"""{_counts(snapshot, filesystem, [period_ns])}
+        return []
+    sql = f"""{_counts(snapshot.whole, filesystem, [period_ns])}
         SELECT {_OWNER}, start_ns, interval_ns, sum(count)::DOUBLE AS requests
         FROM counted WHERE component_kind <> 'ost' AND interval_ns > 0 AND quality & {int(Quality.WHOLE_LIFE)} = 0
         GROUP BY job_key, start_ns, interval_ns
@@ -288,11 +300,12 @@ def find_storms(
     best: dict[str, tuple[float, int, int]] = {}
     for key, *interval in found:
         best[key] = max(best.get(key, (0.0, 0, 0)), tuple(interval))
-    storms = [
-        MetadataStorm(party, *best[party.key][1:], best[party.key][0], best[party.key][0] / capacity)
-        for party in _parties(snapshot, list(best), runs, rows, row_keys)
-    ]
-    return tuple(sorted(storms, key=lambda storm: -storm.operations_per_s))
+    storms = []
+    keys = sorted(best, key=lambda key: -best[key][0])
+    for key, party in zip(keys, _parties(snapshot, keys, runs, rows, row_keys), strict=True):
+        rate, start, end = best[key]
+        storms.append((party, Storm(*party.names, start, end, rate, rate / capacity)))
+    return storms
 
 
 def _keys_of(rows: Frame) -> list[str]:
@@ -398,8 +411,7 @@ def _find_peaks(
     files = sorted(uri.rsplit("/", 1)[1] for day in chosen for uri in stored.get(day, []))
     place = f"peaks-{nearest}-{_digest([filesystem, kind, sorted(amounts)])[:12]}"
     key = _digest([metrics, files])
-    records = LakeRecords(snapshot.root)
-    found = records.get(place, key, lambda record: {name: record[name] for name in ("components", "peaks")})
+    found = read_record(snapshot.root, place, key)
     if found is None:
         sums = ", ".join(
             f"sum(value * 1e9 / interval_ns) FILTER (metric IN ({', '.join(map(literal, several))})) AS a{number}"
@@ -411,7 +423,7 @@ def _find_peaks(
             SELECT component, {peaks} FROM rates GROUP BY component ORDER BY component""").fetchall()
         table = np.array([row[1:] for row in rows], np.float64).reshape(len(rows), len(amounts)).T
         found = {"components": np.array([row[0] for row in rows], np.str_), "peaks": np.nan_to_num(table)}
-        records.put(place, key, found)
+        write_record(snapshot.root, place, key, found)
     return tuple(str(name) for name in found["components"].tolist()), np.asarray(found["peaks"], np.float64)
 
 

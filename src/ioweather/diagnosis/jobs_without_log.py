@@ -24,16 +24,8 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
 from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
-from ioweather.facts.accounting import (
-    LEAST_SIMILAR,
-    SimilarJobs,
-    counted_on_servers,
-    ends,
-    one_job,
-    run_seconds,
-    started_jobs,
-    without_log,
-)
+from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
+from ioweather.facts import accounting
 from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
 from ioweather.facts.system_activity import Stretches
@@ -45,15 +37,11 @@ from ioweather.lake.lake import Snapshot
 from ioweather.stats.system_grid import MIN_COVERAGE
 from ioweather.topics.source import DataSource
 
-# The job is slow from this share of the usual run time, or this many MADs of similar jobs. [ours]
-_HARM_SHARE: Final = 0.15
-_HARM_MADS: Final = 2.0
 # Schedulers record whole seconds.
 _LEAST_HARM_SECONDS: Final = 1.0
 # A measure is unusual from this many standard deviations, estimated from values below the median; in logarithms. [ours]
 _EXPOSED: Final = 2.0
 _LEAST_SPREAD: Final = 0.1
-_MAD_TO_SD: Final = 1.4826
 # Jobs as exposed as this one, at least; and jobs in the comparison, nearest in time. [ours]
 _LEAST_EXPOSED: Final = 8
 _MOST_JOBS: Final = 400
@@ -96,7 +84,7 @@ class JobVerdict:
 
 def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, ServerIo | None] | None:
     """(row of `jobs`, what the servers counted) of the job that the parameter `job` names; None if it is not there."""
-    if JOB_ID.fullmatch(params["job"]) is None or source.place.snapshot_if_there() is None:
+    if JOB_ID.fullmatch(params["job"]) is None or source.snapshot_if_there() is None:
         return None
     snapshot = source.snapshot
     where: dict[str, Any]
@@ -105,15 +93,15 @@ def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, Serve
     except DataUnavailable:
         where = {"job_id": params["job"]}
     where |= {name: params[name] for name in ("uid", "cluster") if params.get(name) is not None}
-    jobs = without_log(snapshot, where)
+    jobs = accounting.without_log(snapshot, where)
     low, high = source.period_ns
-    jobs = jobs.take((jobs.ints("start_ns") < high) & (ends(jobs) > low))
+    jobs = jobs.take((jobs.ints("start_ns") < high) & (accounting.ends(jobs) > low))
     if not jobs.rows:
         return None
     source.note_tables(("jobs",))
     source.note_logs("job")
-    job = one_job(jobs, params["job"])
-    (counted,) = counted_on_servers(snapshot, job)
+    job = accounting.one_job(jobs, params["job"])
+    (counted,) = accounting.counted_on_servers(snapshot, job)
     return job, counted
 
 
@@ -125,7 +113,7 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
     job, counted = found
     row = job.records()[0]
     user, name = _user(row), one_line(row["name"] or "")
-    seconds = float(run_seconds(job)[0])
+    seconds = float(accounting.run_seconds(job)[0])
     known = JobOutcome(
         job_id=row["raw_job_id"],
         user=user,
@@ -144,7 +132,7 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         metadata_ratio=None,
         files=0,
     )
-    about = _accounting_group(row)
+    about = _accounting_facts(row)
     if counted is not None:
         answer = server_answer(row["job_id"], counted, detail=params["detail"])
         facts = tuple(group for group in answer.facts if group.name != "job")
@@ -171,26 +159,25 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     snapshot = source.snapshot.whole
     jobs, this = _jobs_around(snapshot, row, params.get("as_of"))
     filesystem = params.get("filesystem") or _filesystem(snapshot, counted)
-    measures, coverage = _measure(snapshot, jobs, this, filesystem, params.get("resolution"))
+    measures, coverage = _measure(snapshot, jobs, this, filesystem)
     verdict = judge_run_time(jobs, measures, this)
-    seconds = float(run_seconds(jobs)[this])
+    seconds = float(accounting.run_seconds(jobs)[this])
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
-        FactGroup("system", f"What {filesystem or 'storage'} did during the job", tuple(_system_facts(verdict))),
         FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, row))),
-        _accounting_group(row),
+        _accounting_facts(row),
     )
     reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
     return Answer(
         f"Was it job {row['job_id']}, or the system?",
         _headline(verdict),
         tuple(group for group in groups if group.facts),
-        findings=(*_findings(verdict, seconds, filesystem, counted), *_others_running(snapshot, row), _RECORD_NEXT),
+        findings=(*_findings(verdict, filesystem, counted), _RECORD_NEXT),
         caveats=("This verdict is from run time alone and weaker than one with a log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
             verdict.kind,
-            Reason.FEW_SIMILAR_RUNS if verdict.similar < LEAST_SIMILAR else reason,
+            Reason.FEW_SIMILAR_RUNS if verdict.similar < accounting.LEAST_SIMILAR else reason,
             likeliest=verdict.kind,
             probability=verdict.probability,
             filesystem=filesystem,
@@ -207,9 +194,9 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
 
 def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> JobVerdict:
     """Return the verdict on row `this`, from run times and from measures of the system (logarithms) during each job."""
-    alike = SimilarJobs(jobs)
+    alike = accounting.SimilarJobs(jobs)
     seconds, similar = alike.seconds, alike.of(this)
-    if len(similar) < LEAST_SIMILAR:
+    if len(similar) < accounting.LEAST_SIMILAR:
         return JobVerdict("unknown", similar=len(similar))
     low, usual, high = (float(v) for v in np.quantile(seconds[similar], (0.25, 0.5, 0.75)))
     found = JobVerdict("unknown", usual, low, high, len(similar))
@@ -268,17 +255,17 @@ def excess_fraction(slow: Bools, exposed: Bools, calm: Bools, group: Ints) -> fl
     return max(0.0, 1.0 - (expected + 0.5 * overall) / (observed + 0.5))
 
 
-def _slow_jobs(alike: SimilarJobs) -> tuple[Bools, Bools]:
+def _slow_jobs(alike: accounting.SimilarJobs) -> tuple[Bools, Bools]:
     """(jobs slower than similar ones, jobs with enough similar ones)."""
     seconds = alike.seconds
     slow, comparable = np.zeros(len(seconds), np.bool_), np.zeros(len(seconds), np.bool_)
     for row in np.flatnonzero(alike.group >= 0).tolist():
         similar = alike.of(row)
-        if len(similar) < LEAST_SIMILAR:
+        if len(similar) < accounting.LEAST_SIMILAR:
             continue
         usual = float(np.median(seconds[similar]))
         spread = float(np.median(np.abs(seconds[similar] - usual)))
-        least = max(_HARM_SHARE * usual, _HARM_MADS * spread, _LEAST_HARM_SECONDS)
+        least = max(HARM_SHARE * usual, HARM_MADS * spread, _LEAST_HARM_SECONDS)
         slow[row], comparable[row] = seconds[row] - usual >= least, True
     return slow, comparable
 
@@ -288,29 +275,29 @@ def _exposure(measure: Floats, group: Ints) -> Floats:
     found = np.full(len(measure), np.nan)
     for number in np.unique(group[group >= 0]).tolist():
         members = np.flatnonzero((group == number) & np.isfinite(measure))
-        if len(members) < LEAST_SIMILAR:
+        if len(members) < accounting.LEAST_SIMILAR:
             continue
         values = measure[members]
         median = float(np.median(values))
         below = median - values[values < median]
-        spread = _MAD_TO_SD * float(np.median(below)) if len(below) else 0.0
+        spread = MAD_TO_SD * float(np.median(below)) if len(below) else 0.0
         found[members] = (values - median) / max(spread, _LEAST_SPREAD)
     return found
 
 
 def _jobs_around(snapshot: Snapshot, job: dict[str, Any], as_of_ns: int | None) -> tuple[Frame, int]:
     """The jobs nearest in time to one and all similar ones, and its row; with a time, only jobs ended by then."""
-    jobs = started_jobs(snapshot, {"cluster": str(job["cluster"])})
+    jobs = accounting.started_jobs(snapshot, {"cluster": str(job["cluster"])})
     key = [job[name] for name in ("job_id", "submit_ns")]
     this = next(i for i, row in enumerate(jobs.select(("job_id", "submit_ns")).records()) if list(row.values()) == key)
     if as_of_ns is not None:
-        kept = ends(jobs) <= as_of_ns
+        kept = accounting.ends(jobs) <= as_of_ns
         kept[this] = True
         jobs, this = jobs.take(kept), int(kept[:this].sum())
     start = jobs.ints("start_ns")
     distance = np.abs(start - start[this])
     near = distance <= _REACH_DAYS * DAY_NS
-    similar = SimilarJobs(jobs).of(this)
+    similar = accounting.SimilarJobs(jobs).of(this)
     order = np.argsort(distance, kind="stable")
     chosen = np.unique(np.concatenate([[this], similar, order[near[order]][:_MOST_JOBS]]))
     return jobs.take(chosen), int(np.searchsorted(chosen, this))
@@ -325,13 +312,11 @@ def _filesystem(snapshot: Snapshot, counted: ServerIo | None) -> str | None:
     return choices.busiest_filesystem(snapshot) or (probed and snapshot.facility.filesystem_of(probed))
 
 
-def _measure(
-    snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None, step_ns: int | None
-) -> tuple[dict[str, Floats], float]:
+def _measure(snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None) -> tuple[dict[str, Floats], float]:
     """(measures of the file system during each job, share of job `this` in which it was measured)."""
     if filesystem is None:
         return {}, 0.0
-    start, end = jobs.ints("start_ns"), np.maximum(ends(jobs), jobs.ints("start_ns") + 1)
+    start, end = jobs.ints("start_ns"), np.maximum(accounting.ends(jobs), jobs.ints("start_ns") + 1)
     end = np.where(end > start + _REACH_DAYS * DAY_NS, start + 1, end)  # still running
     found: dict[str, Floats] = {}
     coverage = 0.0
@@ -342,7 +327,7 @@ def _measure(
         coverage = 1.0
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
-        step = step_ns or choose_step(snapshot, filesystem, kind, int(start[this]), int(end[this]))
+        step = choose_step(snapshot, filesystem, kind, int(start[this]), int(end[this]))
         servers = Servers(filesystem, kind, step)
         metrics = (*BUSY, *BUSY.values())
         windows = merged_windows(start, end, step)
@@ -373,8 +358,8 @@ def _headline(verdict: JobVerdict) -> str:
         return f"It ran about as long as similar jobs do.{slow}"
     if verdict.kind == "unexplained":
         return f"It ran longer than similar jobs, and storage was as usual: the cause is not known; {without}"
-    if verdict.similar < LEAST_SIMILAR:
-        return f"Unknown: only {verdict.similar} similar jobs, {LEAST_SIMILAR} needed; {without}"
+    if verdict.similar < accounting.LEAST_SIMILAR:
+        return f"Unknown: only {verdict.similar} similar jobs, {accounting.LEAST_SIMILAR} needed; {without}"
     if verdict.is_exposed:
         return f"Unknown: job and storage were both slow, but the two are not related here; {without}"
     return f"It ran longer than similar jobs; nothing measured storage then, and {without}"
@@ -385,20 +370,7 @@ def _comparison_facts(verdict: JobVerdict, seconds: float) -> Iterator[Fact]:
     if verdict.usual_seconds is not None and verdict.low_seconds is not None and verdict.high_seconds is not None:
         middle = f"half of them {format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
         yield Fact("usual_run_time", "usual", verdict.usual_seconds, "seconds", note=middle)
-        yield Fact("run_time_ratio", "this over usual", seconds / max(verdict.usual_seconds, 1e-9), "factor")
     yield Fact("similar_jobs", "similar jobs", verdict.similar, "count", note="same user, name and nodes")
-
-
-def _system_facts(verdict: JobVerdict) -> Iterator[Fact]:
-    if verdict.factor is not None:
-        note = f"{_MEASURES[verdict.measure]}, against similar jobs"
-        yield Fact("slowdown", "slowest measure", verdict.factor, "factor", note=note)
-    if verdict.exposed:
-        for name, label, slow, every in (
-            ("slow_then", "slow jobs at such times", verdict.slow_exposed, verdict.exposed),
-            ("slow_else", "slow jobs at other times", verdict.slow_others, verdict.others),
-        ):
-            yield Fact(name, label, slow / max(every, 1), "ratio", note=f"{slow:,} of {every:,}")
 
 
 def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
@@ -414,13 +386,7 @@ def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
         yield Fact(f"busy_{number}", one_line(str(key)) or "without an id", float(moved), "bytes")
 
 
-def _findings(
-    verdict: JobVerdict, seconds: float, filesystem: str | None, counted: ServerIo | None
-) -> Iterator[Finding]:
-    if verdict.low_seconds is not None and verdict.high_seconds is not None:
-        usual = f"{format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
-        text = f"It ran {format_seconds(seconds)}; half of {verdict.similar} similar jobs took {usual}."
-        yield Finding(text, name="run_time")
+def _findings(verdict: JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:
     if filesystem is not None and verdict.factor is not None:
         text = f"Storage ({filesystem}) was as usual during it."
         if verdict.is_exposed:
@@ -437,19 +403,7 @@ def _findings(
         yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
 
 
-def _others_running(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Finding]:
-    rows, high = snapshot.rows("jobs", {"step": "", "start_ns <": job["end_ns"]}), job["end_ns"]
-    sql = f"""SELECT count(*) - 1, count(DISTINCT coalesce(user, uid::VARCHAR)) FROM ({rows})
-        WHERE coalesce(end_ns, {high}) > {job["start_ns"]}"""
-    ((others, users),) = snapshot.bare.execute(sql).fetchall()
-    if others > 0:
-        who = f" ({users:,} users in all)" if users > 1 else ""
-        yield Finding(
-            f"{others:,} other job{'s' if others > 1 else ''} ran at the same time{who}.", name="others_running"
-        )
-
-
-def _accounting_group(row: dict[str, Any]) -> FactGroup:
+def _accounting_facts(row: dict[str, Any]) -> FactGroup:
     said = {name: (name, one_line(str(row[name] or ""))) for name in ("account", "name", "cluster", "state")}
     said = {"user": ("user", _user(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
     if row["end_ns"] is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Indices, Ints
-from ioweather.core.results import Answer, Block, Coverage, Exhibit, Fact, FactGroup, Next, ResultTable, columns_of
-from ioweather.core.units import NS, format_value, names_of
+from ioweather.core.results import Answer, Block, Coverage, Exhibit, Next, ResultTable, columns_of
+from ioweather.core.units import format_value, names_of
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
 from ioweather.facts.job_metrics import maximum, rows_of
@@ -98,8 +98,7 @@ _ORDERS: Final = {
     "longest": "the longest I/O first",
 }
 _READ: Final = names_of("""
-    job_id user uid project exe nprocs node_count start_ns end_ns run_seconds io_seconds read_bytes write_bytes
-    main_mount run_number run_count cluster
+    processes nodes start_ns end_ns run_seconds io_seconds read_bytes write_bytes run runs_of_job
 """)
 _COLUMNS: Final = columns_of(
     "job_id: job [text]; cluster [text]; run_words: run [text]; user [text]; project [text]; program [text]; "
@@ -117,14 +116,24 @@ _MOST_WORDS: Final = 8
 class _Matching:
     """Jobs that match, of `every` in the lake, all with or all without a log.
 
-    `order` is the value that sorts them (NaN: unknown), `describe` makes the outcomes of some of them.
+    `names` are columns of RunOutcome that jobs are searched by, `order` the value that sorts them (NaN: unknown),
+    `describe` reads the other fields of some of them.
     """
 
     every: int = 0
+    names: Mapping[str, Sequence[Any]] = field(default_factory=lambda: {"user": ()})
     start_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     order: Floats = field(default_factory=lambda: np.zeros(0))
-    users: frozenset[str] = frozenset()
-    describe: Callable[[Indices], list[RunOutcome]] = lambda _: []
+    describe: Callable[[Indices], list[dict[str, Any]]] = lambda _: []
+
+    def outcomes(self, rows: Indices) -> dict[int, RunOutcome]:
+        """The jobs in some rows, by row."""
+        found = {}
+        for row, more in zip(rows.tolist(), self.describe(rows), strict=True):
+            fields = {name: column[row] for name, column in self.names.items()} | more
+            unknown = {name: None for name, each in fields.items() if isinstance(each, float) and not np.isfinite(each)}
+            found[row] = RunOutcome(**{"filesystem": None, **fields, **unknown})
+        return found
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -138,32 +147,18 @@ def run(source: DataSource, params: Params) -> Answer:
     start = np.concatenate([logged.start_ns, unlogged.start_ns])
     # Ties newest first, unknown values last.
     first = np.lexsort((-start, -np.nan_to_num(order, nan=-np.inf)))[: params["most"]]
-    of_logged, of_unlogged = first[first < wanted], first[first >= wanted]
-    outcomes = [*logged.describe(of_logged), *unlogged.describe(of_unlogged - wanted)]
-    by_row = dict(zip([*of_logged.tolist(), *of_unlogged.tolist()], outcomes, strict=True))
-    runs = [by_row[row] for row in first.tolist()]
+    of_logged = logged.outcomes(first[first < wanted])
+    of_unlogged = unlogged.outcomes(first[first >= wanted] - wanted)
+    runs = [of_logged[row] if row < wanted else of_unlogged[row - wanted] for row in first.tolist()]
     columns = tuple(column for column in _COLUMNS if _is_shown(column.name, runs))
     rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
     title = f"{len(runs):,} of {count:,} jobs, {_ORDERS[params['order']]}"
     if any(run.run_words for run in runs):
         title += "; for each job, the run with the most I/O time"
-    users = len(logged.users | unlogged.users)
-    facts = [
-        Fact("jobs", "jobs", count, "count"),
-        Fact("jobs_with_log", "with a Darshan log", wanted, "count"),
-        Fact("users", "users", users, "count"),
-    ]
-    if wanted or not count:
-        facts += [
-            Fact("runs", "runs", sums["count"], "count"),
-            Fact("read_bytes", "read", sums["read_bytes"], "bytes"),
-            Fact("write_bytes", "written", sums["write_bytes"], "bytes"),
-            Fact("io_seconds", "I/O time, added up", sums["io_seconds"], "seconds"),
-        ]
+    users = len({*logged.names["user"], *unlogged.names["user"]})
     return Answer(
         question="Which jobs ran?",
         headline=_headline(count, wanted, sums),
-        facts=(FactGroup("runs", "All that match", tuple(facts)),),
         exhibits=(Exhibit("runs", "Jobs", tables=(ResultTable("runs", columns, rows, title),)),),
         coverage=(
             Coverage(logged.every + unlogged.every, count, "matching jobs in the lake"),
@@ -183,6 +178,7 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _is_shown(name: str, runs: Sequence[RunOutcome]) -> bool:
+    """Whether the table has the column: if a listed job has a value, or all jobs have a log."""
     unlogged = any(run.known_by for run in runs)
     if name in _IF_KNOWN:
         return any(getattr(run, name) for run in runs)
@@ -208,18 +204,19 @@ def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
 
 
 def _matching_rows(
-    jobs: Mapping[str, Sequence[Any]], start: Ints, end: Ints, params: Params, period: tuple[int, int]
-) -> Indices:
-    """Rows of the jobs in the period with the names asked for; `jobs` has a column for each parameter, and ids."""
+    names: Mapping[str, Sequence[Any]], start: Ints, end: Ints, params: Params, period: tuple[int, int]
+) -> tuple[Indices, dict[str, list[Any]]]:
+    """(rows of the jobs in the period with the names asked for, their names)."""
     wanted = (start < period[1]) & (end > period[0])
-    for name, column in jobs.items():
+    for name, column in names.items():
         if params.get(name) is not None:
             wanted &= np.array([text == params[name] for text in column], np.bool_)
     words = (params["words"] or "").lower().split()[:_MOST_WORDS]
     if words:
-        texts = (" ".join(map(str, each)).lower() for each in zip(*jobs.values(), strict=True))
+        texts = (" ".join(map(str, each)).lower() for each in zip(*names.values(), strict=True))
         wanted &= np.array([all(word in text for word in words) for text in texts], np.bool_)
-    return np.flatnonzero(wanted)
+    rows = np.flatnonzero(wanted)
+    return rows, {name: [column[row] for row in rows.tolist()] for name, column in names.items()}
 
 
 def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[str, float]]:
@@ -234,16 +231,20 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
     if params["every_run"]:
         runs = runs.with_columns(job_number=np.arange(runs.rows))
     jobs = main_runs(runs)
-    named = {name: jobs.text(name).tolist() for name in ("project", "exe", "cluster", "main_mount")}
-    columns: dict[str, Sequence[Any]] = {
-        "job_id": jobs.ints("job_id").tolist(),
-        "user": _users(jobs),
-        "project": named["project"],
-        "program": [program_of(exe or "") for exe in named["exe"]],
-        "cluster": named["cluster"],
-        "filesystem": [_filesystem(facility, mount) for mount in named["main_mount"]],
-    }
-    rows = _matching_rows(columns, jobs.ints("first_ns"), jobs.ints("last_ns"), params, source.period_ns)
+    rows, names = _matching_rows(
+        {
+            "job_id": jobs.ints("job_id").tolist(),
+            "user": _users(jobs),
+            "project": jobs.text("project").tolist(),
+            "program": [program_of(exe or "") for exe in jobs.text("exe").tolist()],
+            "cluster": jobs.text("cluster").tolist(),
+            "filesystem": [_filesystem(facility, mount) for mount in jobs.text("main_mount").tolist()],
+        },
+        jobs.ints("first_ns"),
+        jobs.ints("last_ns"),
+        params,
+        source.period_ns,
+    )
     mine = jobs.take(rows)
     sums = {name: float(mine.floats(f"all_{name}").sum()) for name in sums}
     order = {
@@ -252,39 +253,14 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
         "largest": lambda: mine.floats("moved_bytes"),
         "longest": lambda: mine.floats("io_seconds"),
     }[params["order"]]()
-    several_clusters = len(set(frames["jobs"].text("cluster").tolist())) > 1
+    one_cluster = len(set(frames["jobs"].text("cluster").tolist())) < 2
 
-    def describe(at: Indices) -> list[RunOutcome]:
+    def describe(at: Indices) -> list[dict[str, Any]]:
         first = mine.take(at)
-        found = zip(
-            first.select(_READ).records(),
-            [columns["program"][row] for row in rows[at].tolist()],
-            [columns["filesystem"][row] for row in rows[at].tolist()],
-            *(column.tolist() for column in slowdowns(runs, first.ints("row"), facility)),
-            strict=True,
-        )
+        ratios, similar = (column.tolist() for column in slowdowns(runs, first.ints("row"), facility))
         listed = [
-            RunOutcome(
-                row["job_id"],
-                row["user"] or f"uid {row['uid']}",
-                row["project"],
-                program,
-                row["nprocs"],
-                row["node_count"],
-                row["start_ns"],
-                row["end_ns"],
-                _known(row["run_seconds"]),
-                _known(row["io_seconds"]),
-                row["read_bytes"],
-                row["write_bytes"],
-                filesystem,
-                _known(ratio),
-                similar,
-                run=row["run_number"],
-                runs_of_job=row["run_count"],
-                cluster=row["cluster"] if several_clusters else None,
-            )
-            for row, program, filesystem, ratio, similar in found
+            {**row, "slowness": ratio, "similar": count, **({"cluster": None} if one_cluster else {})}
+            for row, ratio, count in zip(first.select(_READ).records(), ratios, similar, strict=True)
         ]
         # The last recorded verdict of each.
         known = verdicts.take(verdicts.text("log_digest").codes >= 0)
@@ -292,11 +268,10 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
         kinds, at_end = known.text("kind").tolist(), known.ints("as_of_ns") == known.ints("end_ns")
         for number, row in enumerate(rows_of(known.text("log_digest"), first.text("log_digest")).tolist()):
             if row >= 0:
-                when: Literal["end", "later"] = "end" if at_end[row] else "later"
-                listed[number] = replace(listed[number], verdict=cast(VerdictKind, kinds[row]), verdict_as_of=when)
+                listed[number] |= {"verdict": kinds[row], "verdict_as_of": "end" if at_end[row] else "later"}
         return listed
 
-    return _Matching(jobs.rows, mine.ints("start_ns"), order, frozenset(_users(mine)), describe), sums
+    return _Matching(jobs.rows, names, mine.ints("start_ns"), order, describe), sums
 
 
 def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
@@ -306,19 +281,22 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
         return _Matching()
     source.note_tables(("jobs",))
     started = started_jobs(snapshot)
-    several_clusters = len(set(started.text("cluster").tolist())) > 1
+    one_cluster = len(set(started.text("cluster").tolist())) < 2
     logs = snapshot.frame("applications", ("log_digest", "job_id", "uid", "start_ns", "end_ns"))
     jobs = started.take(~with_log(started, logs))
     owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
-    columns: dict[str, Sequence[Any]] = {
+    ids = zip(jobs.array("raw_job_id").tolist(), jobs.text("job_id").tolist(), strict=True)
+    names: dict[str, Sequence[Any]] = {
         "job_id": jobs.text("job_id").tolist(),
         "user": _users(jobs),
         "project": [source.facility.project_of(account=account, uid=uid, exe=None) for account, uid in owners],
-        "program": jobs.text("name").tolist(),
+        "program": [name or "" for name in jobs.text("name").tolist()],
         "cluster": jobs.text("cluster").tolist(),
     }
-    rows = _matching_rows(columns, jobs.ints("start_ns"), ends(jobs), params, source.period_ns)
+    rows, found = _matching_rows(names, jobs.ints("start_ns"), ends(jobs), params, source.period_ns)
+    numbers = [job if raw is None else raw for raw, job in ids]
     mine, alike = jobs.take(rows), SimilarJobs(jobs)
+    seconds = run_seconds(mine)
 
     def moved_bytes() -> Floats:
         counted = counted_on_servers(snapshot, mine)
@@ -328,44 +306,39 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
         "newest": lambda: mine.ints("start_ns").astype(np.float64),
         "slowest": lambda: alike.ratios(rows)[0],
         "largest": moved_bytes,
-        "longest": lambda: run_seconds(mine),
+        "longest": lambda: seconds,
     }
-    order = orders[params["order"]]()
 
-    def describe(at: Indices) -> list[RunOutcome]:
+    def describe(at: Indices) -> list[dict[str, Any]]:
         first = mine.take(at)
-        ratios, similar = alike.ratios(rows[at])
-        found = zip(
-            first.records(), rows[at].tolist(), counted_on_servers(snapshot, first), ratios, similar, strict=True
+        fields = zip(
+            first.select(("node_count", "start_ns", "end_ns")).records(),
+            [numbers[row] for row in rows[at].tolist()],
+            seconds[at].tolist(),
+            counted_on_servers(snapshot, first),
+            *(column.tolist() for column in alike.ratios(rows[at])),
+            strict=True,
         )
         return [
-            RunOutcome(
-                row["raw_job_id"] if row["raw_job_id"] is not None else row["job_id"],
-                row["user"] or f"uid {row['uid']}",
-                columns["project"][number],
-                row["name"] or "",
-                None,
-                row["node_count"],
-                row["start_ns"],
-                row["end_ns"],
-                (row["end_ns"] - row["start_ns"]) / NS if row["end_ns"] is not None else None,
-                None,
-                None if counted is None else counted.read_bytes,
-                None if counted is None else counted.write_bytes,
-                None,
-                _known(ratio),
-                int(count),
-                known_by="accounting" if counted is None else "servers",
-                cluster=row["cluster"] if several_clusters else None,
-            )
-            for row, number, counted, ratio, count in found
+            {
+                "job_id": number,
+                "processes": None,
+                "nodes": row["node_count"],
+                "start_ns": row["start_ns"],
+                "end_ns": row["end_ns"],
+                "run_seconds": ran,
+                "io_seconds": None,
+                "read_bytes": None if counted is None else counted.read_bytes,
+                "write_bytes": None if counted is None else counted.write_bytes,
+                "slowness": ratio,
+                "similar": similar,
+                "known_by": "accounting" if counted is None else "servers",
+                **({"cluster": None} if one_cluster else {}),
+            }
+            for row, number, ran, counted, ratio, similar in fields
         ]
 
-    return _Matching(jobs.rows, mine.ints("start_ns"), order, frozenset(_users(mine)), describe)
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(value)
+    return _Matching(jobs.rows, found, mine.ints("start_ns"), orders[params["order"]](), describe)
 
 
 def _users(runs: Frame) -> list[str]:
@@ -375,6 +348,7 @@ def _users(runs: Frame) -> list[str]:
 
 
 def _filesystem(facility: Facility, mount: str | None) -> str | None:
+    """Name of the file system of a mount, else the mount itself."""
     return facility.filesystem_of(f"mount:{mount}").removeprefix("mount:") if mount else None
 
 
@@ -404,9 +378,10 @@ def main_runs(every: Frame) -> Frame:
     moved = {name: np.where(together, sums[name], every.ints(name)[row]) for name in sums}
     return every.take(row).with_columns(
         row=row,
-        run_number=np.where(together, 1, number[row]),
-        run_count=np.where(together, 1, count),
-        nprocs=np.where(together, count, every.ints("nprocs")[row]),
+        run=np.where(together, 1, number[row]),
+        runs_of_job=np.where(together, 1, count),
+        processes=np.where(together, count, every.ints("nprocs")[row]),
+        nodes=every["node_count"][row],
         **moved,
         moved_bytes=moved["read_bytes"] + moved["write_bytes"],
         first_ns=start[by_start[begin]],

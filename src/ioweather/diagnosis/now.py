@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from ioweather.agent.status import OperationStatus, Remote, TargetStatus, find_problems, read_status, remote_agents
+from ioweather.agent.status import (
+    OperationStatus,
+    Status,
+    TargetStatus,
+    find_problems,
+    read_status,
+    remote_agents,
+)
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, numbered
+from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
@@ -97,13 +104,13 @@ class History:
 def recent_history(source: DataSource, params: Params) -> History:
     """Baseline and last half hour of the lake; empty without one."""
     try:
-        snapshot = source.place.snapshot_if_there()
-        return History() if snapshot is None else lake_history(snapshot, params["at"])
+        snapshot = source.snapshot_if_there()
+        return History() if snapshot is None else read_history(snapshot, params["at"])
     except DataUnavailable:
         return History()
 
 
-def lake_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
+def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     """The history of a lake, from its roll-ups."""
     moment = at_ns or now_ns()
     if not snapshot.pinned["response_rollups"].uris:
@@ -130,61 +137,24 @@ def run(source: DataSource, params: Params) -> Answer:
     source.reads_agents = True
     history = source.shared(recent_history, params)
     moment = params["at"] or now_ns()
-    spools = [Path(spool) for spool in params["spool"]] or [default_spool_dir()]
-    statuses = []
-    for spool in spools:
+    statuses = list[Status]()
+    for spool in [Path(spool) for spool in params["spool"]] or [default_spool_dir()]:
         with suppress(DataUnavailable):
-            statuses.append(read_status(spool))
-    statuses = [status for status in statuses if status is not None]
-    remote = remote_agents(source.place.directory, moment, statuses)
+            statuses += filter(None, [read_status(spool)])
+    remote = remote_agents(source.directory, moment, statuses)
     if not statuses and not remote:
         raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
     # Numbers of a remote agent that is gone are days old.
-    live = [agent.status for agent in remote if agent.status and agent.state(moment) == "running"]
-    # Each with the slowdowns of its last minutes.
-    operations: list[tuple[OperationOutcome, Slowdowns]] = []
-    hangs: list[HangOutcome] = []
-    findings: list[Finding] = []
-    reported = ""
-    for status in (*statuses, *live):
-        host = "" if status.received_ns is None else status.host
-        for target in status.targets:
-            filesystem = history.facility.filesystem_of(target.system).removeprefix("mount:")
-            age = status.in_flight_age_ns(target, moment)
-            if target.in_flight is not None and age is not None and age > _HANG_SECONDS * NS:
-                hang = HangOutcome(filesystem, target.target, host, target.in_flight.op, age / NS)
-                # An agent on another host reports every few minutes.
-                by = f" (reported by {host}, {format_seconds((moment - status.heard_ns) / NS)} ago)" if host else ""
-                text = f"A {hang.op} on {filesystem} has been hanging for {format_seconds(age / NS)}{by}."
-                findings.append(Finding(text, "alarm", "hang"))
-                reported = by if hang.age_seconds > max((each.age_seconds for each in hangs), default=0.0) else reported
-                hangs.append(hang)
-            clock_offset = status.heard_ns - status.written_ns
-            operations += [_operation(filesystem, host, target, o, history, clock_offset) for o in target.operations]
+    live = [status for status in remote if status.life(moment) == "running"]
+    targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
+    operations = [_compare_operation(*each, operation, history) for each in targets for operation in each[1].operations]
+    hangs = [hang for each in targets for hang in _hangs(*each, history.facility, moment)]
     outcomes = [outcome for outcome, _ in operations]
-    findings += [
-        Finding(f"{n:,} {o.op} operations on {_where(o)} failed with {name}.", "alarm", "failed_operations")
-        for o in outcomes
-        for name, n in o.errors.items()
-    ]
-    groups, left_out = _path_groups(operations, moment, params["full"])
-    agents = tuple(AgentOutcome(each.host, each.state(moment), (moment - each.heard_ns) / NS) for each in remote)
-    facts = []
-    for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
-        note = ", ".join((agent.state, *_agent_notes(each)))
-        facts.append(Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note))
-        ago = format_seconds(agent.heard_seconds)
-        if agent.state == "silent":
-            findings.append(Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm", "silent_agent"))
-        elif agent.state == "stopped":
-            findings.append(Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent"))
-        if each.status is not None:
-            # Hangs of a running agent are listed above.
-            for (_, state), text in find_problems(each.status).items():
-                if state != "hung" or agent.state != "running":
-                    findings.append(Finding(f"{agent.host}: {text}", "alarm", "agent_trouble"))
-    if facts:
-        groups.append(FactGroup("agents", "Agents of other hosts (time since their last report)", tuple(facts)))
+    agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
+    groups, left_out = _facts_by_path(operations, moment, params["full"])
+    if agents:
+        title = "Agents of other hosts (time since their last report)"
+        groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if left_out:
@@ -194,24 +164,75 @@ def run(source: DataSource, params: Params) -> Answer:
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
-    running = [agent.host for agent in agents if agent.state == "running"]
     slow = any((o.slowdown or 0.0) >= SLOW for o in outcomes)
     return Answer(
         question="How slow is storage now?",
-        headline=_headline(outcomes, hangs, reported, running),
+        headline=_headline(outcomes, hangs, agents),
         facts=tuple(groups),
-        findings=numbered(findings),
+        findings=number_names([*_operation_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
         caveats=tuple(caveats),
         coverage=(Coverage(good + missed + failed, good, "operations of the agent", excluded),) if outcomes else (),
         name="now",
         result=NowOutcome(
             wrong=bool(slow or hangs or (agents and not outcomes)),
             operations=tuple(outcomes),
-            hangs=tuple(hangs),
+            hangs=tuple(hang for hang, _ in hangs),
             agents=agents,
             stale=stale,
         ),
     )
+
+
+def _hangs(status: Status, target: TargetStatus, facility: Facility, now_ns: int) -> Iterator[tuple[HangOutcome, str]]:
+    """The operation of a target that hangs, and which other host reported it when."""
+    age = status.in_flight_age_ns(target, now_ns)
+    if target.in_flight is None or age is None or age <= _HANG_SECONDS * NS:
+        return
+    host = _host_of(status)
+    # An agent on another host reports every few minutes.
+    by = f" (reported by {host}, {format_seconds((now_ns - status.heard_ns) / NS)} ago)" if host else ""
+    yield HangOutcome(_filesystem_of(target, facility), target.target, host, target.in_flight.op, age / NS), by
+
+
+def _operation_findings(
+    operations: Sequence[OperationOutcome], hangs: Sequence[tuple[HangOutcome, str]]
+) -> Iterator[Finding]:
+    for hang, by in hangs:
+        text = f"A {hang.op} on {hang.filesystem} has been hanging for {format_seconds(hang.age_seconds)}{by}."
+        yield Finding(text, "alarm", "hang")
+    for o in operations:
+        for name, n in o.errors.items():
+            yield Finding(f"{n:,} {o.op} operations on {_where(o)} failed with {name}.", "alarm", "failed_operations")
+
+
+def _agent_facts(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Fact]:
+    """Time since the last report of each agent on another host."""
+    for number, (agent, each) in enumerate(zip(agents, remote, strict=True), 1):
+        note = ", ".join((agent.state, *_describe_agent(each)))
+        yield Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, note)
+
+
+def _agent_findings(agents: Sequence[AgentOutcome], remote: Sequence[Status]) -> Iterator[Finding]:
+    """Which agents on other hosts no longer report, and the problems that they reported."""
+    for agent, each in zip(agents, remote, strict=True):
+        ago = format_seconds(agent.heard_seconds)
+        if agent.state == "silent":
+            yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm", "silent_agent")
+        elif agent.state == "stopped":
+            yield Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent")
+        for (_, state), text in find_problems(each).items():
+            # Hangs of a running agent are listed by target.
+            if state != "hung" or agent.state != "running":
+                yield Finding(f"{agent.host}: {text}", "alarm", "agent_trouble")
+
+
+def _host_of(status: Status) -> str:
+    """Host of an agent; empty for this machine."""
+    return "" if status.received_ns is None else status.host
+
+
+def _filesystem_of(target: TargetStatus, facility: Facility) -> str:
+    return facility.filesystem_of(target.system).removeprefix("mount:")
 
 
 def _where(outcome: OperationOutcome) -> str:
@@ -219,18 +240,16 @@ def _where(outcome: OperationOutcome) -> str:
     return f"{outcome.filesystem} from {outcome.host}" if outcome.host else outcome.filesystem
 
 
-def _operation(
-    filesystem: str, host: str, target: TargetStatus, status: OperationStatus, history: History, clock_offset_ns: int
+def _compare_operation(
+    agent: Status, target: TargetStatus, operation: OperationStatus, history: History
 ) -> tuple[OperationOutcome, Slowdowns]:
-    """One kind of operation on one target, with the slowdowns of its last minutes.
-
-    `clock_offset_ns`: our clock less that of the agent's host.
-    """
-    key = (target.system, status.op, status.request_bytes)
+    """One kind of operation on one target, with the slowdowns of its last minutes."""
+    key = (target.system, operation.op, operation.request_bytes)
     # The agent's own baseline is shorter than that of the lake.
-    own = (status.expected_ns / NS if status.expected_ns else None, status.expected_count)
+    own = (operation.expected_ns / NS if operation.expected_ns else None, operation.expected_count)
     usual, usual_count = history.usual.get(key) or own
-    median = status.recent.median_ns / NS if status.recent.median_ns is not None else None
+    median = operation.recent.median_ns / NS if operation.recent.median_ns is not None else None
+    clock_offset_ns = agent.heard_ns - agent.written_ns  # our clock less that of the agent's host
     series = history.minutes.get(key)
     slow_since: int | None = None
     recent: Slowdowns = ()
@@ -242,29 +261,25 @@ def _operation(
             slow_since = int(series.start_ns[int(normal[-1]) + 1 if len(normal) else 0])
         recent = tuple(None if np.isnan(v) else float(v) for v in slowdown[-_RECENT_MINUTES:].tolist())
     outcome = OperationOutcome(
-        filesystem=filesystem,
+        filesystem=_filesystem_of(target, history.facility),
         target=target.target,
-        host=host,
-        op=status.op,
+        host=_host_of(agent),
+        op=operation.op,
         slowdown=median / usual if median is not None and usual else None,
         median_seconds=median,
         usual_seconds=usual,
         usual_count=usual_count,
-        count=status.ok_count,
-        missed=status.missed_count,
-        errors=dict(status.errors),
+        count=operation.ok_count,
+        missed=operation.missed_count,
+        errors=dict(operation.errors),
         slow_since_ns=slow_since,
-        last_ns=status.last.start_ns + clock_offset_ns if status.last else None,
+        last_ns=operation.last.start_ns + clock_offset_ns if operation.last else None,
     )
     return outcome, recent
 
 
-def _agent_notes(agent: Remote) -> Iterator[str]:
+def _describe_agent(status: Status) -> Iterator[str]:
     """Version of an agent, age of its last measurement when it last reported, and files in its spool."""
-    status = agent.status
-    if status is None:
-        yield "no status"
-        return
     yield status.software_version
     cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
     cycles += [o.last.start_ns for target in status.targets for o in target.operations if o.last is not None]
@@ -274,7 +289,7 @@ def _agent_notes(agent: Remote) -> Iterator[str]:
         yield f"{status.spool.files:,} files wait"
 
 
-def _path_groups(
+def _facts_by_path(
     operations: Sequence[tuple[OperationOutcome, Slowdowns]], now_ns: int, full: bool
 ) -> tuple[list[FactGroup], int]:
     """(facts by path and host, number of paths that are not listed)."""
@@ -301,18 +316,20 @@ def _path_groups(
     listed = list(paths)
     if not full and len(paths) > _MOST_PATHS:
         listed = sorted(paths, key=lambda path: -slowest[path])[:_MOST_PATHS]
-    groups = [FactGroup(f"path_{number}", titles[path], numbered(paths[path])) for number, path in enumerate(listed, 1)]
+    groups = [
+        FactGroup(f"path_{number}", titles[path], number_names(paths[path])) for number, path in enumerate(listed, 1)
+    ]
     return groups, len(paths) - len(listed)
 
 
 def _headline(
-    operations: Sequence[OperationOutcome], hangs: Sequence[HangOutcome], reported: str, elsewhere: Sequence[str]
+    operations: Sequence[OperationOutcome], hangs: Sequence[tuple[HangOutcome, str]], agents: Sequence[AgentOutcome]
 ) -> str:
-    """`reported`: which other host reported the longest hang; `elsewhere`: hosts whose agents run."""
     if hangs:
-        longest = max(hangs, key=lambda each: each.age_seconds)
+        longest, by = max(hangs, key=lambda each: each[0].age_seconds)
         age = format_seconds(longest.age_seconds)
-        return f"Storage hangs: a {longest.op} on {longest.filesystem} has not returned for {age}{reported}."
+        return f"Storage hangs: a {longest.op} on {longest.filesystem} has not returned for {age}{by}."
+    elsewhere = [agent.host for agent in agents if agent.state == "running"]
     if not operations and elsewhere:
         return f"No path is probed. Other data come from {', '.join(elsewhere[:3])}."
     if not operations:
@@ -339,7 +356,7 @@ def now_screen(answer: Answer, params: Params) -> Iterator[Block]:
     slowest = sorted(result.operations, key=lambda each: -(each.slowdown or 0.0))[:10]
     rows = [
         (
-            f"{o.filesystem} from {o.host}" if o.host else o.filesystem,
+            _where(o),
             o.op,
             o.slowdown,
             o.median_seconds,

@@ -53,18 +53,13 @@ class Due:
     as_of_ns: int
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Numbers of verdicts made, and of those left for the next time."""
-
-    made: int = 0
-    left: int = 0
-
-
 def judge_due(
     lake: Lake, *, most_seconds: float = 30.0, clock: Callable[[], int] = now_ns, reach_days: int = REACH_DAYS
-) -> Judged:
-    """Make the due verdicts, the newest runs first, for at most `most_seconds`."""
+) -> tuple[int, int]:
+    """Make the due verdicts, the newest runs first, for at most `most_seconds`.
+
+    Return (number of verdicts made, number of those left for the next time).
+    """
     until = time.monotonic() + most_seconds
     with lake.snapshot() as snapshot:
         due = due_verdicts(snapshot, clock(), reach_days)
@@ -74,13 +69,13 @@ def judge_due(
         for item in due:
             if time.monotonic() > until:
                 break
-            rows.append(_row(pinned, snapshot, item, clock()))
+            rows.append(_make_verdict_row(pinned, snapshot, item, clock()))
             made += 1
             if len(rows) >= _AT_ONCE:
-                _store(lake, rows)
+                _store_rows(lake, rows)
                 rows = []
-        _store(lake, rows)
-    return Judged(made, len(due) - made)
+        _store_rows(lake, rows)
+    return made, len(due) - made
 
 
 class _Pinned(Lake):
@@ -121,7 +116,7 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
     return [Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in found]
 
 
-def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
+def _make_verdict_row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
     """Row of `verdicts`: what `why` says of the run."""
     view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
     params = {"job": item.digest, "as_of": item.as_of_ns}
@@ -156,7 +151,7 @@ def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any
     }
 
 
-def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
+def _store_rows(lake: Lake, rows: list[dict[str, Any]]) -> None:
     if rows:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         lake.append("verdicts", TABLES["verdicts"].frame(columns), source=SOURCE)
@@ -165,38 +160,29 @@ def _store(lake: Lake, rows: list[dict[str, Any]]) -> None:
 
 def recorded_of_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
     """Recorded verdicts on the main run of the parameter `job`; none without a lake."""
-    snapshot = source.place.snapshot_if_there()
+    snapshot = source.snapshot_if_there()
     if snapshot is None:
         return ()
     view = source.shared(find_named_log, params)
     try:
-        return recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
+        return read_recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
     except DataUnavailable:
         return ()
 
 
-def recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
+def read_recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...]:
     """Recorded verdicts on a run, the earliest `as_of_ns` first; DataUnavailable without any verdicts."""
     if not snapshot.pinned["verdicts"].uris:
         raise DataUnavailable("no verdicts were recorded")
     names = ("as_of_ns", "end_ns", "kind", "likeliest", "probability_ratio", "headline", "model_version", "judged_ns")
     found = snapshot.frame("verdicts", names, {"log_digest": digest}).records()
     return tuple(
-        RecordedVerdict(
-            row["as_of_ns"],
-            row["as_of_ns"] == row["end_ns"],
-            cast(VerdictKind, row["kind"]),
-            cast(VerdictKind, row["likeliest"]),
-            row["probability_ratio"],
-            row["headline"],
-            row["model_version"],
-            row["judged_ns"],
-        )
+        RecordedVerdict(at_end=row["as_of_ns"] == row.pop("end_ns"), probability=row.pop("probability_ratio"), **row)
         for row in sorted(found, key=lambda row: row["as_of_ns"])
     )
 
 
-def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
+def count_verdicts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
     """Number of verdicts by kind, as of the ends of runs in the last day."""
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
     sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"

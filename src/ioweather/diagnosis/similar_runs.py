@@ -18,7 +18,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, specs_of
+from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, query_columns
 from ioweather.core.units import DAY_NS, MINUTE_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (
@@ -30,40 +30,18 @@ from ioweather.diagnosis.comparison_pool import (
     sync_counts,
 )
 from ioweather.diagnosis.job_loads import merge_windows
-from ioweather.diagnosis.verdict import Explained
+from ioweather.diagnosis.verdict import Comparison
+from ioweather.facts import run_targets
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
-from ioweather.facts.run_targets import (
-    BUSY,
-    StandsOut,
-    TargetAmounts,
-    found_healthy,
-    longest_queue,
-    on_busiest_target,
-    on_targets,
-    own_target_bytes,
-    place_by_traffic,
-    probe_means,
-    probe_slowdowns,
-    probe_that_stands_out,
-    queue_that_stands_out,
-    service_slowdown,
-    shared_contrast,
-    sick_during,
-    target_amounts,
-    target_contrast,
-    target_queues,
-    used_targets,
-)
 from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, program_names
 from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
-from ioweather.job_io.outcomes import Unhealthy, unhealthy_of
+from ioweather.job_io.outcomes import unhealthy_of
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
 from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Snapshot, own_uids
-from ioweather.stats.series import window_sums
-from ioweather.stats.system_grid import MIN_COVERAGE, SystemGrid, steps_of
+from ioweather.stats.system_grid import MIN_COVERAGE, Steps
 from ioweather.topics.source import DataSource
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
@@ -74,12 +52,11 @@ _METRICS: Final = names_of("""
     last_read_ns first_write_ns last_write_ns metadata_ratio sequential_ratio main_mount
 """)
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
-_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
+_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY)
 # Windows closer than this are merged: a condition of a query costs as much as some hundred steps.
 _MERGED_STEPS: Final = 360
 _STEPS_ASIDE: Final = 4
 _MOST_RESPONSES: Final = 200_000
-_HISTORY_DAYS: Final = 7
 # Runs longer than this are sampled every minute.
 _LONG_RUN_NS: Final = 60 * MINUTE_NS
 _LEAST_STEP_NS: Final = 10**8
@@ -114,7 +91,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     known = set(snapshot.pinned["job_io"].days())
     for reach in REACH_DAYS:
         days = known if reach is None else {utc_day(start + k * DAY_NS) for k in range(-reach, reach + 1)} & known
-        all_runs = runs_in(snapshot, digest, days)
+        all_runs = read_runs(snapshot, digest, days)
         all_runs = all_runs.take(_on_same_filesystem(mine, all_runs, snapshot.facility))
         if as_of_ns is not None:
             all_runs = all_runs.take(all_runs.ints("end_ns") <= as_of_ns)
@@ -125,16 +102,16 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     rows, group = select_runs(runs, 0)
     runs = runs.take(rows)
     files = _rows_of_logs("files", view.files.select(FILE_COLUMNS), runs, snapshot)
-    elsewhere = _elsewhere(runs, files, snapshot.facility)
+    elsewhere = _is_elsewhere(runs, files, snapshot.facility)
     if elsewhere.any():
-        runs = _without_files_elsewhere(view, runs, files.text("log_digest")[elsewhere], snapshot)
+        runs = _recount_on_main_filesystem(view, runs, files.text("log_digest")[elsewhere], snapshot)
         files = files.take(~elsewhere)
     runs = runs.with_columns(sync_count=sync_counts(runs, files))
     return SimilarRuns(view, runs, group, files, all_runs, float(slowdown))
 
 
-def _elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
-    """Files that are not on the file system with most bytes of their run.
+def _is_elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
+    """Whether each file is on another file system than most bytes of its run.
 
     A Python program imports hundreds of files from a local disk: these say nothing of the file system it works on.
     """
@@ -149,14 +126,14 @@ def _elsewhere(runs: Frame, files: Frame, facility: Facility) -> Bools:
     return np.asarray((run >= 0) & (main[run] >= 0) & (systems(files.text("mount")) != main[run]))
 
 
-def _without_files_elsewhere(view: JobView, runs: Frame, mixed: Text, snapshot: Snapshot) -> Frame:
-    """The runs, with the metrics of those with logs in `mixed` from their files on the main file system alone."""
+def _recount_on_main_filesystem(view: JobView, runs: Frame, mixed: Text, snapshot: Snapshot) -> Frame:
+    """Compute the metrics of runs with logs in `mixed` again, from files on the main file system alone."""
     chosen = runs.take(np.isin(np.arange(runs.rows), rows_of(runs.text("log_digest"), mixed)))
     applications, files = (
         _rows_of_logs(table, own, chosen, snapshot)
         for table, own in (("applications", view.applications), ("files", view.files))
     )
-    files = files.take(~_elsewhere(chosen, files, snapshot.facility))
+    files = files.take(~_is_elsewhere(chosen, files, snapshot.facility))
     again, rows = job_io(applications, files), rows_of(runs.text("log_digest"), applications.text("log_digest"))
     columns: dict[str, NDArray[Any]] = {}
     for name in _METRICS:
@@ -166,7 +143,7 @@ def _without_files_elsewhere(view: JobView, runs: Frame, mixed: Text, snapshot: 
     return runs.with_columns(**columns)
 
 
-def runs_in(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
+def read_runs(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
     """All runs of these days except one log; cached, since a verdict reads many days and then some of them."""
     read, runs = snapshot.memory.get("runs", (set(), Frame({})))
     if not read or not days <= read:
@@ -182,11 +159,12 @@ def runs_in(snapshot: Snapshot, except_digest: str, days: set[str]) -> Frame:
 
 
 def _join(applications: Frame, job_io: Frame) -> Frame:
+    """`job_io` with the job id, user and program of each run; rows are in the same order."""
     return job_io.with_columns(**{name: applications[name] for name in ("job_id", "uid", "exe")})
 
 
 def _on_same_filesystem(mine: Frame, runs: Frame, facility: Facility) -> Bools:
-    """Runs on the file system of the first run, or on none: a storm elsewhere is no evidence."""
+    """Whether each run is on the file system of `mine`, or on none: slowness elsewhere is no evidence."""
     mounts = runs.text("main_mount")
     own = mine.text("main_mount").tolist()[0]
     here = facility.filesystem_of_path(own) if own else None
@@ -195,7 +173,7 @@ def _on_same_filesystem(mine: Frame, runs: Frame, facility: Facility) -> Bools:
 
 
 def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Frame:
-    """Rows of the runs' logs; a log from outside the lake brings its own."""
+    """Read the rows of the runs' logs in `table`; `own` are those of a log that may be outside the lake."""
     digests = tuple(str(d) for d in runs.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in runs.array("start_ns")}
     stored = snapshot.frame(table, tuple(own), {"log_digest": digests}, days=days)
@@ -203,67 +181,55 @@ def _rows_of_logs(table: str, own: Frame, runs: Frame, snapshot: Snapshot) -> Fr
     return concat([stored, own.take(is_new)]) if is_new.any() else stored
 
 
-def io_times(runs: Frame) -> tuple[Ints, Ints]:
+def io_bounds_ns(runs: Frame) -> tuple[Ints, Ints]:
     """First and last moment of each run's I/O; the run's own start or end where the log has none."""
-    return (
-        _io_time(runs, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True),
-        _io_time(runs, ("last_read_ns", "last_write_ns"), "end_ns", earliest=False),
+    first, last = (
+        np.ma.stack([np.ma.masked_array(runs.array(f"{end}_{verb}_ns")) for verb in ("read", "write")])
+        for end in ("first", "last")
     )
-
-
-def _io_time(frame: Frame, names: tuple[str, ...], default: str, *, earliest: bool) -> Ints:
-    columns = np.ma.stack([np.ma.masked_array(frame.array(name)) for name in names])
-    found = columns.min(axis=0) if earliest else columns.max(axis=0)
-    return np.asarray(np.where(np.ma.getmaskarray(found), frame.array(default), np.ma.getdata(found)), np.int64)
+    start, end = first.min(axis=0).filled(runs.array("start_ns")), last.max(axis=0).filled(runs.array("end_ns"))
+    return np.asarray(start, np.int64), np.asarray(end, np.int64)
 
 
 @dataclass(frozen=True)
 class Servers:
-    """The servers whose samples are read, and the step of the grid."""
+    """The servers whose samples describe the runs, and the length of a sampling step."""
 
     filesystem: str
     component_kind: str
     step_ns: int
 
     def selection(self, snapshot: Snapshot, metrics: Sequence[str], step_ns: int, **within: Any) -> grid.Selection:
-        """Samples of these servers, without those over the limit and resets."""
+        """Select samples of these servers, without those over the limit and resets."""
         place = self.filesystem, self.component_kind
         return snapshot.selection(*place, metrics, step_ns, excluded_quality=_EXCLUDED_QUALITY, **within)
 
 
-def conditions(
-    similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None, step_ns: int | None = None
-) -> Explained:
-    """Return the runs with the state of the system; file system and step default to the lake's choice."""
+def read_conditions(similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None) -> Comparison:
+    """Return the runs with the state of the system (default: of the file system with most of the run's bytes)."""
     runs, group = similar.runs, similar.group
     rows = np.flatnonzero(group == 0)
     try:
-        servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
-        found = run_conditions(snapshot, runs, similar.files, servers, group == 0)
+        servers = _select_servers(similar.view, similar.view.main_run, snapshot, filesystem)
+        state, found = read_system_states(snapshot, runs, similar.files, servers, group == 0)
     except DataUnavailable:
         if filesystem is not None:
             raise
-        return Explained(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
-    start, end = (int(runs.array(name)[0]) for name in ("start_ns", "end_ns"))
-    return Explained(
+        return Comparison(runs.take(rows), None, make_pool(runs, None, group), "", 0.0, similar.slowdown)
+    return Comparison(
         runs=runs.take(rows),
-        system=found.state.take(rows),
-        pool=make_pool(runs, found.state, group),
+        system=state.take(rows),
+        pool=make_pool(runs, state, group),
         filesystem=servers.filesystem,
         step_seconds=servers.step_ns / 1e9,
         slowdown=similar.slowdown,
-        unhealthy=found.unhealthy,
-        queue=found.queue,
-        probe=found.probe,
-        week_before=week_before(snapshot, servers, start, end),
+        **found,
         node_slowdown=slowdown_on_nodes(snapshot, similar),
     )
 
 
-def _select_servers(
-    view: JobView, row: int, snapshot: Snapshot, filesystem: str | None, step_ns: int | None
-) -> Servers:
-    """The file system with most of the run's bytes if its servers were sampled, else the busiest."""
+def _select_servers(view: JobView, row: int, snapshot: Snapshot, filesystem: str | None) -> Servers:
+    """Choose the file system with most bytes of run `row` if its servers were sampled, else the busiest."""
     sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
     name = filesystem
     if name is None:
@@ -274,11 +240,11 @@ def _select_servers(
         raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
-    return Servers(name, kind, step_ns or choose_step(snapshot, name, kind, start, end))
+    return Servers(name, kind, choose_step(snapshot, name, kind, start, end))
 
 
 def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
-    """The sampling interval around a short run if finer than a minute; else a minute."""
+    """Choose the sampling step in ns: a minute, or the sampling interval around a short run if it is finer."""
     intervals = [
         g.interval_ns
         for g in snapshot.series()
@@ -295,20 +261,12 @@ def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
     return max(_LEAST_STEP_NS, round(finest / _LEAST_STEP_NS) * _LEAST_STEP_NS)
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """State of the system during runs; of the first also what was unhealthy, or stood out from its peers."""
-
-    state: Frame
-    unhealthy: tuple[Unhealthy, ...]
-    queue: StandsOut | None
-    probe: StandsOut | None
-
-
-def run_conditions(
+def read_system_states(
     snapshot: Snapshot, runs: Frame, files: Frame, servers: Servers, similar: Bools | None = None
-) -> Conditions:
-    """Return the state of the system during each run; `similar` are those to compare the first with (default: all).
+) -> tuple[Frame, dict[str, Any]]:
+    """Return the state of the system during each run, and fields of Comparison on the first one.
+
+    `similar` are the runs to compare the first with (default: all).
 
     The state has the columns of `job_system`, and on the targets of each run (all, if unknown), in whole steps with its
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
@@ -333,35 +291,35 @@ def run_conditions(
     ends = io_ends(spans)
     records = file_records(runs, files)
     steps = io_steps(system, spans)
-    targets = target_amounts(samples, steps, (system.stamp(steps.first), system.stamp(steps.last + 1)))
+    stamps = system.stamp(steps.first), system.stamp(steps.last + 1)
+    targets = run_targets.target_amounts(samples, steps, stamps)
     components = targets.components
-    own = own_target_bytes(records, components)
-    unplaced = own.sum(axis=1) == 0
-    if unplaced.any():
+    own = run_targets.own_target_bytes(records, components)
+    without_layout = own.sum(axis=1) == 0
+    if without_layout.any():
         counted = _bytes_counted_by_servers(snapshot, runs, servers.filesystem, components)
-        own = np.where(unplaced[:, None], counted, own)
+        own = np.where(without_layout[:, None], counted, own)
         unplaced = own.sum(axis=1) == 0
         moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
-        own = own + place_by_traffic(moved, samples, steps, (system.stamp(steps.first), system.stamp(steps.last + 1)))
+        own = own + run_targets.place_by_traffic(moved, samples, steps, stamps)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
     probed = probe_times(snapshot, servers.filesystem, *ends)
-    slowdowns_of_probes = probe_slowdowns(probed, runs.rows, own, components)
-    sick = _health_events_of(snapshot, servers.filesystem)
+    slowdowns_of_probes = run_targets.probe_slowdowns(probed, runs.rows, own, components)
+    sick = read_health_events(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
     # The device of a stalled server answers as usual.
     stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
-    hit = sick_during(sick, ends, own, components) & (stalled | ~found_healthy(sick, targets))
+    hit = run_targets.sick_during(sick, ends, own, components) & (stalled | ~run_targets.served_as_usual(sick, targets))
     state = state.with_columns(**on_own_targets, sick_count=hit.sum(axis=1), **slowdowns_of_probes)
     if similar is None:
         similar = np.ones(runs.rows, np.bool_)
     similar = similar & (np.arange(runs.rows) > 0)
-    queues = target_queues(targets, state.ints("d_d_steps"))
-    return Conditions(
-        state,
-        tuple(event for event, during in zip(events, hit[0], strict=True) if during),
-        queue_that_stands_out(queues, used_targets(own), similar, components),
-        probe_that_stands_out(probed),
-    )
+    queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
+    return state, {
+        "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
+        "queue": run_targets.queue_that_stands_out(queues, run_targets.used_targets(own), similar, components),
+        "probe": run_targets.probe_that_stands_out(probed),
+    }
 
 
 def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, components: Sequence[str]) -> Floats:
@@ -386,14 +344,14 @@ def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, 
 
 
 def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
-    """Times of the runs with some steps on either side, on the grid; close windows are merged."""
+    """[first, last) windows of the runs with some steps on either side, on the grid; close windows are merged."""
     low, high = (start // step - _STEPS_ASIDE) * step, (end // step + 1 + _STEPS_ASIDE) * step
     gap = _MERGED_STEPS * step
     return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
 
-def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
-    """Traffic and operations of all servers together; raises DataUnavailable without traffic in [first, last)."""
+def _sum_servers(samples: Cells, during: tuple[int, int]) -> Steps:
+    """Add up traffic and operations of all servers; raises DataUnavailable without traffic in `during` (ns)."""
     first = samples.start_ns
     traffic = [samples.values[name] for name in choices.TRAFFIC if name in samples.values]
     known = np.any([np.isfinite(each).any(axis=1) for each in traffic], axis=0) if traffic else np.zeros(0, np.bool_)
@@ -406,17 +364,20 @@ def _sum_servers(samples: Cells, during: tuple[int, int]) -> SystemGrid:
         if name in samples.values:
             enough = samples.coverage[name] >= MIN_COVERAGE - 1e-9
             values[name][place[enough]] = np.nansum(samples.values[name][enough], axis=1)
-    return SystemGrid(int(first[0]), samples.step_ns, values)
+    return Steps(int(first[0]), samples.step_ns, values, needed=choices.TRAFFIC)
 
 
 def _target_columns(
-    targets: TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
+    targets: run_targets.TargetAmounts, own: Floats, records: FileRecords, steps: Ints, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
-    used = used_targets(own)
-    device_bytes, peak_bytes = on_targets(targets, used, choices.TRAFFIC, steps)
-    device_ops, peak_ops = on_targets(targets, used, OPERATIONS, steps)
-    busiest, own_busiest, peak_busiest = on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
-    contrast = target_contrast(records, targets.components)
+    """Load and slowness of the targets of each run (see `read_system_states`); `own` are its bytes on each."""
+    used = run_targets.used_targets(own)
+    device_bytes, peak_bytes = run_targets.activity_on_targets(targets, used, choices.TRAFFIC, steps)
+    device_ops, peak_ops = run_targets.activity_on_targets(targets, used, OPERATIONS, steps)
+    busiest, own_busiest, peak_busiest = run_targets.activity_on_busiest_target(
+        targets, own, used, choices.TRAFFIC, steps
+    )
+    contrast = run_targets.target_contrast(records, targets.components)
     return {
         "device_busiest": busiest,
         "own_busiest": own_busiest,
@@ -426,16 +387,16 @@ def _target_columns(
         "device_ops": device_ops,
         "peak_ops": peak_ops,
         "target_bytes_per_s": np.maximum(busiest - own_busiest, 0.0) / np.maximum(steps * targets.step_seconds, 1e-9),
-        "service": service_slowdown(targets, used),
-        "queue": longest_queue(target_queues(targets, steps), used),
-        "contrast": shared_contrast(contrast, ends, used, targets.step_seconds),
+        "service": run_targets.service_slowdown(targets, used),
+        "queue": run_targets.longest_queue(run_targets.target_queues(targets, steps), used),
+        "contrast": run_targets.shared_contrast(contrast, ends, used, targets.step_seconds),
     }
 
 
 _SERIES_KEY: Final = "host, target, op, request_bytes, mode, component"
 # `number` is a hash of the key of a series.
-_PROBED: Final = specs_of("number=int64 start_ns=int64 duration_ns=int64")
-_SERIES: Final = specs_of("number=int64 op=text component=text? place=text")
+_PROBED: Final = query_columns("number=int64 start_ns=int64 duration_ns=int64")
+_SERIES: Final = query_columns("number=int64 op=text component=text? place=text")
 
 
 def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
@@ -446,38 +407,35 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
         if high > 0
         for t in (*range(low, high, DAY_NS), high)
     }
-    scan = snapshot.pinned["responses"].scan(days, ("system",))
-    counts = dict(snapshot.bare.execute(f"SELECT system, count(*) FROM ({scan}) GROUP BY system").fetchall())
-    systems = tuple(name for name in counts if name is not None and snapshot.facility.filesystem_of(name) == filesystem)
+    rows = snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)
+    ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
     # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
-    rows = sum(counts.values())
-    sampled = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
-    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number
-        FROM ({snapshot.rows("responses", {"system": systems, "status": "ok"}, days=days)})
-        WHERE duration_ns > 0 AND cached IS NOT TRUE{sampled}"""
+    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number FROM ({rows})
+        WHERE duration_ns > 0 AND cached IS NOT TRUE AND hash(start_ns) % {count // _MOST_RESPONSES + 1} = 0"""
     names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
         any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
     probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
     series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
-    return probe_means(probes, series, first, last)
+    return run_targets.probe_means(probes, series, first, last)
 
 
+# Least slowdown of a slow node.
 _SLOW_NODE: Final = 1.15
 
 
 def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
-    """How many times as long as usual runs of other programs took on the run's nodes then, if they were slow.
+    """Slowdown of runs of other programs on the run's nodes at the same time.
 
-    None without node lists in accounting.
+    None if they were as fast as usual, or accounting has no node lists.
     """
     run, others = similar.runs.take([0]), similar.all_runs
     if not others.rows or not snapshot.pinned["jobs"].uris:
         return None
-    beside = (others.ints("start_ns") < run.ints("end_ns")[0]) & (others.ints("end_ns") > run.ints("start_ns")[0])
-    beside &= np.array(program_names(others)) != program_names(run)[0]
-    times = usual_times(others, np.flatnonzero(beside))
+    concurrent = (others.ints("start_ns") < run.ints("end_ns")[0]) & (others.ints("end_ns") > run.ints("start_ns")[0])
+    concurrent &= np.array(program_names(others)) != program_names(run)[0]
+    times = usual_times(others, np.flatnonzero(concurrent))
     slow = (times.seconds / times.usual)[np.isfinite(times.usual)]
-    others = others.take(np.flatnonzero(beside)[np.isfinite(times.usual)])
+    others = others.take(np.flatnonzero(concurrent)[np.isfinite(times.usual)])
     asked = concat([run.select(_RUN_COLUMNS), others.select(_RUN_COLUMNS)])
     jobs = {"raw_job_id": tuple(np.unique(asked.ints("job_id")).tolist())}
     accounting = snapshot.whole.frame("jobs", (*JOB_COLUMNS, "nodes"), jobs)
@@ -489,45 +447,15 @@ def slowdown_on_nodes(snapshot: Snapshot, similar: SimilarRuns) -> float | None:
     return factor if factor >= _SLOW_NODE else None
 
 
-def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:
-    """Bytes per second of the file system in the week before a run, by metric, in windows as long as the run.
-
-    Empty without samples, or for a run shorter than a minute: in shorter windows, rates are bursts.
-    """
-    step_ns = max(servers.step_ns, MINUTE_NS)
-    width = (end_ns - start_ns) // step_ns
-    period = start_ns - _HISTORY_DAYS * DAY_NS, start_ns
-    if width < 1:
-        return {}
-    try:
-        samples = servers.selection(snapshot, choices.TRAFFIC, step_ns, period_ns=period)
-    except DataUnavailable:
-        return {}
-    steps = steps_of(grid.rollup(samples, choices.TRAFFIC), choices.TRAFFIC, step_ns, period)
-    rates = {
-        metric: window_sums(values, width) / (width * steps.step_seconds) for metric, values in steps.values.items()
-    }
-    return {metric: values[np.isfinite(values)] for metric, values in rates.items()}
-
-
-def health_events(snapshot: Snapshot) -> Frame:
-    """All stored health events; cached."""
-    if "health_events" not in snapshot.memory:
-        snapshot.memory["health_events"] = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health"})
-    found: Frame = snapshot.memory["health_events"]
-    return found
-
-
-def _health_events_of(snapshot: Snapshot, filesystem: str) -> Frame:
-    events = health_events(snapshot)
-    known = [None if name is None else snapshot.facility.filesystem_of(name) for name in events.text("system").tolist()]
-    return events.take(np.array([name == filesystem for name in known], np.bool_))
+def read_health_events(snapshot: Snapshot, filesystem: str) -> Frame:
+    """Stored events on unhealthy components of a file system."""
+    return snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health", "filesystem": filesystem})
 
 
 # The job of a question. `job` and `why` share both.
 
 
-def judged_on(snapshot: Snapshot, view: JobView) -> Snapshot:
+def snapshot_to_judge_on(snapshot: Snapshot, view: JobView) -> Snapshot:
     """The snapshot to judge a run on: all rows, or only the user's own if the log claims to be of another user.
 
     Similar runs are listed by user, and a person may send a log under any name.
@@ -543,28 +471,28 @@ COMPARED_TABLES: Final = frozenset({"applications", "events", "files", "job_io",
 
 def similar_to_job(source: DataSource, params: Params) -> SimilarRuns:
     """Runs similar to the job of the parameter `job`. Raises DataUnavailable without a lake."""
-    similar, own_rows = source.shared(_find_similar, params)
-    source.own_rows |= own_rows
+    similar = source.shared(_find_similar, params)
+    source.own_rows |= snapshot_to_judge_on(source.snapshot, similar.view).owner is not None
     source.is_compared = True
     return similar
 
 
-def conditions_of_job(source: DataSource, params: Params) -> Explained:
+def conditions_of_job(source: DataSource, params: Params) -> Comparison:
     """What the system did during the job and runs similar to it."""
     return source.shared(_find_conditions, params)
 
 
-def _find_similar(source: DataSource, params: Params) -> tuple[SimilarRuns, bool]:
-    """The similar runs, and whether they are of the asking user alone."""
-    snapshot = source.place.snapshot_if_there()
+def _find_similar(source: DataSource, params: Params) -> SimilarRuns:
+    """Read the runs similar to the named log."""
+    snapshot = source.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
     view = source.shared(find_named_log, params)
-    rows = judged_on(snapshot, view)
-    return similar_runs(view, rows, params.get("as_of")), rows.owner is not None
+    return similar_runs(view, snapshot_to_judge_on(snapshot, view), params.get("as_of"))
 
 
-def _find_conditions(source: DataSource, params: Params) -> Explained:
-    similar, _ = source.shared(_find_similar, params)
-    rows = judged_on(source.snapshot, similar.view)
-    return conditions(similar, rows, filesystem=params.get("filesystem"), step_ns=params.get("resolution"))
+def _find_conditions(source: DataSource, params: Params) -> Comparison:
+    """Read what the system did during the named log and similar runs."""
+    similar = source.shared(_find_similar, params)
+    rows = snapshot_to_judge_on(source.snapshot, similar.view)
+    return read_conditions(similar, rows, filesystem=params.get("filesystem"))

@@ -111,7 +111,7 @@ def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | N
     level stood still.
     """
     start, mine, unchanged = pool.start_ns, pool.group == 0, ~changes.changed
-    if not len(start) or unchanged[row] or not (mine & unchanged).any():
+    if unchanged[row] or not (mine & unchanged).any():
         return None
     alike = start[mine & ((changes.similarity[row] >= SAME_KIND) | (np.arange(pool.rows) == row))]
     own = start[mine & unchanged]
@@ -368,7 +368,7 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     fit = _fit(kernel, design[known], log_time - centre, noise[known], late_factor)
     # The effect of a busy system varies between runs, so runs at busy times weigh less. A run meets only the bursts of
     # load inside it, of all in its sampling intervals.
-    inside = np.nan_to_num(pool.inside_ratio, nan=1.0) if len(pool.inside_ratio) else np.ones(pool.rows)
+    inside = np.nan_to_num(pool.inside_ratio, nan=1.0)
     bursts = (1.0 / np.clip(inside, _LEAST_INSIDE, 1.0) - 1.0) / _BURSTS
     scatter = np.hypot(_STATE_SCATTER, np.sqrt(bursts))
     wider = np.hypot(noise, scatter * (design @ fit.slopes))[known]
@@ -382,9 +382,6 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
         excess[usual], slopes, residual, noise[usual], scatter[usual]
     )
     difference = excess[row] - typical_state
-    effects = np.append(difference * slopes, typical_state @ slopes - typical_effect)
-    higher, lower = float(np.maximum(effects, 0.0).sum()), float(np.maximum(-effects, 0.0).sum())
-    one_sided = 1 if higher >= _ONE_SIDED * lower else -1 if lower >= _ONE_SIDED * higher else 2
     covariance = np.outer(_TYPICAL_ERROR, _TYPICAL_ERROR) * error**2
     prior = np.diag([part[row, row] for part in (level_kernel, change_kernel)])
     covariance[:2, :2] += prior - cross_kernel @ fit.inverse @ cross_kernel.T
@@ -394,26 +391,42 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     covariance += gradient @ fit.slope_covariance @ gradient.T
     peer_states = [float(excess[row, i]) for i, name in enumerate(states.names) if name in _PEER_STATES]
     split = None
-    if len(pool.split) and not changes.changed[row]:
-        # Against the quiet usual runs if there are enough, else against all of them.
-        for chosen in (states.quiet[usual], np.ones(len(usual), np.bool_)):
-            split = find_split(pool.split, usual[chosen], row)
-            if split is not None:
-                offset = float(np.median((typical_effect - usual_effect)[chosen]))
-                split = replace(split, offset=offset, noise=float(np.hypot(split.noise, error)))
-                break
+    if not changes.changed[row]:
+        split = _split_against_usual(pool.split, usual, row, states.quiet[usual], typical_effect - usual_effect, error)
     return Prediction(
         mean=np.array([level + typical_effect, change, float(excess[row] @ slopes) - typical_effect]),
         covariance=covariance,
         noise=float(noise[row]),
         mad_seconds=mad_seconds,
         changed=bool(changes.changed[row]),
-        direction=0 if higher == lower == 0.0 else one_sided,
+        direction=_direction(np.append(difference * slopes, typical_state @ slopes - typical_effect)),
         state_scatter=float(scatter[row]),
         peer_slowdown=max([0.0, *peer_states]),
         growth=growth,
         split=split,
     )
+
+
+def _direction(effects: Floats) -> int:
+    """1 or -1 if the effects are mostly positive or negative, 0 if there are none, 2 if they disagree."""
+    higher, lower = float(np.maximum(effects, 0.0).sum()), float(np.maximum(-effects, 0.0).sum())
+    if higher == lower == 0.0:
+        return 0
+    return 1 if higher >= _ONE_SIDED * lower else -1 if lower >= _ONE_SIDED * higher else 2
+
+
+def _split_against_usual(
+    log_ratio: Floats, usual: Ints, row: int, quiet: Bools, offset: Floats, error: float
+) -> Split | None:
+    """Split of run `row` against the quiet ones of the `usual` runs if there are enough, else against all of them.
+
+    The system slowed the usual runs by `offset` less than it usually does, with a standard error of `error`.
+    """
+    for chosen in (quiet, np.ones(len(usual), np.bool_)):
+        split = find_split(log_ratio, usual[chosen], row)
+        if split is not None:
+            return replace(split, offset=float(np.median(offset[chosen])), noise=float(np.hypot(split.noise, error)))
+    return None
 
 
 def _typical_effect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -13,32 +13,27 @@ import numpy as np
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Indices
+from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Answer,
     Block,
     Coverage,
     Exhibit,
-    Fact,
-    FactGroup,
     Finding,
     Next,
     ResultColumn,
     ResultTable,
     columns_of,
-    largest,
 )
-from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, format_seconds, utc_day
-from ioweather.diagnosis.blame import Activity, Party, accused, blame
+from ioweather.diagnosis.blame import Activity, Party, blame, sum_blames
 from ioweather.diagnosis.blame_query import activity_since
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
-from ioweather.job_io.advisor.expected_savings import Advice, Promise
+from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.view import JobView, printable
-from ioweather.lake.caches import LakeRecords
-from ioweather.lake.lake import Snapshot
+from ioweather.lake.caches import read_record, write_record
 from ioweather.topics.source import DataSource
 
 
@@ -114,8 +109,8 @@ class TriageOutcome:
 _LONGEST_RUN_DAYS: Final = 31
 # A job is submitted so long before its run at most. [ours]
 _LONGEST_WAIT_NS: Final = 365 * DAY_NS
-_KEPT: Final = "advice"
-_MOST_KEPT: Final = 4_000
+_CACHE: Final = "savings"
+_MOST_CACHED: Final = 4_000
 # Runs whose files are in memory together.
 _AT_ONCE: Final = 50
 _SHOWN: Final = 10
@@ -136,20 +131,22 @@ _FIXED: Final = columns_of(
 
 def run(source: DataSource, params: Params) -> Answer:
     """The programs of the last days where a fix gains most, or that cost others most."""
-    frames, end_ns, kept = fetch_costliest(source, params["since"], params["most"])
+    runs, end_ns = read_costliest_runs(source, params["since"], params["most"])
     try:
-        found: Activity | str = activity_since(source.snapshot, params["since"])
+        slowed: Activity | str = activity_since(source.snapshot, params["since"])
     except DataUnavailable as error:
-        found = error.message
+        slowed = error.message
     recorded = source.snapshot.scalar("SELECT count(*) FROM job_io")
-    return triage_answer(frames, source.facility, params, found, int(recorded or 0), kept, end_ns)
+    return triage_answer(runs, end_ns - params["since"], end_ns, int(recorded or 0), slowed)
 
 
-def fetch_costliest(source: DataSource, since_ns: int, most: int) -> tuple[dict[str, Frame], int, KeptAdvice]:
-    """Rows of the runs with most I/O time among those of twice the time asked for, before the newest run ended; when
-    that was; and their cached advice.
+def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[list[AdvisedRun], int]:
+    """(the runs with most I/O time in the last 2 * `since_ns` before the newest run ended, in order of time; that end).
 
-    Only their days are read, and files only of runs without cached advice: the cost does not grow with the lake."""
+    Their advice is cached: a run's log and the rules do not change, and to advise a run takes as long as to ingest it.
+    Only days of these runs are read, and files only of runs without cached advice, so that the cost does not grow with
+    the lake.
+    """
     snapshot = source.snapshot
     source.note_tables(("applications", "files", "job_io", "jobs"))
     if not snapshot.filled(["job_io"]):
@@ -158,94 +155,66 @@ def fetch_costliest(source: DataSource, since_ns: int, most: int) -> tuple[dict[
     ends = snapshot.rows("job_io", days=newest_days, columns=("end_ns",))
     ((end,),) = snapshot.bare.execute(f"SELECT max(end_ns) FROM ({ends})").fetchall()
     period = (end or 0) - 2 * since_ns, (end or 0) + 1
-    runs = snapshot.frame("job_io", where={"io_seconds >": 0.0}, period_ns=period)
-    spent = runs.floats("io_seconds")
-    runs = runs.take(np.sort(np.argsort(-spent, kind="stable")[:most]))
-    digests = tuple(map(str, runs.text("log_digest").tolist()))
-    kept = KeptAdvice(snapshot, digests)
+    job_io = snapshot.frame("job_io", where={"io_seconds >": 0.0}, period_ns=period)
+    job_io = job_io.take(job_io.ints("start_ns") >= period[0])
+    job_io = job_io.take(np.sort(np.argsort(-job_io.floats("io_seconds"), kind="stable")[:most]))
+    digests = tuple(map(str, job_io.text("log_digest").tolist()))
     applications = snapshot.frame("applications", where={"log_digest": digests}, period_ns=period)
-    submitted = period[0] - _LONGEST_WAIT_NS, period[1]
     numbers = tuple(set(applications.ints("job_id").tolist()))
+    submitted = period[0] - _LONGEST_WAIT_NS, period[1]
     jobs = snapshot.frame("jobs", JOB_COLUMNS, {"raw_job_id": numbers}, submitted)
-    frames = {"job_io": runs, "applications": applications, "jobs": jobs}
-    for first in range(0, len(kept.missing), _AT_ONCE):
-        some = kept.missing[first : first + _AT_ONCE]
-        mine = runs.take(np.isin(np.array(digests), some))
+    frames = {"job_io": job_io, "applications": applications, "jobs": jobs}
+    stored = read_record(snapshot.root, _CACHE, snapshot.facility.digest)
+    cached: dict[str, Any] = json.loads(bytes(stored["advice"])) if stored else {}
+    missing = tuple(digest for digest in digests if digest not in cached)
+    for first in range(0, len(missing), _AT_ONCE):
+        some = missing[first : first + _AT_ONCE]
+        mine = job_io.take(np.isin(np.array(digests), some))
         days = {utc_day(start) for start in mine.ints("start_ns").tolist()}
         files = snapshot.frame("files", where={"log_digest": some}, days=days)
         part = {**frames, "job_io": mine, "files": files}
-        kept.add(advise_runs(part, snapshot.facility, 0, most))
-    kept.store()
-    return frames, period[1] - 1, kept
+        cached |= {str(run.row["log_digest"]): asdict(run.advised) for run in advise_runs(part, snapshot.facility)}
+    mine_last = {digest: cached.pop(digest) for digest in digests}
+    if missing:
+        text = json.dumps(dict([*cached.items(), *mine_last.items()][-_MOST_CACHED:])).encode()
+        advice = {"advice": np.frombuffer(text, np.uint8)}
+        write_record(snapshot.root, _CACHE, snapshot.facility.digest, advice)
+    rows = _rows_in_time(frames, snapshot.facility)
+    return [AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], end or 0
 
 
-class KeptAdvice:
-    """Advice for runs, cached next to the tables: a run's log and the rules do not change, and to advise a run takes
-    as long as to ingest it. Runs whose advice is not cached are in `missing`."""
-
-    def __init__(self, snapshot: Snapshot, digests: Sequence[str]) -> None:
-        self._records, self._key = LakeRecords(snapshot.root), snapshot.facility.digest
-        cached = self._records.get(_KEPT, self._key, lambda stored: json.loads(bytes(stored["advice"])))
-        self._cached: dict[str, Any] = cached or {}
-        self._digests = dict.fromkeys(digests)
-        self.missing = tuple(digest for digest in digests if digest not in self._cached)
-
-    def find(self, digest: str) -> Advised | None:
-        found = self._cached.get(digest)
-        if found is None:
-            return None
-        patterns = (
-            Advice(**{**each, "promise": Promise(**each["promise"]), "fix_lines": tuple(each["fix_lines"])})
-            for each in found["patterns"]
-        )
-        return Advised(**{**found, "patterns": tuple(patterns)})
-
-    def add(self, runs: Iterable[AdvisedRun]) -> None:
-        self._cached |= {str(run.row["log_digest"]): asdict(run.advised) for run in runs}
-
-    def store(self) -> None:
-        """Store the advice for these runs, and of others as long as there is room."""
-        if self.missing:
-            others = {digest: self._cached[digest] for digest in self._cached if digest not in self._digests}
-            room = max(0, _MOST_KEPT - len(self._digests))
-            mine = {digest: self._cached[digest] for digest in self._digests if digest in self._cached}
-            text = json.dumps({**dict([*others.items()][-room:] if room else ()), **mine}).encode()
-            self._records.put(_KEPT, self._key, {"advice": np.frombuffer(text, np.uint8)})
+def _advised_from_json(cached: Mapping[str, Any]) -> Advised:
+    patterns = (
+        Advice(**{**each, "saving": Saving(**each["saving"]), "fix_lines": tuple(each["fix_lines"])})
+        for each in cached["patterns"]
+    )
+    return Advised(**{**cached, "patterns": tuple(patterns)})
 
 
 def triage_answer(
-    frames: Mapping[str, Frame],
-    facility: Facility,
-    params: Params,
+    every: Sequence[AdvisedRun],
+    since_ns: int,
+    end_ns: int,
+    recorded: int,
     activity: Activity | str = "no samples of the system",
-    recorded: int | None = None,
-    kept: KeptAdvice | None = None,
-    end_ns: int | None = None,
 ) -> Answer:
-    """The answer from rows of runs; `activity` is who slowed others, or why that is unknown. `recorded` is the number
-    of runs in the lake, if these are only some, and `end_ns` when the newest ended; of runs with `kept` advice no files
-    are needed."""
-    end = newest_ns(frames["job_io"]) if end_ns is None else end_ns
-    since = end - params["since"]
-    # What was fixed shows against the time before: as long again.
-    every = list(advise_runs(frames, facility, since - (end - since), params["most"], kept))
-    mine = [run for run in every if run.row["start_ns"] >= since]
+    """The answer from the advice for runs; earlier ones than `since_ns` show what was fixed.
+
+    `recorded` is the number of runs in the lake, `activity` who slowed others, or why that is unknown.
+    """
+    mine = [run for run in every if run.row["start_ns"] >= since_ns]
     items, gone = rank_programs(mine), find_fixed(every)
-    others = _cost_others(activity, items) if isinstance(activity, Activity) else []
+    others = _rank_by_cost_to_others(activity, items) if isinstance(activity, Activity) else []
     total = sum(item.seconds for item in items)
-    facts = tuple(_line(number, item) for number, item in enumerate(items[:_SHOWN], 1))
-    groups = [FactGroup("triage", "Biggest possible savings (sum over the runs)", facts)]
-    slowing = tuple(_slowing(number, item) for number, item in enumerate(others[:_SHOWN], 1))
-    groups.append(FactGroup("others", "These slow others most", slowing))
     tables = [
-        ResultTable("triage", _COLUMNS, tuple(_cells(item, _COLUMNS) for item in items), "Biggest possible savings")
+        ResultTable("triage", _COLUMNS, tuple(_table_row(item, _COLUMNS) for item in items), "Biggest possible savings")
     ]
     if others:
         tables.append(
-            ResultTable("others", _OTHERS, tuple(_cells(item, _OTHERS) for item in others), "Cost others most")
+            ResultTable("others", _OTHERS, tuple(_table_row(item, _OTHERS) for item in others), "Cost others most")
         )
     if gone:
-        tables.append(ResultTable("fixed", _FIXED, tuple(_cells(item, _FIXED) for item in gone), "Fixed since"))
+        tables.append(ResultTable("fixed", _FIXED, tuple(_table_row(item, _FIXED) for item in gone), "Fixed since"))
     told = [
         Finding(
             f"Fixed: {item.program} of {item.user}, {item.name.replace('_', ' ')}: "
@@ -259,31 +228,18 @@ def triage_answer(
     return Answer(
         question="Where would a fix help most?",
         headline=headline if items else f"Nothing worth changing in {len(mine):,} runs.",
-        facts=tuple(group for group in groups if group.facts),
         exhibits=(Exhibit("triage", "Triage", tables=tuple(tables)),),
         findings=tuple(told),
-        coverage=(
-            Coverage(
-                frames["job_io"].rows if recorded is None else recorded,
-                len(mine),
-                "runs in the lake in this period",
-            ),
-        ),
+        coverage=(Coverage(recorded, len(mine), "runs in the lake in this period"),),
         caveats=tuple(_caveats(activity)),
-        result=TriageOutcome(since, end, len(mine), total, tuple(items), tuple(gone), tuple(others)),
+        result=TriageOutcome(since_ns, end_ns, len(mine), total, tuple(items), tuple(gone), tuple(others)),
     )
 
 
-def _line(number: int, item: TriageItem) -> Fact:
-    runs = "1 run" if item.runs == 1 else f"{item.runs:,} runs"
-    note = f"{item.user}, {runs}: {item.headline}, as job {item.job_id}"
-    return Fact(f"program_{number}", item.program or "unknown", item.seconds, "seconds", note=note)
-
-
-def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
+def _rank_by_cost_to_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersItem]:
     """Programs by what they cost others, the most first, with the first change of each."""
     advice = {(item.program, item.user): item.name for item in items}
-    found = accused([(run, blame(run)) for run in asked.slowed], _of_program)
+    found = sum_blames([blame(run) for run in asked.slowed], _program_key)
     return [
         OthersItem(
             each.party.program or "",
@@ -301,17 +257,9 @@ def _cost_others(asked: Activity, items: Sequence[TriageItem]) -> list[OthersIte
     ]
 
 
-def _of_program(party: Party) -> str | None:
+def _program_key(party: Party) -> str | None:
     """Key of the program and user; None for hidden jobs."""
     return f"{party.program}\0{party.user or party.uid}" if party.program and not party.hidden else None
-
-
-def _slowing(number: int, item: OthersItem) -> Fact:
-    change = f"change: {item.name.replace('_', ' ')}" if item.name else "nothing to change in its own I/O"
-    note = (
-        f"{item.user}, slowed {item.runs} run{'s' if item.runs != 1 else ''} of others, {item.probability:.0%} sure; "
-    )
-    return Fact(f"slowing_{number}", item.program, item.seconds, "seconds", note=note + change)
 
 
 def _caveats(activity: Activity | str) -> Iterator[str]:
@@ -322,7 +270,7 @@ def _caveats(activity: Activity | str) -> Iterator[str]:
         yield f"What programs cost others is not known: {activity}."
 
 
-def _cells(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
+def _table_row(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
     values = {column.name: getattr(item, column.name) for column in columns}
     return tuple(str(value) if name == "job_id" else value for name, value in values.items())
 
@@ -337,7 +285,16 @@ def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
     )
     if rows:
         yield ResultTable.of("triage", columns, rows)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "others")
+    if result.others:
+        slowing = [
+            (p.program, p.user, p.runs, p.seconds, round(p.probability, 2), p.name.replace("_", " "))
+            for p in result.others[:3]
+        ]
+        columns = (
+            "program [text]; user [text]; runs: slowed [count]; seconds: cost others [seconds]; sure [ratio]; "
+            "change: pattern to change [text]"
+        )
+        yield ResultTable.of("others", columns, slowing, "These slow others most")
     yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
     if rows:
         yield Next(f"ioweather job {rows[0][-1]}")
@@ -385,31 +342,26 @@ class AdvisedRun:
         return frozenset(advice.name for advice in self.advised.worth)
 
 
-def advise_runs(
-    frames: Mapping[str, Frame], facility: Facility, start_ns: int, most: int, kept: KeptAdvice | None = None
-) -> Iterator[AdvisedRun]:
-    """Advise the runs since `start_ns` with most I/O time, in order of time."""
-    runs = instances_of(frames, facility, {}).frame
-    job_io, applications = (frames[name] for name in ("job_io", "applications"))
-    files = frames.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
-    spent = np.nan_to_num(runs.floats("io_seconds"), nan=0.0)
-    chosen = np.flatnonzero((runs.ints("start_ns") >= start_ns) & (spent > 0))
-    chosen = chosen[np.argsort(-spent[chosen], kind="stable")][:most]
-    chosen = chosen[np.argsort(runs.ints("start_ns")[chosen], kind="stable")]
+def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[AdvisedRun]:
+    """Advise the runs that did I/O, in order of time."""
+    job_io, applications, files = (frames[name] for name in ("job_io", "applications", "files"))
+    rows = _rows_in_time(frames, facility)
     place = rows_of(job_io.text("log_digest"), files.text("log_digest"))
-    order = np.argsort(place, kind="stable")
-    bounds = np.searchsorted(place[order], np.arange(job_io.rows + 1))
-    of_application = rows_of(applications.text("log_digest"), job_io.text("log_digest"))
-    of_job_io = rows_of(job_io.text("log_digest"), runs.text("log_digest"))
-    rows = runs.take(chosen).records()
-    for row, number in zip(rows, of_job_io[chosen].tolist(), strict=True):
-        if kept is not None and (advised := kept.find(str(row["log_digest"]))) is not None:
-            yield AdvisedRun(row, advised)
-            continue
-        mine: Indices = order[bounds[number] : bounds[number + 1]]
-        application = applications.take([int(of_application[number])])
-        view = JobView(str(row["job_id"]), application, files.take(mine), job_io.take([number]), facility=facility)
+    of_application = rows_of(applications.text("log_digest"), job_io.text("log_digest")).tolist()
+    digests = job_io.text("log_digest").tolist()
+    for row in rows:
+        number = digests.index(row["log_digest"])
+        application = applications.take([of_application[number]])
+        mine = files.take(np.flatnonzero(place == number))
+        view = JobView(str(row["job_id"]), application, mine, job_io.take([number]), facility=facility)
         yield AdvisedRun(row, advise(view))
+
+
+def _rows_in_time(frames: Mapping[str, Frame], facility: Facility) -> list[dict[str, Any]]:
+    """Rows of the runs with I/O time, with the names of users and projects, in order of start."""
+    runs = instances_of(frames, facility, {}).frame
+    runs = runs.take(np.nan_to_num(runs.floats("io_seconds")) > 0)
+    return runs.take(np.argsort(runs.ints("start_ns"), kind="stable")).records()
 
 
 def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
@@ -418,11 +370,11 @@ def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
     for run in runs:
         if run.advised.together_seconds > 0:
             groups[run.whose].append(run)
-    items = [_item(whose, found) for whose, found in groups.items()]
+    items = [_triage_item(whose, found) for whose, found in groups.items()]
     return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))
 
 
-def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
+def _triage_item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
         seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
@@ -435,9 +387,9 @@ def _item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem
         len(runs),
         sum(float(run.row["io_seconds"]) for run in runs),
         sum(run.advised.together_seconds for run in runs),
-        sum(run.advised.worth[0].promise.low for run in runs),
+        sum(run.advised.worth[0].saving.low for run in runs),
         sum(
-            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].promise.high
+            run.advised.io_seconds or 0.0 if len(run.advised.worth) > 1 else run.advised.worth[0].saving.high
             for run in runs
         ),
         name,
@@ -457,11 +409,11 @@ def find_fixed(runs: Sequence[AdvisedRun]) -> list[FixedItem]:
     groups: dict[tuple[Any, ...], list[AdvisedRun]] = defaultdict(list)
     for run in runs:
         groups[*run.whose, run.row["nprocs"]].append(run)
-    found = [item for group in groups.values() for item in _fixed(group)]
+    found = [item for group in groups.values() for item in _fixed_patterns(group)]
     return sorted(found, key=lambda item: -item.won_seconds)
 
 
-def _fixed(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
+def _fixed_patterns(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
     for name in sorted(frozenset().union(*(run.patterns for run in runs))):
         last = max(number for number, run in enumerate(runs) if name in run.patterns)
         before = [run for run in runs[: last + 1] if name in run.patterns]
@@ -476,7 +428,3 @@ def _fixed(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
         ]
         if new <= (1.0 - FASTER) * old and moved[1] >= 0.5 * moved[0]:
             yield FixedItem(*before[0].whose, name, len(before), len(after), old, new, old - new)
-
-
-def newest_ns(job_io: Frame) -> int:
-    return int(job_io.ints("end_ns").max(initial=0))

@@ -12,35 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats, Frame
 from ioweather.core.results import Answer, Finding
 from ioweather.core.units import format_time_ns
-from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Changes, Pool, find_changes
-from ioweather.diagnosis.time_model import (
-    HARM_MADS,
-    HARM_SHARE,
-    STUDENT,
-    Growth,
-    LevelMove,
-    Prediction,
-    find_states,
-    level_behind_change,
-    predict,
-    scale_to_size,
-)
+from ioweather.diagnosis import time_model
+from ioweather.diagnosis.comparison_pool import BYTES_MOVED, Pool, find_changes
 from ioweather.facts.run_targets import StandsOut
-from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, WhyOutcome
-
-Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
-Probabilities: TypeAlias = Mapping[Kind, float]
+from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
 MODEL_VERSION: Final = 8
-KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both", "unexplained")
+KINDS: Final[tuple[VerdictKind, ...]] = ("normal", "system", "you", "both", "unexplained")
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
 LEAST_COVERAGE: Final = 0.8
@@ -85,26 +71,6 @@ class Seconds:
     high: float
 
 
-@dataclass(frozen=True)
-class Posterior:
-    """Posterior probabilities of the classes, which add up to 1, and the seconds of each part.
-
-    `harm` is the least that counts as a slowdown.
-    """
-
-    probabilities: Probabilities
-    usual: Seconds
-    system: Seconds
-    own: Seconds
-    unexplained: Seconds
-    harm: float
-
-    @property
-    def likeliest(self) -> Kind:
-        """The class with the highest probability."""
-        return max(KINDS, key=lambda kind: self.probabilities[kind])
-
-
 @dataclass(frozen=True, eq=False)
 class _Draws:
     """Weighted draws of B, of S and J (each without the other), and of h."""
@@ -115,7 +81,7 @@ class _Draws:
     change: Floats
     harm: Floats
 
-    def probabilities(self, duration: float) -> Probabilities:
+    def probabilities(self, duration: float) -> dict[VerdictKind, float]:
         """Weight of the draws in each class."""
         late = duration - self.usual >= self.harm
         index = np.where(late, 1 + (self.system >= self.harm) + 2 * (self.change >= self.harm), 0)
@@ -130,26 +96,28 @@ class _Draws:
         return Seconds(median, low, high)
 
 
-def _draw(prediction: Prediction, duration: float, *, has_errors: bool) -> _Draws:
+def _draw(prediction: time_model.Prediction, duration: float, *, has_errors: bool) -> _Draws:
     """Importance sampling: draws from the prior of all causes, weighted by the likelihood of the run's time."""
     rng = np.random.default_rng(1)
     level, change, state = _draw_prior(prediction, rng, has_errors=has_errors)
     hidden = np.where(rng.random(len(level)) < _HIDDEN, rng.random(len(level)) * math.log(_LARGEST_FACTOR), 0.0)
     own_noise = prediction.noise * math.sqrt(1.0 - _SYSTEM_SHARE**2)
     residual = (math.log(duration) - level - change - state - hidden) / own_noise
-    weight = (1.0 + residual**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
+    weight = (1.0 + residual**2 / time_model.STUDENT) ** (-0.5 * (time_model.STUDENT + 1.0))
     if prediction.split is not None:
         on_way = np.where(rng.random(len(level)) < _ON_WAY, hidden, 0.0)
         state = state + on_way
         weight = weight * prediction.split.likelihood(state)
     if prediction.changed and not prediction.growth.has_grown:
-        weight = _only_against(weight, change)
+        weight = _drop_evidence_for_cost(weight, change)
     usual = np.exp(level)
-    harm = np.maximum(HARM_SHARE * usual, HARM_MADS * prediction.mad_seconds)
+    harm = np.maximum(time_model.HARM_SHARE * usual, time_model.HARM_MADS * prediction.mad_seconds)
     return _Draws(weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual, harm)
 
 
-def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors: bool) -> tuple[Floats, Floats, Floats]:
+def _draw_prior(
+    prediction: time_model.Prediction, rng: np.random.Generator, *, has_errors: bool
+) -> tuple[Floats, Floats, Floats]:
     """Draws of (usual level, cost of the change, effect of the system), in order of the cost.
 
     A change that is absent costs nothing. Except for noise, a busier system is never faster.
@@ -178,7 +146,7 @@ def _draw_prior(prediction: Prediction, rng: np.random.Generator, *, has_errors:
     return level[order], change[order], state[order]
 
 
-def _only_against(weight: Floats, change: Floats) -> Floats:
+def _drop_evidence_for_cost(weight: Floats, change: Floats) -> Floats:
     """Weights with which the run's time speaks against the cost of its change, never for a higher cost.
 
     Otherwise a harmless change during an unmeasured incident would become the culprit, as the only visible cause.
@@ -192,101 +160,96 @@ def _only_against(weight: Floats, change: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on one run.
+    """Verdict on one run: probabilities of the classes, which add up to 1, and the seconds of each part.
 
-    `reason` says why it is unknown, `detail` the same in words. `changed` are the columns of the pattern in which the
-    run differs, `changed_alike` the number of other runs with that kind of change, `pooled` the number of runs of other
-    groups in the model.
+    `reason` says why the verdict is unknown. `harm_seconds` is the least that counts as a slowdown. `changed` are the
+    columns of the pattern in which the run differs, `changed_alike` the number of other runs with that kind of change,
+    `pooled` the number of runs of other groups in the model.
     """
 
-    kind: Kind
-    probability: float
-    probabilities: Probabilities
     io_seconds: float
-    usual: Seconds | None
-    system: Seconds | None
-    own: Seconds | None
-    unexplained: Seconds | None
-    harm_seconds: float | None
     n: int
     coverage_ratio: float
     reason: Reason | None = None
-    detail: str = ""
+    probabilities: Mapping[VerdictKind, float] = field(default_factory=dict)
+    usual: Seconds | None = None
+    system: Seconds | None = None
+    own: Seconds | None = None
+    unexplained: Seconds | None = None
+    harm_seconds: float | None = None
     changed: tuple[int, ...] = ()
-    likeliest: Kind = "unknown"
     changed_alike: int = 0
     pooled: int = 0
-    growth: Growth | None = None
-    level: LevelMove | None = None
+    growth: time_model.Growth | None = None
+    level: time_model.LevelMove | None = None
+
+    @property
+    def likeliest(self) -> VerdictKind:
+        """The class with the highest probability."""
+        return max(KINDS, key=lambda kind: self.probabilities[kind]) if self.probabilities else "unknown"
+
+    @property
+    def kind(self) -> VerdictKind:
+        """The likeliest class, unless there is a reason to doubt it."""
+        return "unknown" if self.reason else self.likeliest
+
+    @property
+    def probability(self) -> float:
+        """Probability of the likeliest class."""
+        return self.probabilities.get(self.likeliest, 0.0)
+
+    def capped(self, most: float, rest: VerdictKind) -> Verdict:
+        """The verdict with at most this probability of the likeliest class; the excess goes to `rest`."""
+        likeliest, probabilities = self.likeliest, dict(self.probabilities)
+        excess = max(0.0, probabilities[likeliest] - most)
+        probabilities[likeliest] -= excess
+        probabilities[rest] += excess
+        return replace(self, probabilities=probabilities)
 
 
 def judge(pool: Pool, row: int) -> Verdict:
     """Return the verdict on run `row`, which is of group 0, from the other runs."""
-    duration = float(pool.io_seconds[row])
-    sampled = bool(pool.loads)
-    coverage = float(pool.coverage_ratio[row]) if len(pool.coverage_ratio) else 0.0
+    duration, sampled = float(pool.io_seconds[row]), bool(pool.loads)
+    coverage = float(np.nan_to_num(pool.coverage_ratio[row]))
     usable = _usable(pool)
     usable[row] = True
     pool, row = pool.take(usable), int(usable[:row].sum())
     n = int((pool.group == 0).sum()) - 1
-
-    def unknown(reason: Reason, detail: str) -> Verdict:
-        return Verdict("unknown", 0.0, {}, duration, None, None, None, None, None, n, coverage, reason, detail)
-
+    found = Verdict(duration, n, coverage)
     if not (math.isfinite(duration) and duration > 0):
-        return unknown(Reason.NO_IO_TIME, "the log records no I/O time")
+        return replace(found, reason=Reason.NO_IO_TIME)
     if n < LEAST_RUNS:
-        with_samples = " with samples of the system" if sampled else ""
-        return unknown(Reason.FEW_SIMILAR_RUNS, f"{n} similar runs{with_samples}, {LEAST_RUNS} are needed")
+        return replace(found, reason=Reason.FEW_SIMILAR_RUNS)
     changes = find_changes(pool.pattern, pool.group, row)
-    states = find_states(pool, changes, row)
-    scaled, growth = scale_to_size(pool, changes, row)
-    # Return classes, probabilities and seconds of a run that took `duration` seconds.
-    prediction = predict(scaled, changes, states, row, growth)
+    states = time_model.find_states(pool, changes, row)
+    scaled, growth = time_model.scale_to_size(pool, changes, row)
+    prediction = time_model.predict(scaled, changes, states, row, growth)
     exact = _draw(prediction, duration, has_errors=False)
-    probabilities = dict(exact.probabilities(duration))
-    # The excess over the largest certainty goes to `unexplained`, or from there to `normal`.
-    likeliest = max(KINDS, key=lambda kind: probabilities[kind])
-    excess = max(0.0, probabilities[likeliest] - _MOST_CERTAIN)
-    probabilities[likeliest] -= excess
-    probabilities["normal" if likeliest == "unexplained" else "unexplained"] += excess
     wide = _draw(prediction, duration, has_errors=True)
     # What system and change do together is divided evenly.
     common = 0.5 * wide.system * wide.change / wide.usual
     parts = (wide.usual, wide.system + common, wide.change + common)
-    rest = duration - parts[0] - parts[1] - parts[2]
-    usual, system, own, unexplained = (wide.interval(part) for part in (*parts, rest))
-    found = Posterior(probabilities, usual, system, own, unexplained, exact.interval(exact.harm).value)
-    reason, detail = _doubt(pool, row, found, changes, coverage)
-    level = level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
-    if level is not None:
-        # What moved with everybody is not held against one program.
-        probabilities = dict(found.probabilities)
-        excess = max(0.0, probabilities[found.likeliest] - _MOST_UNIDENTIFIED)
-        probabilities[found.likeliest] -= excess
-        probabilities["unexplained"] += excess
-        found = replace(found, probabilities=probabilities)
-    return Verdict(
-        kind="unknown" if reason else found.likeliest,
-        probability=found.probabilities[found.likeliest],
-        probabilities=found.probabilities,
-        io_seconds=duration,
-        usual=found.usual,
-        system=found.system if sampled else None,
-        own=found.own,
-        unexplained=found.unexplained if sampled else None,
-        harm_seconds=found.harm,
-        n=n,
-        coverage_ratio=coverage,
-        reason=reason,
-        detail=detail,
+    usual, system, own, unexplained = map(wide.interval, (*parts, duration - parts[0] - parts[1] - parts[2]))
+    found = replace(
+        found,
+        probabilities=exact.probabilities(duration),
+        usual=usual,
+        system=system if sampled else None,
+        own=own,
+        unexplained=unexplained if sampled else None,
+        harm_seconds=exact.interval(exact.harm).value,
         changed=(*np.flatnonzero(changes.columns[row]).tolist(), *((BYTES_MOVED,) if growth.has_grown else ())),
-        likeliest=found.likeliest,
         changed_alike=changes.count_similar(row),
         pooled=pool.rows - 1 - n,
         growth=growth if growth.has_grown else None,
-        level=level,
     )
+    found = found.capped(_MOST_CERTAIN, "normal" if found.likeliest == "unexplained" else "unexplained")
+    reason = _doubt(pool, row, found, is_changed=bool(changes.changed[row]))
+    level = time_model.level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
+    if level is not None:
+        # What moved with everybody is not held against one program.
+        found = found.capped(_MOST_UNIDENTIFIED, "unexplained")
+    return replace(found, reason=reason, level=level)
 
 
 def _usable(pool: Pool) -> Bools:
@@ -297,47 +260,30 @@ def _usable(pool: Pool) -> Bools:
     return np.asarray(known)
 
 
-# Verdicts in a sentence that begins with "most likely".
-CAUSES: Final = {
-    "normal": "nothing was slow",
-    "system": "the storage system",
-    "you": "the job itself",
-    "both": "both the job and the storage system",
-    "unexplained": "a cause that was not measured",
-}
-
-
-def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, coverage: float) -> tuple[Reason | None, str]:
-    """(reason, the same in words) why there is no verdict; (None, "") if there is one."""
-    likeliest = found.likeliest
-    probability = found.probabilities[likeliest]
+def _doubt(pool: Pool, row: int, found: Verdict, *, is_changed: bool) -> Reason | None:
+    """Why there is no verdict; None if there is one."""
     if not pool.loads:
-        late = found.probabilities["normal"] < LEAST_PROBABILITY
-        took = f"{float(pool.io_seconds[row]) / found.usual.value:.1f} times as long" if late else "as long"
-        return Reason.NO_SYSTEM_DATA, f"it took {took} as usual, and there are no samples of the system"
-    if coverage < LEAST_COVERAGE or not pool.sampled[row]:
-        return Reason.PARTLY_SAMPLED, f"the system was sampled in {coverage:.0%} of the run"
-    if likeliest not in ("normal", "unexplained") and not float(pool.inside_ratio[row]) >= LEAST_INSIDE:
-        text = "the sampling interval is too long for this run: most of each sample falls outside its I/O"
-        return Reason.COARSE_SAMPLES, text
+        return Reason.NO_SYSTEM_DATA
+    if found.coverage_ratio < LEAST_COVERAGE or not pool.sampled[row]:
+        return Reason.PARTLY_SAMPLED
+    if found.likeliest not in ("normal", "unexplained") and not float(pool.inside_ratio[row]) >= LEAST_INSIDE:
+        return Reason.COARSE_SAMPLES
     accused = found.probabilities["you"] + found.probabilities["both"] >= 0.5
-    if accused and changes.changed[row] and changes.count_similar(row) < LEAST_CHANGED:
-        return Reason.COST_NOT_KNOWN, "too few runs have made this change to estimate its cost"
-    if probability < LEAST_PROBABILITY:
-        return Reason.LOW_PROBABILITY, f"most likely ({probability:.0%}) {CAUSES[likeliest]}"
-    return None, ""
+    if is_changed and accused and found.changed_alike < LEAST_CHANGED:
+        return Reason.COST_NOT_KNOWN
+    return Reason.LOW_PROBABILITY if found.probability < LEAST_PROBABILITY else None
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class Comparison:
     """A run, similar runs, and the state of the system during them.
 
     `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.
     `system` is the state during each (None if not sampled). `pool` adds runs of other groups, the run first.
-    `unhealthy` are the components that were unhealthy during the run; `week_before` rates of the week before by metric,
-    over windows as long as the run; `slowdown` the run's I/O time over the median of the similar runs; `queue` and
-    `probe` the target with the longest queue and the slowest probed place, if they stood out; `node_slowdown` how many
-    times as long as usual runs of other programs took on its nodes then, if they were slow.
+    `unhealthy` are the components that were unhealthy during the run; `slowdown` the run's I/O time over the median of
+    the similar runs; `queue` and `probe` the target with the longest queue and the slowest probed place, if they stood
+    out; `node_slowdown` how many times as long as usual runs of other programs took on its nodes then, if they were
+    slow.
     """
 
     runs: Frame
@@ -347,7 +293,6 @@ class Explained:
     step_seconds: float
     slowdown: float = math.nan
     unhealthy: tuple[Unhealthy, ...] = ()
-    week_before: Mapping[str, Floats] = field(default_factory=dict)
     queue: StandsOut | None = None
     probe: StandsOut | None = None
     node_slowdown: float | None = None

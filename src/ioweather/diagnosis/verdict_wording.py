@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -17,21 +17,20 @@ from ioweather.core.results import (
     Cell,
     Chart,
     Coverage,
-    Estimate,
     Exhibit,
     Fact,
     FactGroup,
     Finding,
     ResultTable,
-    numbered,
+    number_names,
 )
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
-from ioweather.diagnosis.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
+from ioweather.diagnosis.blame import Blame, Party, Slowed, Suspect, TotalBlame, blame, one_of_two, sum_blames
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
-from ioweather.diagnosis.verdict import LEAST_RUNS, Explained, Seconds, Verdict, judge
+from ioweather.diagnosis.verdict import LEAST_PROBABILITY, LEAST_RUNS, Comparison, Seconds, Verdict, judge
 from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import program_names
-from ioweather.job_io.outcomes import Change, Culprit, Reason, SplitSeconds, WhyOutcome
+from ioweather.job_io.outcomes import Change, Culprit, Reason, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, notes
 from ioweather.job_io.view import JobView
 
@@ -44,24 +43,83 @@ _SLOWDOWNS: Final = {
     "probe_targets": "probe, targets",
     "probe_metadata": "probe, metadata",
 }
-# Measures with a history of the whole file system.
-_HISTORY: Final = {"others_read": "read_bytes", "others_write": "write_bytes"}
 _UMAMI_UNITS: Final = {
     "bytes_per_s": (GIB, "GiB/s"),
     "ops_per_s": (1.0, "1/s"),
     "ratio": (1.0, "x usual"),
     "count": (1.0, "count"),
 }
-_WORDS: Final = {
-    "normal": "Normal",
-    "system": "The system",
-    "you": "You, not the system",
-    "both": "Both you and the system",
-    "unexplained": "Unexplained",
+_NO_COVERAGE: Final = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
+_NO_SYSTEM: Final = (
+    "Whether the system was busy is not known ({reason}). Ingest its samples (iostat, LMT, Lustre, block devices) with "
+    "`ioweather ingest`, and earlier logs of this program."
+)
+
+
+class _KindWords(NamedTuple):
+    """Words of a verdict: how a headline begins, after "most likely", what explains the time, what would change it."""
+
+    begins: str
+    likely: str
+    explains: str = ""
+    changes: str = ""
+
+
+_KINDS: Final[Mapping[VerdictKind, _KindWords]] = {
+    "normal": _KindWords("Normal", "nothing was slow"),
+    "system": _KindWords(
+        "The system",
+        "the storage system",
+        "; the system explains {system} of that",
+        'It would be "both" if its own change had cost {harm} or more (it cost {own}).',
+    ),
+    "you": _KindWords(
+        "You, not the system",
+        "the job itself",
+        "; what it did differently explains {own} of that",
+        'It would be "both" if the system had cost {harm} or more (it cost {system}).',
+    ),
+    "both": _KindWords(
+        "Both you and the system",
+        "both the job and the storage system",
+        "; the system explains {system} of that, what it did differently {own}",
+        'It would be "system" if its own change had cost less than {harm} (it cost {own}).',
+    ),
+    "unexplained": _KindWords("Unexplained", "a cause that was not measured", "; nothing measured explains it"),
+}
+# Why there is no verdict, and what would help.
+_DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
+    Reason.NO_IO_TIME: ("the log records no I/O time", "A verdict needs the time that the run spent in I/O."),
+    Reason.FEW_SIMILAR_RUNS: (
+        f"{{n}} similar runs{{sampled}}, {LEAST_RUNS} are needed",
+        f"A verdict needs {LEAST_RUNS} or more similar runs with samples of the system: ingest earlier logs.",
+    ),
+    Reason.NO_SYSTEM_DATA: (
+        "it took {took} as usual, and there are no samples of the system",
+        _NO_SYSTEM.format(reason="no samples of it"),
+    ),
+    Reason.PARTLY_SAMPLED: (
+        "the system was sampled in {coverage:.0%} of the run",
+        "Samples of the system over the whole run would decide it.",
+    ),
+    Reason.COARSE_SAMPLES: (
+        "the sampling interval is too long for this run: most of each sample falls outside its I/O",
+        "Finer samples (block devices every second, Lustre every 5 s) would decide it.",
+    ),
+    Reason.COST_NOT_KNOWN: (
+        "too few runs have made this change to estimate its cost",
+        "More runs with that change, of any program, would say what it costs.",
+    ),
+    Reason.LOW_PROBABILITY: (
+        "most likely ({probability:.0%}) {cause}",
+        "The likeliest is {likeliest} ({probability:.0%}); more similar runs would sharpen it.",
+    ),
 }
 
 
-def explain(view: JobView, found: Explained | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = "") -> Answer:
+def explain(
+    view: JobView, found: Comparison | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = ""
+) -> Answer:
     """Return the answer to `why` for the main run; without similar runs `found` is None, for `reason`."""
     run = view.job_io.take([view.main_run]).records()[0]
     program, spent = program_names(view.applications.take([view.main_run]))[0], run["io_seconds"]
@@ -73,95 +131,110 @@ def explain(view: JobView, found: Explained | None, reason: Reason = Reason.NO_S
         Fact("io_seconds", "I/O time", spent, "seconds", share, "" if share is None else f"{share:.0%} of the run"),
         Fact("bytes_per_s", "rate", run["bytes_per_s"], "bytes_per_s"),
     )
-    groups = [FactGroup("run", "What the run did", did)]
-    every = list(notes(view, view.row()))
-    shown_notes = numbered(note for at, note in enumerate(every) if at < _MOST_NOTES or note.name in ALWAYS_SAID)
-    exhibits: tuple[Exhibit, ...] = ()
-    caveats: tuple[str, ...] = ()
-    coverage = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
-    if found is None:
-        why = detail or "no system data for this period"
-        headline, outcome = f"Unknown: {why}.", WhyOutcome("unknown", reason, io_seconds=spent)
-        findings: Iterable[Finding] = (Finding(_NO_SYSTEM.format(reason=why), "undecided", "what_would_help"),)
-    else:
-        verdict = judge(found.pool, 0)
-        measures = [] if found.system is None else measure_system(found.runs, found.system)
-        groups += [
+    shown = [each for at, each in enumerate(notes(view, view.row())) if at < _MOST_NOTES or each.name in ALWAYS_SAID]
+    answer = _unknown(reason, detail or "no system data for this period") if found is None else _judged(view, found)
+    assert isinstance(answer.result, WhyOutcome)
+    io_seconds = spent if answer.result.io_seconds is None else answer.result.io_seconds
+    moved = {name: run[name] for name in ("read_bytes", "write_bytes")}
+    number = view.run_number + view.main_run
+    return replace(
+        answer,
+        question=f"Was it {view.label}, or the system?",
+        facts=(FactGroup("run", "What the run did", did), *(group for group in answer.facts if group.facts)),
+        findings=(*answer.findings, *number_names(shown)),
+        name="why",
+        result=replace(answer.result, io_seconds=io_seconds, **moved, run=number, logs=view.logs_of_job),
+    )
+
+
+def _unknown(reason: Reason, detail: str) -> Answer:
+    """The verdict on a run without similar runs."""
+    return Answer(
+        "",
+        f"Unknown: {detail}.",
+        findings=(Finding(_NO_SYSTEM.format(reason=detail), "undecided", "what_would_help"),),
+        coverage=(_NO_COVERAGE,),
+        result=WhyOutcome("unknown", reason),
+    )
+
+
+def _judged(view: JobView, found: Comparison) -> Answer:
+    """The verdict on a run from similar runs, with facts and findings on the comparison."""
+    verdict = judge(found.pool, 0)
+    measures = [] if found.system is None else measure_system(found.runs, found.system)
+    io_seconds = float(found.runs.floats("io_seconds")[0])  # on the file system in question
+    parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
+    is_node = verdict.kind == "unexplained" and found.node_slowdown is not None
+    changes = _changes(found, verdict)
+    return Answer(
+        "",
+        _headline(view, found, verdict),
+        (
             FactGroup("comparison", "I/O time compared with similar runs", tuple(_comparison_facts(found, verdict))),
-            FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(found, measures))),
+            FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
-        ]
-        compared = float(found.runs.floats("io_seconds")[0])  # on the file system in question
-        parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
-        amounts = (None if part is None else Amount(part.value, part.low, part.high) for part in parts)
-        is_node = verdict.kind == "unexplained" and found.node_slowdown is not None
-        headline, changes = _headline(view, verdict, found.node_slowdown), _changes(found, verdict)
-        outcome = WhyOutcome(
+        ),
+        exhibits=tuple(_umami(found, measures)),
+        findings=tuple(_findings(found, verdict, changes)),
+        caveats=tuple(_caveats(verdict)),
+        coverage=(_NO_COVERAGE if found.system is None else _coverage(found, found.system, verdict),),
+        result=WhyOutcome(
             kind=verdict.kind,
             reason=Reason.NODE if is_node else verdict.reason,
             likeliest=verdict.likeliest,
             probability=verdict.probability if verdict.probabilities else None,
             probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
             filesystem=found.filesystem,
-            io_seconds=compared if math.isfinite(compared) else spent,
+            io_seconds=io_seconds if math.isfinite(io_seconds) else None,
             slowness=found.slowdown if math.isfinite(found.slowdown) else None,
             harm_seconds=verdict.harm_seconds,
-            seconds=SplitSeconds(*amounts),
+            seconds=SplitSeconds(
+                *[None if each is None else Amount(each.value, each.low, each.high) for each in parts]
+            ),
             changed=changes,
             unhealthy=found.unhealthy,
             n=verdict.n,
             coverage=verdict.coverage_ratio,
-        )
-        exhibits, caveats = tuple(_umami(found, measures)), tuple(_caveats(verdict))
-        findings = _findings(found, verdict, changes)
-        if found.system is not None:
-            coverage = _coverage(found, found.system, verdict)
-    moved = {name: run[name] for name in ("read_bytes", "write_bytes")}
-    return Answer(
-        f"Was it {view.label}, or the system?",
-        headline,
-        tuple(group for group in groups if group.facts),
-        exhibits=exhibits,
-        findings=(*findings, *shown_notes),
-        caveats=caveats,
-        coverage=(coverage,),
-        name="why",
-        result=replace(outcome, **moved, run=view.run_number + view.main_run, logs=view.logs_of_job),
+        ),
     )
 
 
-_NO_SYSTEM: Final = (
-    "Whether the system was busy is not known ({reason}). Ingest its samples (iostat, LMT, Lustre, block devices) with "
-    "`ioweather ingest`, and earlier logs of this program."
-)
-
-
-def _headline(view: JobView, verdict: Verdict, node_slowdown: float | None) -> str:
-    if verdict.kind == "unknown":
+def _headline(view: JobView, found: Comparison, verdict: Verdict) -> str:
+    if verdict.reason is not None:
         doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
-        return f"{doubt}: {verdict.detail}."
+        return f"{doubt}: {_describe_doubt(verdict.reason, found, verdict)[0]}."
     assert verdict.usual is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
     system, own, _ = (format_seconds(part) for part in _attribute_delay(verdict))
-    unexplained = "; nothing measured explains it"
-    if node_slowdown is not None:
-        unexplained = f"; the node, not the storage: other runs on it took {node_slowdown:.1f} times as long as usual"
-    parts = {
-        "normal": "",
-        "system": f"; the system explains {system} of that",
-        "you": f"; what it did differently explains {own} of that",
-        "both": f"; the system explains {system} of that, what it did differently {own}",
-        "unexplained": unexplained,
-    }[verdict.kind]
-    whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
-    word = _WORDS[verdict.kind]
+    word, explains = _KINDS[verdict.kind].begins, _KINDS[verdict.kind].explains.format(system=system, own=own)
+    if verdict.kind == "unexplained" and found.node_slowdown is not None:
+        times = f"{found.node_slowdown:.1f} times as long as usual"
+        explains = f"; the node, not the storage: other runs on it took {times}"
     if verdict.growth is not None:
         grown = f"it moved {verdict.growth.factor:.1f} times its usual bytes"
+        explains = f"; {grown}{explains}"
         if verdict.kind == "you":
-            word, parts = "Growth", f"; {grown}, which explains {own} of that"
-        else:
-            parts = f"; {grown}{parts}"
-    return f"{word} ({sure(verdict.probability)}): {whose} took {took}, usually {usual}{parts}."
+            word, explains = "Growth", f"; {grown}, which explains {own} of that"
+    whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
+    return f"{word} ({sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
+
+
+def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tuple[str, str]:
+    """(why there is no verdict, what would help)."""
+    took = "as long"
+    if verdict.usual is not None and verdict.probabilities["normal"] < LEAST_PROBABILITY:
+        took = f"{verdict.io_seconds / verdict.usual.value:.1f} times as long"
+    values = {
+        "n": verdict.n,
+        "sampled": " with samples of the system" if found.pool.loads else "",
+        "took": took,
+        "coverage": verdict.coverage_ratio,
+        "probability": verdict.probability,
+        "likeliest": verdict.likeliest,
+        "cause": _KINDS[verdict.likeliest].likely if verdict.probabilities else "",
+    }
+    why, helps = (text.format(**values) for text in _DOUBTS[reason])
+    return why, helps
 
 
 def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
@@ -177,12 +250,13 @@ def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
     return system, own, delay - system - own
 
 
-def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
+def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
+    """The run's I/O time beside the usual one."""
     definition = "same user, program, processes; bytes within 25%"
     yield Fact("similar_runs", "similar runs", verdict.n, "count", note=definition)
     if verdict.usual is None:
         return
-    others = _others(found.runs.floats("io_seconds"))
+    others = _known_of_others(found.runs.floats("io_seconds"))
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
         slower = float(np.mean(others < verdict.io_seconds))
@@ -193,7 +267,8 @@ def _comparison_facts(found: Explained, verdict: Verdict) -> Iterator[Fact]:
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
 
 
-def _others(values: NDArray[Any]) -> Floats:
+def _known_of_others(values: NDArray[Any]) -> Floats:
+    """Known values of the similar runs; the run itself is the first."""
     rest = np.asarray(values[1:], np.float64)
     return rest[np.isfinite(rest)]
 
@@ -240,48 +315,42 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
     return [each._replace(values=np.maximum(each.values, 0.0)) for each in found]
 
 
-def _system_facts(found: Explained, measures: Sequence[Measure]) -> Iterator[Fact]:
+def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
+    """Load and slowness of the system during the run, as percentiles among similar runs."""
     for name, label, values, unit in measures:
-        here, others = float(values[0]), _others(values)
+        here, others = float(values[0]), _known_of_others(values)
         if not np.isfinite(here):
             continue
-        history = found.week_before.get(_HISTORY.get(name, ""), np.zeros(0))
-        references = {"the past week": history, "similar runs": others}
-        enough = {name: values for name, values in references.items() if len(values) >= LEAST_RUNS}
-        share, note = None, ""
-        for reference, values_there in list(enough.items())[:1]:
-            share = float(np.mean(values_there < here))
-            note = f"above {share:.0%} of {reference}"
+        share = float(np.mean(others < here)) if len(others) >= LEAST_RUNS else None
+        note = "" if share is None else f"above {share:.0%} of similar runs"
         value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (here, unit)
         yield Fact(name, label, value, shown_as, share, note)
 
 
 def _split_facts(verdict: Verdict) -> Iterator[Fact]:
+    """The run's seconds: as usual, by the system, by its own change, unexplained."""
     if verdict.usual is None or verdict.system is None or verdict.own is None or verdict.unexplained is None:
         return
     system, own, rest = _attribute_delay(verdict)
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
-        ("usual", "as usual", usual, f"range {_range(verdict.usual)}"),
-        ("system", "the system", system, _range(verdict.system)),
-        ("own", "what it did differently", own, _range(verdict.own)),
-        ("unexplained", "unexplained", rest, _range(verdict.unexplained)),
+        ("usual", "as usual", usual, f"range {_seconds_range(verdict.usual)}"),
+        ("system", "the system", system, _seconds_range(verdict.system)),
+        ("own", "what it did differently", own, _seconds_range(verdict.own)),
+        ("unexplained", "unexplained", rest, _seconds_range(verdict.unexplained)),
     )
     for name, label, value, note in parts:
         yield Fact(name, label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
 
 
-def _range(part: Seconds) -> str:
+def _seconds_range(part: Seconds) -> str:
     return f"{format_seconds(max(0.0, part.low))} to {format_seconds(max(0.0, part.high))}"
 
 
-def _findings(found: Explained, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
-    if verdict.kind == "unknown":
-        likeliest = (
-            f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more similar runs would sharpen it."
-        )
-        help_words = _HELPS.get(verdict.reason, likeliest) if verdict.reason is not None else likeliest
-        yield Finding(help_words, "undecided", "what_would_help")
+def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
+    """What is unsure, what changed, where the system was slow, and what would change the verdict."""
+    if verdict.reason is not None:
+        yield Finding(_describe_doubt(verdict.reason, found, verdict)[1], "undecided", "what_would_help")
     elif verdict.probabilities:
         rest = {kind: p for kind, p in verdict.probabilities.items() if kind != verdict.kind and p >= 0.01}
         if rest:
@@ -323,38 +392,20 @@ def _findings(found: Explained, verdict: Verdict, changes: Sequence[Change]) -> 
             f"at most {each.next_value:.1f} times."
         )
         yield Finding(text, name="slowest_probe")
-    if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
-        # The seconds that would change the verdict.
-        harm, (own, system) = (
-            format_seconds(verdict.harm_seconds),
-            (
-                format_seconds(max(0.0, part.value)) if part is not None else "unknown"
-                for part in (verdict.own, verdict.system)
-            ),
-        )
-        text = {
-            "system": f'It would be "both" if its own change had cost {harm} or more (it cost {own}).',
-            "you": f'It would be "both" if the system had cost {harm} or more (it cost {system}).',
-            "both": f'It would be "system" if its own change had cost less than {harm} (it cost {own}).',
-        }[verdict.kind]
-        yield Finding(text, name="turning_point")
+    if verdict.reason is None and verdict.harm_seconds is not None and verdict.system is not None:
+        values = {"own": verdict.own, "system": verdict.system}
+        seconds = {name: format_seconds(max(0.0, part.value)) for name, part in values.items() if part is not None}
+        text = _KINDS[verdict.kind].changes.format(harm=format_seconds(verdict.harm_seconds), **seconds)
+        if text:
+            yield Finding(text, name="turning_point")
 
 
-def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:
+def _changes(found: Comparison, verdict: Verdict) -> tuple[Change, ...]:
+    """How the run's pattern differs from that of similar runs."""
     if not verdict.changed:
         return ()
     table = find_patterns(found.runs)
     return list_changes(table[0], usual_pattern(table[1:]), verdict.changed)
-
-
-_HELPS: Final[Mapping[Reason | None, str]] = {
-    Reason.FEW_SIMILAR_RUNS: f"A verdict needs {LEAST_RUNS} or more similar runs with samples of the system: ingest "
-    "earlier logs.",
-    Reason.COARSE_SAMPLES: "Finer samples (block devices every second, Lustre every 5 s) would decide it.",
-    Reason.PARTLY_SAMPLED: "Samples of the system over the whole run would decide it.",
-    Reason.NO_SYSTEM_DATA: _NO_SYSTEM.format(reason="no samples of it"),
-    Reason.COST_NOT_KNOWN: "More runs with that change, of any program, would say what it costs.",
-}
 
 
 def _caveats(verdict: Verdict) -> Iterator[str]:
@@ -368,7 +419,7 @@ def _caveats(verdict: Verdict) -> Iterator[str]:
         yield f"What the change costs is estimated from {verdict.changed_alike} other runs with such a change."
 
 
-def _coverage(found: Explained, system: Frame, verdict: Verdict) -> Coverage:
+def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
     others = system.text("state").tolist()[1:]
     excluded = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
@@ -376,7 +427,8 @@ def _coverage(found: Explained, system: Frame, verdict: Verdict) -> Coverage:
     return Coverage(len(others), included, "similar runs with samples throughout", excluded, share)
 
 
-def _umami(found: Explained, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+    """Each metric of the run among those of similar runs (a umami chart)."""
     metrics: dict[str, Floats] = {
         "I/O time [s]": found.runs.floats("io_seconds"),
         "rate [GiB/s]": found.runs.floats("bytes_per_s") / GIB,
@@ -387,23 +439,19 @@ def _umami(found: Explained, measures: Sequence[Measure]) -> Iterator[Exhibit]:
     times = found.runs.ints("start_ns")
     order = np.argsort(times, kind="stable").tolist()
     rows: list[tuple[Cell, ...]] = []
-    estimates = []
     for label, values in metrics.items():
-        others = _others(values)
+        others = _known_of_others(values)
         if len(others) < _LEAST_IN_CHART:
             continue
         q25, q50, q75 = (float(q) for q in np.quantile(others, (0.25, 0.5, 0.75)))
         rows += [
             (label, int(times[i]), float(values[i]), i == 0, q25, q50, q75) for i in order if np.isfinite(values[i])
         ]
-        estimates.append(
-            Estimate(f"median: {label}", q50, "", q25, q75, 0.5, len(others), "quartiles of the similar runs")
-        )
     if not rows:
         return
     table = ResultTable.of("among_like_runs", "metric [text]; time [time_ns]; value; this; q25; q50; q75", rows)
     chart = Chart.of("umami", table, "metric x=time y=value this q25 q50 q75", "This run among similar runs")
-    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,), estimates=tuple(estimates))
+    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,))
 
 
 # Culprits.
@@ -416,7 +464,7 @@ NOT_ADDITIVE: Final = (
 )
 
 
-def party_words(party: Party, *, begins: bool = False) -> str:
+def name_job(party: Party, *, begins: bool = False) -> str:
     """Name of a job, such as `job 4711 (alice, bulkcopy)`, or `another job` if hidden.
 
     `begins`: it begins a sentence.
@@ -437,15 +485,15 @@ def sure(probability: float) -> str:
     return f"{probability:.0%} sure" if probability < 0.995 else "more than 99% sure"
 
 
-def without_words(run: Slowed, found: Blame) -> str:
+def describe_without(run: Slowed, found: Blame) -> str:
     """Sentence on the run without the job."""
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
-    who = party_words(found.suspect.party)
+    who = name_job(found.suspect.party)
     return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {sure(found.probability)})."
 
 
-def pattern_words(suspect: Suspect) -> str:
+def describe_work(suspect: Suspect) -> str:
     """Sentence on what the job did."""
     moved = suspect.read_bytes + suspect.write_bytes
     done = [
@@ -461,7 +509,7 @@ def pattern_words(suspect: Suspect) -> str:
     return f"It {' and '.join(done) or 'was active'}{f': {where}' if where else ''}."
 
 
-def tell_words(suspect: Suspect) -> str:
+def advise_owner(suspect: Suspect) -> str:
     """Advice to the owner of the job."""
     moved = suspect.read_bytes + suspect.write_bytes
     if suspect.metadata_seconds > suspect.data_seconds:
@@ -473,14 +521,14 @@ def tell_words(suspect: Suspect) -> str:
     return "Ask to move it to quieter hours, or to spread its I/O over more time."
 
 
-def as_culprit(found: Blame | Accused) -> Culprit:
+def as_culprit(found: TotalBlame) -> Culprit:
     """Row of the result for a culprit."""
-    party = found.party if isinstance(found, Accused) else found.suspect.party
+    party = found.party
     seconds = found.seconds, found.low, found.high
     return Culprit(party.job_id, party.user, party.project, found.probability, *seconds, party.program)
 
 
-def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
+def with_usual_of_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
     """The run with the usual time of its verdict, if too few similar runs give one."""
     usual = result.seconds.usual
     if run.usual.value is not None or usual is None or usual.value is None or result.harm_seconds is None:
@@ -488,9 +536,9 @@ def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
     return replace(run, usual=usual, own=result.seconds.own, harm_seconds=result.harm_seconds)
 
 
-def culprits_of(run: Slowed) -> tuple[Accused, ...]:
+def find_culprits(run: Slowed) -> tuple[TotalBlame, ...]:
     """Jobs that are named for slowing the run, the most seconds first."""
-    return accused([(run, blame(run))], lambda party: party.key)
+    return sum_blames([blame(run)], lambda party: party.key)
 
 
 def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
@@ -498,38 +546,38 @@ def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
     result = answer.result
     if run is None or not isinstance(result, WhyOutcome) or result.kind not in ("system", "both"):
         return answer
-    run = or_by_verdict(run, result)
-    found = culprits_of(run)
+    run = with_usual_of_verdict(run, result)
+    found = find_culprits(run)
     said = replace(result, culprits=tuple(as_culprit(each) for each in found))
-    return replace(answer, result=said, findings=(*findings_of(run, found), *answer.findings))
+    return replace(answer, result=said, findings=(*culprit_findings(run, found), *answer.findings))
 
 
-def one_of_words(run: Slowed) -> str:
+def describe_one_of_two(run: Slowed) -> str:
     """Sentence on two jobs of which one slowed the run; empty if it is none or a single one."""
     either = one_of_two(run)
     if either is None:
         return ""
-    one, other = (party_words(party) for party in either.parties)
-    return f"One of {one} and {other} slowed it ({sure(either.probability)})."
+    one, other, probability = either
+    return f"One of {name_job(one)} and {name_job(other)} slowed it ({sure(probability)})."
 
 
-def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
+def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Finding]:
     """Findings on the culprits of a run."""
-    if either := one_of_words(run):
+    if either := describe_one_of_two(run):
         yield Finding(either, "note", "one_of")
     for number, each in enumerate(found[:_MOST_SENTENCES], 1):
         suspect = each.worst.suspect
-        words = f"{without_words(run, each.worst)} {pattern_words(suspect)}"
+        words = f"{describe_without(run, each.worst)} {describe_work(suspect)}"
         yield Finding(words, "note", f"culprit_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
 
 
-def silence_words(run: Slowed, known_ratio: float | None = None) -> str:
+def why_no_culprit(run: Slowed, known_ratio: float | None = None) -> str:
     """Reason why no job is named; `known_ratio` is the share of the traffic that jobs' records explain."""
     if not run.is_slow:
         return "it was not slowed: its I/O took as long as usual"
-    if not run.suspects.found:
+    if not run.suspects:
         return "no log shows another active job"
     if known_ratio is not None and known_ratio < 0.5:
         return f"{1 - known_ratio:.0%} of the traffic is in no job's log"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Final, Literal
 
 from ioweather.core.choices import CLUSTER, UID
 from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import (
     Answer,
     Block,
@@ -19,124 +21,28 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     columns_of,
-    largest,
-    numbered,
+    largest_facts,
+    number_names,
 )
-from ioweather.core.units import format_bytes, format_seconds, format_time_ns
+from ioweather.core.units import format_seconds, format_time_ns
+from ioweather.diagnosis import verdict_wording as wording
 from ioweather.diagnosis.blame import (
     NAMED_FROM,
-    Accused,
     Activity,
     Party,
-    Supposed,
+    Slowed,
+    TotalBlame,
     Volume,
-    accused,
+    WithoutJob,
     blame,
-    gains,
-    total_gain,
+    sum_blames,
 )
-from ioweather.diagnosis.blame_query import RunAsked, activity
-from ioweather.diagnosis.verdict_wording import (
-    NOT_ADDITIVE,
-    as_culprit,
-    culprits_of,
-    explain,
-    findings_of,
-    one_of_words,
-    or_by_verdict,
-    party_words,
-    pattern_words,
-    silence_words,
-    sure,
-    tell_words,
-    without_words,
-)
-from ioweather.job_io.outcomes import Culprit, WhyOutcome
-from ioweather.job_io.view import LOG_TABLES
+from ioweather.diagnosis.blame_query import estimate_without, find_activity, known_ratio_around, read_slowed_run
+from ioweather.diagnosis.similar_runs import read_conditions, similar_runs, snapshot_to_judge_on
+from ioweather.job_io.outcomes import Gain, Storm, Talker, WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.job_io.view import JOB_ID, LOG_TABLES, JobView, find_job
+from ioweather.lake.lake import Snapshot
 from ioweather.topics.source import DataSource
-
-
-@dataclass(frozen=True)
-class Talker:
-    """What a job, or all jobs of a user, a project or a program did. `known_by`: servers, log, or both."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    read_bytes: float
-    write_bytes: float
-    metadata_operations: float
-    bytes_ratio: float | None
-    metadata_ratio: float | None
-    known_by: str
-
-
-@dataclass(frozen=True)
-class Storm:
-    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
-
-    job_id: int | None
-    user: str | None
-    project: str | None
-    program: str | None
-    start_ns: int
-    end_ns: int
-    operations_per_s: float
-    capacity_ratio: float
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A run of another user, and the seconds that it would have taken less; below 0: more."""
-
-    job_id: int | None
-    user: str | None
-    io_seconds: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class WhatIfOutcome:
-    """I/O seconds of all other runs as they were and as they would have been; `seconds` is the difference, with its 90%
-    interval; `gains` are the runs that would feel it most."""
-
-    change: Literal["without", "move", "stripe"]
-    job_id: int | None
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    runs: int
-    before_seconds: float
-    after_seconds: float
-    seconds: float
-    low: float | None
-    high: float | None
-    gains: tuple[Gain, ...] = ()
-
-
-@dataclass(frozen=True)
-class WhoOutcome:
-    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
-    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
-    `known_ratio`: share of what storage did that records of jobs explain. `without`: the I/O of others without one job,
-    where that was asked."""
-
-    about: Literal["run", "period"]
-    filesystem: str | None
-    start_ns: int
-    end_ns: int
-    culprits: tuple[Culprit, ...] = ()
-    users: tuple[Culprit, ...] = ()
-    talkers: tuple[Talker, ...] = ()
-    storms: tuple[Storm, ...] = ()
-    io_seconds: float | None = None
-    lost_seconds: float | None = None
-    runs: int = 0
-    slowed: int = 0
-    known_ratio: float | None = None
-    evidence: Literal["servers", "logs", "none"] = "none"
-    without: WhatIfOutcome | None = None
 
 
 def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
@@ -163,9 +69,12 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
         columns = "job [text]; user [text]; cost: cost others [seconds]; sure [ratio]; doing [text]"
         yield ResultTable.of("culprits", columns, rows)
     else:
-        for name in ("talkers", "beside"):
-            yield from (largest(group, 5) for group in answer.facts if group.name == name)
-    yield from (largest(group, 3) for group in answer.facts if group.name == "storms")
+        yield from (largest_facts(group, 5) for group in answer.facts if group.name == "beside")
+        moved = [(_talker_name(t), t.read_bytes, t.write_bytes, t.bytes_ratio) for t in result.talkers[:5]]
+        if moved:
+            columns = f"who: {params['by']} [text]; read [bytes]; written [bytes]; share: of all bytes [ratio]"
+            yield ResultTable.of("talkers", columns, moved, f"Most I/O, by {params['by']}")
+    yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
     yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
     yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
@@ -198,105 +107,97 @@ _TALKER_COLUMNS: Final = columns_of(
 
 def run(source: DataSource, params: Params) -> Answer:
     """Who slowed a run or the runs of a period; or what runs would have taken without a job."""
-    asked = activity(source, params)
-    if isinstance(asked, Supposed):
-        # The answer to `--without JOB`.
-        amount = total_gain(asked)
-        before = sum(run.io_seconds for run in asked.runs)
-        parts = sorted(zip(gains(asked.runs), asked.runs, strict=True), key=lambda pair: -abs(pair[0]))
-        felt = [(gain, run) for gain, run in parts if abs(gain) > _LEAST_FELT * max(run.io_seconds, 1e-9)]
-        shown = felt[:_MOST_GAINS]
-        value = amount.value or 0.0
-        low, high = sorted(abs(each or 0.0) for each in (amount.low, amount.high))
-        headline = (
-            f"Without {party_words(asked.party)} the I/O of {len(asked.runs):,} other runs would have taken "
-            f"{format_seconds(abs(value))} {'less' if value >= 0 else 'more'} "
-            f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
-        )
-        facts = numbered(
-            Fact(
-                "run",
-                party_words(run.party),
-                gain,
-                "seconds",
-                min(1.0, abs(gain) / run.io_seconds),
-                f"of {format_seconds(run.io_seconds)}",
-            )
-            for gain, run in shown
-        )
-        without = WhatIfOutcome(
-            change="without",
-            job_id=asked.party.job_id,
-            filesystem=asked.filesystem,
-            start_ns=asked.start_ns,
-            end_ns=asked.end_ns,
-            runs=len(asked.runs),
-            before_seconds=before,
-            after_seconds=before - value,
-            seconds=value,
-            low=amount.low,
-            high=amount.high,
-            gains=tuple(Gain(run.party.job_id, run.party.user, run.io_seconds, gain) for gain, run in shown),
-        )
-        return Answer(
-            "What if this job had not run?",
-            headline,
-            (FactGroup("runs", "Time saved per run", facts),) if facts else (),
-            name="who",
-            coverage=(Coverage(len(asked.runs), len(felt), "logged runs that this job affected"),),
-            caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
-            result=WhoOutcome("period", asked.filesystem, asked.start_ns, asked.end_ns, without=without),
-        )
-    found = _answer_run(asked) if isinstance(asked, RunAsked) else _answer_period(asked, params)
-    return found if params["detail"] else replace(found, exhibits=())
+    snapshot, job = source.snapshot, params.get("job")
+    if params["without"] is not None or "job" not in params:
+        return _answer_without(estimate_without(snapshot, params, source.period_ns))
+    if job is not None and (JOB_ID.fullmatch(job) or (source.reads_files and Path(job).is_file())):
+        return _answer_run(snapshot, find_job(source, params, job), params["filesystem"])
+    return _answer_period(find_activity(snapshot, params, source.period_ns), params)
 
 
-def _answer_run(asked: RunAsked) -> Answer:
-    question = f"Who slowed {asked.view.label}?"
-    row = asked.view.main_run
-    start, end = (int(asked.view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
-    if asked.found is None or asked.run is None:
+def _answer_without(found: WithoutJob) -> Answer:
+    """The answer to `--without JOB`."""
+    saved = found.saved.value or 0.0
+    low, high = sorted(abs(each or 0.0) for each in (found.saved.low, found.saved.high))
+    before = sum(seconds for _, seconds, _ in found.runs)
+    headline = (
+        f"Without {wording.name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
+        f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
+        f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
+    )
+    felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
+    shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
+    facts = number_names(
+        Fact("run", wording.name_job(party), gain, "seconds", min(1.0, abs(gain) / took), f"of {format_seconds(took)}")
+        for party, took, gain in shown
+    )
+    without = WhatIfOutcome(
+        change="without",
+        job_id=found.party.job_id,
+        filesystem=found.filesystem,
+        start_ns=found.start_ns,
+        end_ns=found.end_ns,
+        runs=len(found.runs),
+        before_seconds=before,
+        after_seconds=before - saved,
+        seconds=saved,
+        low=found.saved.low,
+        high=found.saved.high,
+        gains=tuple(Gain(party.job_id, party.user, took, gain) for party, took, gain in shown),
+    )
+    return Answer(
+        "What if this job had not run?",
+        headline,
+        (FactGroup("runs", "Time saved per run", facts),) if facts else (),
+        name="who",
+        coverage=(Coverage(len(found.runs), len(felt), "logged runs that this job affected"),),
+        caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
+        result=WhoOutcome("period", found.filesystem, found.start_ns, found.end_ns, without=without),
+    )
+
+
+def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> Answer:
+    """Who slowed the main run of the view."""
+    question, row = f"Who slowed {view.label}?", view.main_run
+    start, end = (int(view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
+    try:
+        rows = snapshot_to_judge_on(snapshot, view)
+        similar = similar_runs(view, rows)
+        state = read_conditions(similar, rows, filesystem=filesystem)
+        slowed = read_slowed_run(snapshot, similar, state.filesystem)
+    except DataUnavailable as error:
         return Answer(
             question,
-            f"Unknown: {asked.lacking or 'no samples of the system'}.",
+            f"Unknown: {error.message or 'no samples of the system'}.",
             name="who",
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             result=WhoOutcome("run", None, start, end),
         )
-    verdict = explain(asked.view, asked.found).result
+    known_ratio = known_ratio_around(snapshot, state.filesystem, start, end)
+    verdict = wording.explain(view, state).result
     assert isinstance(verdict, WhyOutcome)
-    run = or_by_verdict(asked.run, verdict)
-    suspects, found = run.suspects, culprits_of(run)
+    run = wording.with_usual_of_verdict(slowed, verdict)
+    found = wording.find_culprits(run)
     lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
-    evidence: Literal["servers", "logs", "none"] = (
-        "servers" if suspects.has_servers else "logs" if suspects.found else "none"
-    )
+    evidence: Literal["servers", "logs", "none"] = "servers" if run.has_servers else "logs" if run.suspects else "none"
     if lost is None:
         headline = "Unknown: too few similar runs to know the usual I/O time."
     elif found:
-        headline = without_words(run, found[0].worst)
+        headline = wording.describe_without(run, found[0].worst)
     else:
-        headline = one_of_words(run) or f"No culprit found: {silence_words(run, asked.known_ratio)}."
-    advice = (f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}" for each in found[:_MOST_CULPRITS])
+        headline = wording.describe_one_of_two(run) or f"No culprit found: {wording.why_no_culprit(run, known_ratio)}."
+    advice = (
+        f"To {wording.name_job(each.party)}: {wording.advise_owner(each.worst.suspect)}"
+        for each in found[:_MOST_CULPRITS]
+    )
     findings = [
-        *findings_of(run, found),
+        *wording.culprit_findings(run, found),
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
-    if asked.known_ratio is not None:
-        text = f"Logged jobs account for {asked.known_ratio:.0%} of the traffic in the hours around it."
+    if known_ratio is not None:
+        text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
         findings.append(Finding(text, name="known"))
-    most_active = sorted(suspects.found, key=lambda each: -(each.data_seconds + each.metadata_seconds))
-    facts = numbered(
-        Fact(
-            "active",
-            party_words(each.party),
-            each.read_bytes + each.write_bytes,
-            "bytes",
-            each.bytes_ratio,
-            f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}",
-        )
-        for each in most_active[:_MOST_CULPRITS]
-    )
+    facts = number_names(_active_jobs(run))
     return Answer(
         question,
         headline,
@@ -308,76 +209,60 @@ def _answer_run(asked: RunAsked) -> Answer:
         coverage=(Coverage(1, 1, "runs with samples of the system"),),
         result=WhoOutcome(
             about="run",
-            filesystem=suspects.filesystem,
+            filesystem=state.filesystem,
             start_ns=start,
             end_ns=end,
-            culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, accused([(run, blame(run))], lambda party: party.user))),
+            culprits=tuple(map(wording.as_culprit, found)),
+            users=tuple(map(wording.as_culprit, sum_blames([blame(run)], lambda party: party.user))),
             io_seconds=run.io_seconds,
             lost_seconds=lost,
             runs=1,
             slowed=int(run.is_slow),
-            known_ratio=asked.known_ratio,
+            known_ratio=known_ratio,
             evidence=evidence,
         ),
     )
 
 
+def _active_jobs(run: Slowed) -> Iterator[Fact]:
+    """The jobs that cost the targets of the run most seconds during its I/O, with their bytes."""
+    most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
+    for each in most_active[:_MOST_CULPRITS]:
+        note = f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}"
+        moved = each.read_bytes + each.write_bytes
+        yield Fact("active", wording.name_job(each.party), moved, "bytes", each.bytes_ratio, note)
+
+
+def _storm_facts(storms: Sequence[tuple[Party, Storm]]) -> Iterator[Fact]:
+    """Operations per second of each metadata storm, and when it was."""
+    for party, storm in storms:
+        when = f"{format_time_ns(storm.start_ns)} to {format_time_ns(storm.end_ns)}"
+        share = min(1.0, storm.capacity_ratio)
+        yield Fact("storm", wording.name_job(party), storm.operations_per_s, "ops_per_s", share, when)
+
+
 def _answer_period(asked: Activity, params: Params) -> Answer:
-    blamed = [(run, blame(run)) for run in asked.slowed]
-    found = accused(blamed, lambda party: party.key)
-    users = accused(blamed, lambda party: party.user)
+    """Which jobs and users slowed others in the period, and who did most I/O."""
+    blamed = [blame(run) for run in asked.slowed]
+    found = sum_blames(blamed, lambda party: party.key)
+    users = sum_blames(blamed, lambda party: party.user)
     talkers = _talkers(asked.volumes, params["by"])[: params["top"]]
     storms = asked.storms[:_MOST_STORMS]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
-    culprit_facts = (
-        _cost_fact("culprit", party_words(each.party), each, found, f", {_runs(each.runs)}; {sure(each.probability)}")
-        for each in found[:_MOST_CULPRITS]
-    )
-    user_facts = (_cost_fact("user", str(each.party.user), each, users) for each in users[:_MOST_CULPRITS])
-    talker_facts = (
-        Fact(
-            "talker",
-            _talker_name(each),
-            each.read_bytes + each.write_bytes,
-            "bytes",
-            each.bytes_ratio,
-            f"{format_bytes(each.read_bytes)} read, {format_bytes(each.write_bytes)} written; "
-            f"{each.metadata_operations:,.0f} metadata operations",
-        )
-        for each in talkers
-    )
-    storm_facts = (
-        Fact(
-            "storm",
-            party_words(each.party),
-            each.operations_per_s,
-            "ops_per_s",
-            min(1.0, each.capacity_ratio),
-            f"{format_time_ns(each.start_ns)} to {format_time_ns(each.end_ns)}",
-        )
-        for each in storms
-    )
-    groups = [
-        FactGroup("culprits", "I/O time that jobs cost others", numbered(culprit_facts)),
-        FactGroup("users", "The same by user", numbered(user_facts)),
-        FactGroup("talkers", f"Most I/O, by {params['by']}", numbered(talker_facts)),
-        FactGroup("storms", "Metadata storms", numbered(storm_facts)),
-    ]
     last_hour = (
-        f" This is the last hour with jobs, {_when(asked)}; choose another period with --from and --to."
+        f" This is the last hour with jobs, {_describe_period(asked)}; choose another period with --from and --to."
         if asked.is_last_hour
         else ""
     )
     talker_rows = tuple(tuple(getattr(each, column.name) for column in _TALKER_COLUMNS) for each in talkers)
     talker_table = ResultTable("talkers", _TALKER_COLUMNS, talker_rows)
     return Answer(
-        f"Who slowed others on {asked.filesystem or 'storage'}, {_when(asked)}?",
-        f"{_headline(asked, found, lost)}{last_hour}",
-        tuple(group for group in groups if group.facts),
+        f"Who slowed others on {asked.filesystem or 'storage'}, {_describe_period(asked)}?",
+        f"{_period_headline(asked, found, lost)}{last_hour}",
+        (FactGroup("storms", "Metadata storms", number_names(_storm_facts(storms))),) if storms else (),
         name="who",
-        findings=tuple(_findings(asked, found)),
+        findings=tuple(_period_findings(asked, found)),
         exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),
         caveats=_CAVEATS,
         coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log that took longer than similar runs"),),
@@ -386,13 +271,10 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
             filesystem=asked.filesystem or None,
             start_ns=asked.start_ns,
             end_ns=asked.end_ns,
-            culprits=tuple(map(as_culprit, found)),
-            users=tuple(map(as_culprit, users)),
+            culprits=tuple(map(wording.as_culprit, found)),
+            users=tuple(map(wording.as_culprit, users)),
             talkers=talkers,
-            storms=tuple(
-                Storm(*_names(each.party), each.start_ns, each.end_ns, each.operations_per_s, each.capacity_ratio)
-                for each in storms
-            ),
+            storms=tuple(each for _, each in storms),
             io_seconds=None,
             lost_seconds=lost,
             runs=asked.runs,
@@ -403,23 +285,19 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     )
 
 
-def _names(party: Party) -> tuple[int | None, str | None, str | None, str | None]:
-    return party.job_id, party.user, party.project, party.program
-
-
 def _runs(count: int) -> str:
     return f"{count:,} run{'s' if count != 1 else ''}"
 
 
-def _others(count: int) -> str:
+def _other_runs(count: int) -> str:
     return "one other run" if count == 1 else f"{count:,} other runs"
 
 
-def _when(asked: Activity) -> str:
+def _describe_period(asked: Activity) -> str:
     return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
 
-def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
+def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     if not asked.runs:
         return "Not known: no run with a log in this period. Choose a longer one."
     if not asked.slowed:
@@ -428,29 +306,24 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     if not found:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
-    cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
-    return f"{party_words(first.party, begins=True)} slowed {_others(first.runs)} by {cost}. In all, {runs}."
+    cost = f"{format_seconds(first.seconds)} ({wording.sure(first.probability)})"
+    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
 
 
-def _cost_fact(name: str, label: str, each: Accused, found: Sequence[Accused], more: str = "") -> Fact:
-    share = each.seconds / max(most.seconds for most in found) if each.seconds else 0.0
-    note = f"{format_seconds(each.low)} to {format_seconds(each.high)}{more}"
-    return Fact(name, label, each.seconds, "seconds", share, note)
-
-
-def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
+def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
+    """What each culprit did, and the advice to its owner."""
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
-        text = f"{party_words(each.party, begins=True)}: {pattern_words(suspect)} {tell_words(suspect)}"
-        yield Finding(text, name=f"did_{number}")
+        did = f"{wording.describe_work(suspect)} {wording.advise_owner(suspect)}"
+        yield Finding(f"{wording.name_job(each.party, begins=True)}: {did}", name=f"did_{number}")
     if len(found) > 1:
-        yield Finding(NOT_ADDITIVE, name="not_additive")
+        yield Finding(wording.NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
         share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
-        yield Finding(f"From {_when(asked)} {share}", name="known")
+        yield Finding(f"From {_describe_period(asked)} {share}", name="known")
 
 
-def _culprit_table(found: Sequence[Accused]) -> Exhibit:
+def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:
     """Culprits with their shares in the run that lost most to each."""
     rows = []
     for each in found:
@@ -458,7 +331,7 @@ def _culprit_table(found: Sequence[Accused]) -> Exhibit:
         target = suspect.targets[0] if suspect.targets else (None, None)
         cost = (each.probability, each.seconds, each.low, each.high, each.runs)
         shares = (suspect.bytes_ratio, suspect.operations_ratio, *target, suspect.evidence)
-        rows.append((*_names(each.party), *cost, *shares))
+        rows.append((*each.party.names, *cost, *shares))
     table = ResultTable("culprits", _CULPRIT_COLUMNS, tuple(rows))
     return Exhibit("who.culprits", "Jobs that slowed others", tables=(table,))
 
@@ -478,7 +351,7 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
         )
         known_by = {volume.known_by for volume in members}
         party = members[0].party
-        names = _names(party)
+        names = party.names
         if by != "job" and not party.hidden:  # jobs of a group have only its name in common
             user, project, program = (_group_key(party, by) if by == each else None for each in _GROUPINGS[1:])
             names = None, user, project, program
@@ -497,12 +370,14 @@ def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
 
 
 def _group_key(party: Party, by: str) -> str | None:
+    """Name of the job, user, project or program of a party."""
     if by == "user":
         return party.user or (f"uid {party.uid}" if party.uid is not None else party.key)
     return {"job": party.key, "project": party.project, "program": party.program}[by]
 
 
 def _talker_name(talker: Talker) -> str:
+    """Such as: job 4711, alice, bulkcopy."""
     names = [talker.program, talker.user or talker.project]
     if talker.job_id is not None:
         names = [f"job {talker.job_id}", talker.user, talker.program]
@@ -529,7 +404,6 @@ QUESTION = Question(
         Param("top", "Number of top entries to list.", "int", default=_MOST_TALKERS, least=1, metavar="N"),
         UID,
         CLUSTER,
-        Param("detail", "The tables too.", "flag", default=True, shown=False),
     ),
     help="Show which jobs and users slowed others, by how much, and who does most I/O.",
     epilog="""\b
@@ -547,7 +421,6 @@ Example: ioweather who --without 4711
 Example: ioweather who --at 2026-11-01T14:00 --by user
 """,
     table="culprits",
-    screen={"detail": False},
     blocks=who_screen,
 )
 

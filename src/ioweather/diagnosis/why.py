@@ -6,7 +6,7 @@ from ioweather.core.choices import CLUSTER, JOB, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Answer
-from ioweather.diagnosis.blame_query import slowed_run
+from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.job import why_screen
 from ioweather.diagnosis.jobs_without_log import accounted_why_answer
 from ioweather.diagnosis.recorded_verdicts import recorded_of_job
@@ -34,7 +34,7 @@ def run(source: DataSource, params: Params) -> Answer:
         similar = similar_to_job(source, params)
         reason = Reason.NO_SYSTEM_DATA
         found = conditions_of_job(source, params)
-        slowed = slowed_run(source.snapshot, similar, found.filesystem)
+        slowed = read_slowed_run(source.snapshot, similar, found.filesystem)
     except DataUnavailable as error:
         if reason is Reason.NO_SYSTEM_DATA and found is None:
             detail = error.message
@@ -50,7 +50,6 @@ QUESTION = Question(
     params=(
         JOB,
         Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),
-        Param("resolution", "Sampling interval (default: 60 s, finer for short runs).", "duration", metavar="TIME"),
         Param("as_of", "Only runs that had ended by this time count (default: all).", "time", metavar="TIME"),
         UID,
         CLUSTER,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.errors import UsageError
-from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
+from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import JOB_IO
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, names_of, one_line
 from ioweather.facts.job_metrics import (
@@ -28,6 +28,7 @@ from ioweather.facts.job_metrics import (
     maximum,
     minimum,
     ratio_columns,
+    rows_of_largest,
     sums,
 )
 from ioweather.facts.server_io import ServerIo, server_io
@@ -51,7 +52,7 @@ def match_jobs(applications: Frame, jobs: Frame | None) -> Frame:
     if jobs is None or not jobs.rows:
         state, job_row = np.full(rows, _NO_ACCOUNTING), np.full(rows, -1)
     else:
-        state, job_row = _match(applications, jobs)
+        state, job_row = _match_allocations(applications, jobs)
     columns: dict[str, Any] = {
         "log_digest": applications.text("log_digest"),
         "state": Text(state.astype(np.int32), STATES),
@@ -75,7 +76,8 @@ def state_counts(matches: Frame) -> dict[str, int]:
     return {name: int(n) for name, n in zip(STATES, counts, strict=True) if n and name != "matched"}
 
 
-def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
+def _match_allocations(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
+    """Return the state of each log (index into STATES), and the row in `jobs` of its allocation; -1 for none."""
     # Steps share the id of their allocation, but only the allocation has the nodes of the job.
     allocations = np.flatnonzero(jobs.text("step").equals("") & jobs.known("raw_job_id"))
     raw_id = jobs.ints("raw_job_id")[allocations]
@@ -119,12 +121,12 @@ PAUSE_NS: Final = 24 * HOUR_NS
 _LARGEST: Final = ("nprocs", "io_rank_count", "d_f_r_seconds", "d_f_w_seconds")
 
 
-def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
+def job_numbers(applications: Frame, matches: Frame) -> Ints:
     """Return the number of each log's job: 0, 1, ... in order of first start."""
     start = applications.ints("start_ns")
     end = applications.ints("end_ns")
     uid, job_id = (applications.ints(name) for name in ("uid", "job_id"))
-    row = np.full(applications.rows, -1, np.int64) if matches is None else matches.ints("job_row", missing=-1)
+    row = matches.ints("job_row", missing=-1)
     unmatched = row < 0
     # Logs of one matched allocation are one job, whatever their own user and id.
     uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
@@ -142,7 +144,7 @@ def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
     return place[group]
 
 
-def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = None) -> Frame:
+def merge_instances(job_io: Frame, applications: Frame, matches: Frame) -> Frame:
     """Merge `job_io` rows into jobs. `log_digest` is the first instance's, `run_seconds` the sum of all.
 
     Also `instance_count`, `job_id`, `uid`, `exe` (of the instance that moved most), and from `matches` `state`,
@@ -153,8 +155,8 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     start = job_io.ints("start_ns")
     moved = job_io.ints("read_bytes") + job_io.ints("write_bytes")
     # Representatives: the first instance, and the one that moved most.
-    first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
-    most_common = _last_of(group, job_io.ints("common_access_count", missing=-1), jobs)
+    accesses, row = job_io.ints("common_access_count", missing=-1), np.arange(len(group))
+    first, busiest, most_common = (rows_of_largest(group, each, -row) for each in (-start, moved, accesses))
     # The interfaces of all instances: a set has a bit for each.
     interfaces, union = job_io.text("interfaces"), np.zeros(jobs, np.int64)
     bits = np.array([*map(INTERFACE_SETS.index, interfaces.categories), 0], np.int64)
@@ -164,8 +166,8 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
         "start_ns": minimum(start, group, jobs),
         "end_ns": maximum(job_io.ints("end_ns"), group, jobs),
         "partial": np.bincount(group[job_io.bools("partial")], minlength=jobs) > 0,
-        "d_s_definition": _agreed(job_io.text("d_s_definition"), group, jobs),
-        "create_rule": _agreed(job_io.text("create_rule"), group, jobs),
+        "d_s_definition": _common_text(job_io.text("d_s_definition"), group, jobs),
+        "create_rule": _common_text(job_io.text("create_rule"), group, jobs),
         "interfaces": Text(union.astype(np.int32), INTERFACE_SETS),
         "main_mount": job_io.text("main_mount")[busiest],
         **{name: job_io.array(name)[most_common] for name in ("common_access_bytes", "common_access_count")},
@@ -173,19 +175,18 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     ratios = set(ratio_columns(job_io.take(slice(0, 0))))
     for spec in JOB_IO.columns:
         if spec.name not in columns and spec.name not in ratios:
-            columns[spec.name] = _merged(spec.name, job_io.array(spec.name), group, jobs)
+            columns[spec.name] = _merge_column(spec.name, job_io.array(spec.name), group, jobs)
     columns |= ratio_columns(Frame(columns))
     columns["instance_count"] = np.bincount(group, minlength=jobs).astype(np.int64)
     for name in ("job_id", "uid"):
         columns[name] = applications.ints(name)[first]
     columns["exe"] = applications.text("exe")[busiest]
-    for name in ("state", "account", "user", "node_count"):
-        if matches is not None:
-            columns[name] = matches[name][first]
-    return Frame(columns)
+    return Frame(columns | {name: matches[name][first] for name in ("state", "account", "user", "node_count")})
 
 
-def _merged(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:
+def _merge_column(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:
+    """Merge a column of instances: earliest of first times, latest of other times, largest of _LARGEST, else the
+    sum."""
     known = ~np.ma.getmaskarray(values)
     plain = np.ma.getdata(values)
     if plain.dtype.kind == "f":
@@ -207,13 +208,7 @@ def _merged(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:
     return np.ma.MaskedArray(np.where(merged == missing_value, 0, merged), mask=~there)
 
 
-def _last_of(group: Ints, value: Ints, groups: int) -> Indices:
-    """Row of the largest value by group; of ties the first row."""
-    order = np.lexsort((-np.arange(len(group)), value, group))
-    return order[np.flatnonzero(np.diff(group[order], append=groups))]
-
-
-def _agreed(text: Text, group: Ints, groups: int) -> Text:
+def _common_text(text: Text, group: Ints, groups: int) -> Text:
     """The common value of all instances that have one; 'mixed' if they differ."""
     codes = text.codes.astype(np.int64)
     known = codes >= 0

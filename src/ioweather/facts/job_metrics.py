@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Column, Floats, Frame, Indices, Ints, Text
 from ioweather.core.tables import FILE_MODULES, INTERFACES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.units import names_of
+from ioweather.core.units import names_of, pairs_of
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min
@@ -72,6 +72,7 @@ class FileRecords:
         return np.where(self.known(name), self.ints(name), NEVER_FIRST)
 
     def last(self, name: str) -> Ints:
+        """A time in this order, null as NEVER_LAST, which a maximum ignores."""
         return np.where(self.known(name), self.ints(name), NEVER_LAST)
 
     def text(self, name: str) -> Text:
@@ -82,6 +83,7 @@ class FileRecords:
         return sums(values, self.log, self.logs, where)
 
     def per_file(self, values: NDArray[Any], where: Bools | None = None) -> NDArray[Any]:
+        """Sum per file; exact for integers."""
         return sums(values, self.file, self.files, where)
 
     def files_per_log(self, which: Bools) -> Ints:
@@ -145,6 +147,12 @@ def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools | None 
     result = np.full(groups, -np.inf if values.dtype.kind == "f" else NEVER_LAST, values.dtype)
     np.maximum.at(result, group, values)
     return result
+
+
+def rows_of_largest(group: Ints, *values: NDArray[Any]) -> Indices:
+    """Return the row of the largest value in each group that has rows; of ties the one with the largest next value."""
+    order = np.lexsort((*reversed(values), group))
+    return order[np.flatnonzero(np.diff(group[order], append=-1))]
 
 
 def rows_of(known: Text, wanted: Text) -> Ints:
@@ -338,6 +346,20 @@ _NOT_TRACED: Final = names_of("""
     meta_seconds seek_count stat_count collective_count independent_count sequential_count consecutive_count
     alignment_tested_count not_aligned_count
 """)
+# Columns of `job_io` that are sums of columns of `files`, by the records that are added. Only POSIX counts sequence and
+# alignment: operations as the file system saw them, below MPI-IO too.
+_SUMS: Final = {
+    "counted": {
+        each: each for each in ("read_bytes", "write_bytes", "read_count", "write_count", *READ_BINS, *WRITE_BINS)
+    },
+    "posix": pairs_of("""
+        fs_read_count=read_count fs_write_count=write_count fs_read_bytes=read_bytes fs_write_bytes=write_bytes
+        sequential_count=sequential_read_count+sequential_write_count not_aligned_count=file_not_aligned_count
+        consecutive_count=consecutive_read_count+consecutive_write_count
+    """),
+    "mpiio": {"collective_count": "collective_read_count+collective_write_count"},
+    "all": {"seek_count": "seek_count", "stat_count": "stat_count"},
+}
 _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
 
 
@@ -351,36 +373,6 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     start_ns, end_ns = applications.ints("start_ns"), applications.ints("end_ns")
     partial = applications.text("partial_modules")
     flags = [bool(set(category.split(",")) & set(FILE_MODULES)) for category in partial.categories]
-    # The most common access size of a job, from the four of each of its records; of ties the larger.
-    rows = records.counted & (records.mpiio | records.posix)
-    log = np.tile(records.log[rows], 4)
-    size = np.concatenate([records.ints(f"access{i}_bytes")[rows] for i in range(1, 5)])
-    count = np.concatenate([records.ints(f"access{i}_count")[rows] for i in range(1, 5)])
-    there = count > 0
-    log, size, count = log[there], size[there], count[there]
-    order = np.lexsort((size, log))
-    log, size, count = log[order], size[order], count[order]
-    new = first_of_each(log, size)
-    total = sums(count, np.cumsum(new) - 1, int(new.sum()))
-    log, size = log[new], size[new]
-    best = np.lexsort((size, total, log))
-    best = best[np.flatnonzero(np.diff(log[best], append=-1))]
-    result = {name: np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True) for name in ("bytes", "count")}
-    result["bytes"][log[best]] = size[best]
-    result["count"][log[best]] = total[best]
-    # The mount point with most of a job's bytes; of ties the first in alphabetical order.
-    mount = records.text("mount")
-    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
-    place = np.empty(len(alphabetical), np.int64)
-    place[alphabetical] = np.arange(len(alphabetical))
-    moved = records.ints("read_bytes") + records.ints("write_bytes")
-    rows = records.counted & (mount.codes >= 0) & (moved > 0)
-    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
-    total = sums(moved[rows], group, len(key))
-    order = np.lexsort((-key, total, key >> 32))
-    best = order[np.flatnonzero(np.diff(key[order] >> 32, append=-1))]
-    codes = np.full(records.logs, -1, np.int32)
-    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,
@@ -389,18 +381,17 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         "run_seconds": (end_ns - start_ns) * _NS,
         "partial": np.array([*flags, False], np.bool_)[partial.codes] | totals | trace,
         **_time_columns(records, totals),
-        **_amount_columns(records),
-        **_operation_columns(records),
+        **_sum_columns(records),
         **file_columns(records),
         **interface_columns(records, applications.text("modules")),
         **rank_columns(records),
-        **{f"common_access_{name}": values for name, values in result.items()},
-        "main_mount": Text(codes, mount.categories),
+        **_most_common_access(records),
+        "main_mount": _main_mount(records),
         **_span_columns(records),
     }
     for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):
         if unknown.any():
-            columns |= {name: _without(columns[name], unknown) for name in names}
+            columns |= {name: _null_where(columns[name], unknown) for name in names}
     if totals.any():
         # The files of the layer that the program called, as darshan-parser --file counted them. It has one
         # number for files of several ranks and of all.
@@ -418,7 +409,41 @@ def job_io(applications: Frame, files: Frame) -> Frame:
     return JOB_IO.frame(columns | ratio_columns(Frame(columns)), rows=records.logs)
 
 
-def _without(column: Column, unknown: Bools) -> Column:
+def _most_common_access(records: FileRecords) -> dict[str, Column]:
+    """Return size and count of the most common access of each log, from the four of each record; of ties the larger."""
+    rows = records.counted & (records.mpiio | records.posix)
+    size, count = (
+        np.concatenate([records.ints(f"access{i}_{part}")[rows] for i in range(1, 5)]) for part in ("bytes", "count")
+    )
+    order = np.lexsort((size, log := np.tile(records.log[rows], 4)))
+    order = order[count[order] > 0]
+    log, size, count = log[order], size[order], count[order]
+    new = first_of_each(log, size)
+    total, log, size = sums(count, np.cumsum(new) - 1, int(new.sum())), log[new], size[new]
+    best = rows_of_largest(log, total, size)
+    found = {}
+    for name, values in (("common_access_bytes", size), ("common_access_count", total)):
+        found[name] = np.ma.MaskedArray(np.zeros(records.logs, np.int64), mask=True)
+        found[name][log[best]] = values[best]
+    return dict(found)
+
+
+def _main_mount(records: FileRecords) -> Text:
+    """Return the mount point with most of the bytes of each log; of ties the first in alphabetical order."""
+    mount = records.text("mount")
+    alphabetical = np.array(sorted(range(len(mount.categories)), key=mount.categories.__getitem__), np.int64)
+    place = np.empty(len(alphabetical), np.int64)
+    place[alphabetical] = np.arange(len(alphabetical))
+    moved = records.ints("read_bytes") + records.ints("write_bytes")
+    rows = records.counted & (mount.codes >= 0) & (moved > 0)
+    key, group = np.unique(records.log[rows] << 32 | place[mount.codes[rows]], return_inverse=True)
+    best = rows_of_largest(key >> 32, sums(moved[rows], group, len(key)), -key)
+    codes = np.full(records.logs, -1, np.int32)
+    codes[key[best] >> 32] = alphabetical[key[best] & 0xFFFFFFFF]
+    return Text(codes, mount.categories)
+
+
+def _null_where(column: Column, unknown: Bools) -> Column:
     """Return the column with nulls where `unknown`."""
     if isinstance(column, Text):
         return Text(np.where(unknown, -1, column.codes).astype(np.int32), column.categories)
@@ -428,66 +453,39 @@ def _without(column: Column, unknown: Bools) -> Column:
 
 
 def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:
+    """Return D and its parts, also of the POSIX calls below MPI-IO, and the longest file spans."""
     # Of sums over all files only the slowest process's seconds are I/O time: first to last is not.
     timed = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
-    result = times(records, records.counted & timed)
     with_mpiio = np.bincount(records.log[records.mpiio], minlength=records.logs) > 0
-    below = times(records, records.posix & with_mpiio[records.log])
-    there = np.isfinite(result.d_s)
-    definition = np.where(there, np.where(result.by_slowest, 0, 1), -1)
     return {
-        "d_u_m_seconds": result.d_u_m,
-        "d_u_rw_seconds": result.d_u_rw,
-        "d_s_seconds": result.d_s,
-        "d_s_definition": Text(definition.astype(np.int32), ("slowest", "per_file")),
-        "d_s_span_seconds": result.d_s_span,
-        "d_s_per_file_seconds": result.d_s_per_file,
-        "d_s_slowest_seconds": result.d_s_slowest,
-        "io_seconds": result.total,
-        "posix_io_seconds": below.total,
-        "d_read_seconds": result.d_read,
-        "d_write_seconds": result.d_write,
+        **times(records, records.counted & timed),
+        "posix_io_seconds": times(records, records.posix & with_mpiio[records.log])["io_seconds"],
         "d_f_r_seconds": file_spans(records, "read"),
         "d_f_w_seconds": file_spans(records, "write"),
     }
 
 
-def _amount_columns(records: FileRecords) -> dict[str, Column]:
+def _sum_columns(records: FileRecords) -> dict[str, Column]:
+    """Return bytes, operations and seconds per log; of time NaN for a log without counted records."""
     there = np.bincount(records.log[records.counted], minlength=records.logs) > 0
+    layers = {"counted": records.counted, "posix": records.posix, "mpiio": records.mpiio, "all": None}
     columns: dict[str, Column] = {
-        name: records.per_log(records.ints(name), records.counted)
-        for name in ("read_bytes", "write_bytes", "read_count", "write_count", *READ_BINS, *WRITE_BINS)
+        name: records.per_log(np.sum([records.ints(part) for part in parts.split("+")], axis=0), layers[layer])
+        for layer, sums_of in _SUMS.items()
+        for name, parts in sums_of.items()
     }
+    operations = records.ints("read_count") + records.ints("write_count")
+    columns["independent_count"] = records.per_log(operations, records.mpiio) - columns["collective_count"]
+    tested = records.posix & records.known("file_not_aligned_count")
+    columns["alignment_tested_count"] = records.per_log(operations, tested)
     for part in ("meta", "read", "write"):
         total = records.per_log(records.seconds(f"{part}_seconds"), records.counted)
         columns[f"{part}_seconds"] = np.where(there, total, np.nan)
     return columns
 
 
-def _operation_columns(records: FileRecords) -> dict[str, Column]:
-    """Operations as the file system saw them: only POSIX counts sequence and alignment, below MPI-IO too."""
-    posix, mpiio = records.posix, records.mpiio
-    operations = records.ints("read_count") + records.ints("write_count")
-    collective = records.ints("collective_read_count") + records.ints("collective_write_count")
-    sequential = records.ints("sequential_read_count") + records.ints("sequential_write_count")
-    consecutive = records.ints("consecutive_read_count") + records.ints("consecutive_write_count")
-    return {
-        "fs_read_count": records.per_log(records.ints("read_count"), posix),
-        "fs_write_count": records.per_log(records.ints("write_count"), posix),
-        "fs_read_bytes": records.per_log(records.ints("read_bytes"), posix),
-        "fs_write_bytes": records.per_log(records.ints("write_bytes"), posix),
-        "seek_count": records.per_log(records.ints("seek_count")),
-        "stat_count": records.per_log(records.ints("stat_count")),
-        "collective_count": records.per_log(collective, mpiio),
-        "independent_count": records.per_log(operations - collective, mpiio),
-        "sequential_count": records.per_log(sequential, posix),
-        "consecutive_count": records.per_log(consecutive, posix),
-        "alignment_tested_count": records.per_log(operations, posix & records.known("file_not_aligned_count")),
-        "not_aligned_count": records.per_log(records.ints("file_not_aligned_count"), posix),
-    }
-
-
 def _span_columns(records: FileRecords) -> dict[str, Column]:
+    """Return the times of first and last open, read, write and close of each log; null where nothing is recorded."""
     columns: dict[str, Column] = {}
     for name in _SPANS:
         if name.startswith("first"):
@@ -499,36 +497,9 @@ def _span_columns(records: FileRecords) -> dict[str, Column]:
     return columns
 
 
-@dataclass(frozen=True, eq=False)
-class Times:
-    """Seconds per log; NaN where a part does not exist."""
-
-    d_u_m: Floats
-    d_u_rw: Floats
-    d_s_span: Floats
-    d_s_per_file: Floats
-    d_s_slowest: Floats
-    d_read: Floats
-    d_write: Floats
-
-    @property
-    def by_slowest(self) -> Bools:
-        """Logs whose D_S is the time of slowest ranks: it is recorded for all of their shared files."""
-        return np.isfinite(self.d_s_slowest)
-
-    @property
-    def d_s(self) -> Floats:
-        return np.where(self.by_slowest, self.d_s_slowest, self.d_s_per_file)
-
-    @property
-    def total(self) -> Floats:
-        """D = D_U_M + D_U_RW + D_S (mad17 Eq. 1); a part that does not exist adds nothing."""
-        parts = np.stack([self.d_u_m, self.d_u_rw, self.d_s])
-        return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
-
-
-def times(records: FileRecords, rows: Bools) -> Times:
-    """Return D's parts from the given rows (normally `records.counted`)."""
+def times(records: FileRecords, rows: Bools) -> dict[str, Column]:
+    """Return D = D_U_M + D_U_RW + D_S (mad17 Eq. 1) and its parts, seconds per log, from the given rows (normally
+    `records.counted`). A part that does not exist is NaN, and adds nothing to D, which is `io_seconds`."""
     meta, read, write = (records.seconds(f"{part}_seconds") for part in ("meta", "read", "write"))
     reads, writes = records.ints("read_count"), records.ints("write_count")
     # Metadata time has no direction of its own. Seeks and opens come with operations, so it is divided as these are:
@@ -536,18 +507,33 @@ def times(records: FileRecords, rows: Bools) -> Times:
     operations = reads + writes
     reading = read + meta * ratio(reads, operations)
     writing = write + meta * ratio(writes, operations)
-    d_u_m, d_u_rw, u_read, u_write = _unshared(
+    d_u_m, d_u_rw, u_read, u_write = _times_on_own_files(
         records, rows & (records.rank >= 0), meta, read + write, reading, writing
     )
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     # Only shared files with I/O have a D_S.
     shared = rows & (records.rank < 0) & ((operations > 0) | (moved > 0))
     spent = meta + read + write
-    span, per_file, slowest, s_read, s_write = _shared(
+    span, per_file, slowest, s_read, s_write = _times_on_shared_files(
         records, shared, ratio(reading, spent)[shared], ratio(writing, spent)[shared]
     )
     d_read, d_write = (np.where(part > 0, part, np.nan) for part in (u_read + s_read, u_write + s_write))
-    return Times(d_u_m, d_u_rw, span, per_file, slowest, d_read, d_write)
+    # D_S is the time of slowest ranks if that is recorded for all shared files of a log.
+    d_s = np.where(np.isfinite(slowest), slowest, per_file)
+    definition = np.where(np.isfinite(d_s), np.where(np.isfinite(slowest), 0, 1), -1)
+    parts = np.stack([d_u_m, d_u_rw, d_s])
+    return {
+        "d_u_m_seconds": d_u_m,
+        "d_u_rw_seconds": d_u_rw,
+        "d_s_seconds": d_s,
+        "d_s_definition": Text(definition.astype(np.int32), ("slowest", "per_file")),
+        "d_s_span_seconds": span,
+        "d_s_per_file_seconds": per_file,
+        "d_s_slowest_seconds": slowest,
+        "io_seconds": np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0)),
+        "d_read_seconds": d_read,
+        "d_write_seconds": d_write,
+    }
 
 
 def file_spans(records: FileRecords, verb: str) -> Floats:
@@ -560,7 +546,7 @@ def file_spans(records: FileRecords, verb: str) -> Floats:
     return np.where(np.isfinite(longest), np.maximum(longest, 0.0), np.nan)
 
 
-def _unshared(
+def _times_on_own_files(
     records: FileRecords, rows: Bools, meta: Floats, moving: Floats, reading: Floats, writing: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return metadata time and read and write time of the slowest rank on files not shared by all, r* = argmax (t_meta
@@ -572,9 +558,8 @@ def _unshared(
     pair_meta, pair_moving, pair_reading, pair_writing = (
         sums(values[rows], place, pairs) for values in (meta, moving, reading, writing)
     )
-    # Within a log ascending in time; of equally slow ranks the lowest comes last and is taken.
-    order = np.lexsort((-key, pair_meta + pair_moving, pair_log))
-    slowest = order[np.flatnonzero(np.diff(pair_log[order], append=-1))]
+    # Of equally slow ranks the lowest.
+    slowest = rows_of_largest(pair_log, pair_meta + pair_moving, -key)
     d_u_m, d_u_rw = np.full(records.logs, np.nan), np.full(records.logs, np.nan)
     d_u_m[pair_log[slowest]] = pair_meta[slowest]
     d_u_rw[pair_log[slowest]] = pair_moving[slowest]
@@ -584,7 +569,7 @@ def _unshared(
     return d_u_m, d_u_rw, u_read, u_write
 
 
-def _shared(
+def _times_on_shared_files(
     records: FileRecords, rows: Bools, read_share: Floats, write_share: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return D_S by its three definitions, and its parts for reading and for writing."""
@@ -611,6 +596,7 @@ def _shared(
 
 
 def _span(first: Ints, last: Ints) -> Floats:
+    """Return last - first in seconds; NaN where one of them is missing."""
     known = (first != NEVER_FIRST) & (last != NEVER_LAST)
     # int64 until the difference: nanoseconds since 1970 do not fit a float.
     length = np.where(known, last, 0) - np.where(known, first, 0)
@@ -668,6 +654,7 @@ class IoSpans:
         return self._where(np.zeros(len(self.run), np.bool_) if self.monitored is None else self.monitored)
 
     def _where(self, rows: Bools) -> IoSpans:
+        """Return the spans in these rows."""
         monitored = None if self.monitored is None else self.monitored[rows]
         return replace(self, monitored=monitored, **{name: getattr(self, name)[rows] for name in _PER_SPAN})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -28,8 +27,6 @@ _STEPS_NS = (
     *(n * DAY_NS for n in (1, 2, 7)),
 )
 _MOST_STEPS = 400
-# Disks of hosts on the page of the facility, where there is no file system.
-_MOST_DISKS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +132,9 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
     known = sorted({g.filesystem for g in groups})
     if where is None:
-        return _of_filesystems(snapshot, groups, _without_local_disks(groups, known), where, period)
+        # Disks of hosts are shown only where nothing else is known.
+        names = [name for name in known if not is_local_disk(name)] or known
+        return _of_filesystems(snapshot, groups, names, where, period)
     if where in known:
         return _of_filesystems(snapshot, groups, [where], where, period)
     if disks := [name for name in known if is_local_disk(name) and name.startswith(f"{where}:")]:
@@ -153,29 +152,18 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     return _of_component(snapshot, groups, where, *components[where], period)
 
 
-def _without_local_disks(groups: Sequence[SeriesGroup], known: Sequence[str]) -> list[str]:
-    """The file systems. Disks of hosts are shown only where nothing else is known, and then the busiest."""
-    filesystems = [name for name in known if not is_local_disk(name)]
-    if filesystems or len(known) <= _MOST_DISKS:
-        return filesystems or list(known)
-    moved = Counter[str]()
-    for group in groups:
-        if group.metric in TRAFFIC:
-            moved[group.filesystem] += int(group.total)
-    return sorted(name for name, _ in moved.most_common(_MOST_DISKS))
-
-
 def _of_filesystems(
     snapshot: Snapshot, groups: Sequence[SeriesGroup], names: Sequence[str], where: str | None, period: Period
 ) -> Loads:
+    """Return traffic, slowness and the last hour of file systems; with parts by component if `where` names one."""
     moving = [g for g in groups if g.metric in TRAFFIC]
-    probed = _probed(snapshot, period)
+    probed = _probed_period(snapshot, period)
     if not moving and not probed:
         raise DataUnavailable(
             "The lake has nothing of servers, devices or probes in this period.",
             hint="Ingest LMT or Lustre data, or start a probe; or choose another period.",
         )
-    low, high, step = _grid([g for g in moving if g.filesystem in names], period, probed)
+    low, high, step = _grid_of_data([g for g in moving if g.filesystem in names], period, probed)
     kinds = {name: traffic_kind(snapshot, {"filesystem": name}) for name in names}
     of_names = [name for name in names if any(g.filesystem == name for g in moving)]
     traffic = tuple(_traffic(snapshot, name, kinds[name], (low, high), step, where is not None) for name in of_names)
@@ -211,7 +199,7 @@ def _last_hours(
 
 def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple[float, str]]:
     """By file system, the slowest operation in the hour that ends with the last probe: its median over the usual."""
-    probed = _probed(snapshot, (0, until_ns))
+    probed = _probed_period(snapshot, (0, until_ns))
     if probed is None:
         return {}
     end = min(until_ns, probed[1])
@@ -219,12 +207,13 @@ def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple
     start = rows.ints("start_ns")
     rows = rows.take(start >= start.max(initial=0) + _PROBED_NS - HOUR_NS)
     found: dict[str, tuple[float, str]] = {}
-    for filesystem, op, _, (ratio,) in _ratios(snapshot, rows, end):  # an interval that long holds all rows
+    for filesystem, op, _, (ratio,) in _slowdown_ratios(snapshot, rows, end):  # an interval that long holds all rows
         found[filesystem] = max(found.get(filesystem, (0.0, "")), (float(ratio), op))
     return found
 
 
-def _probed(snapshot: Snapshot, period: Period) -> Period | None:
+def _probed_period(snapshot: Snapshot, period: Period) -> Period | None:
+    """Return the part of the lake with probes, in whole hours; None if none are in the period."""
     if not snapshot.pinned["response_rollups"].uris:
         return None
     rows = snapshot.rows("response_rollups", {"interval_ns": HOUR_NS})
@@ -234,7 +223,7 @@ def _probed(snapshot: Snapshot, period: Period) -> Period | None:
     return low, high + HOUR_NS
 
 
-def _grid(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) -> tuple[int, int, int]:
+def _grid_of_data(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) -> tuple[int, int, int]:
     """The part of the period that there are data of, in whole steps."""
     spans = [(g.first_ns, g.end_ns) for g in groups] or ([probed] if probed else [])
     low = max(period[0], min(first for first, _ in spans))
@@ -245,6 +234,7 @@ def _grid(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) 
 
 
 def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int, with_parts: bool) -> Traffic:
+    """Return the rates of a file system on a grid of steps, `with_parts` also by component."""
     selection = snapshot.selection(name, kind, TRAFFIC, step, period_ns=period)
     starts = np.arange(*period, step, dtype=np.int64)
     rolled = grid.rollup(selection, TRAFFIC)
@@ -260,6 +250,7 @@ def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int
 
 
 def _components_in(rows: Frame) -> list[str]:
+    """Return the names of the components in these rows, in order."""
     text = rows.text("component")
     return sorted({text.categories[code] for code in np.unique(text.codes).tolist() if code >= 0})
 
@@ -286,7 +277,7 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
     whole = (low // interval * interval, high)  # of a new lake the first interval is all there is
     rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, whole)
     found: dict[str, list[tuple[Ints, Floats]]] = {}
-    for filesystem, _, start_ns, ratio in _ratios(snapshot, rows, interval):
+    for filesystem, _, start_ns, ratio in _slowdown_ratios(snapshot, rows, interval):
         found.setdefault(filesystem, []).append((start_ns, ratio))
     for filesystem, lines in sorted(found.items()):
         starts, place = np.unique(np.concatenate([when for when, _ in lines]), return_inverse=True)
@@ -295,11 +286,11 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
         yield Slowness(filesystem, starts, slowest)
 
 
-def _ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
+def _slowdown_ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
     """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
     usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
     for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
-        expected = usual.get(_kind_of(series))
+        expected = usual.get(_request_kind(series))
         if expected:
             name = series.filesystem.removeprefix("mount:")
             yield name, series.op, series.start_ns, series.statistics["median"] / expected
@@ -309,14 +300,16 @@ def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:
     """Return the usual time of each kind of request, over all hours of the lake."""
     hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
     series = operation_series(hours, _filesystems(hours, snapshot.facility), HOUR_NS)
-    return {_kind_of(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
+    return {_request_kind(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
 
 
-def _kind_of(series: OperationSeries) -> tuple[Any, ...]:
+def _request_kind(series: OperationSeries) -> tuple[Any, ...]:
+    """Return what makes requests comparable: file system, operation, size and mode."""
     return series.filesystem, series.op, series.request_bytes, series.mode
 
 
 def _filesystems(rows: Frame, facility: Facility) -> dict[str, str]:
+    """Return the file system of each system name in these rows."""
     return {name: facility.filesystem_of(name) for name in rows.text("system").categories}
 
 
@@ -355,7 +348,7 @@ def _of_component(
     metrics = [metric for metric in _PREFERRED if metric in has][:_MOST_METRICS]
     if not metrics:
         raise DataUnavailable(f"Nothing was measured of {where} in this period.")
-    low, high, step = _grid([g for g in mine if g.metric in metrics], period, None)
+    low, high, step = _grid_of_data([g for g in mine if g.metric in metrics], period, None)
     measured, traffic, targets = [], list[Traffic](), [where]
     starts = np.arange(low, high, step, dtype=np.int64)
     for metric in metrics:

@@ -35,7 +35,7 @@ from ioweather.stats.mixture import (
     fit_mixture,
     refitted,
 )
-from ioweather.stats.order_statistics import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
+from ioweather.stats.order_statistics import BySize, IndependenceTest, check_maxima, independence
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
@@ -103,10 +103,12 @@ class Samples:
     coverage: tuple[Coverage, ...]
 
     def of_size(self, request_bytes: int) -> list[ResponseSample]:
+        """Return the samples of one request size."""
         return [sample for sample in self.samples if sample.request_bytes == request_bytes]
 
     @property
     def places(self) -> list[str]:
+        """The places that were sampled, such as Edison-NoCache."""
         return list(dict.fromkeys(sample.place for sample in self.samples))
 
 
@@ -138,7 +140,7 @@ def samples_of(frame: Frame, facility: Facility, params: Params) -> Samples:
     asked = frame.ints("request_bytes")
     probed = ((asked % _PAGE != 0) | (asked == TARGET_PROBE_BYTES)) & (not params.get("probe"))
     used = ok & positive & sized & wanted & ~probed
-    samples = _grouped(frame, filesystem, np.flatnonzero(used))
+    samples = _group_times(frame, filesystem, np.flatnonzero(used))
     smallest = int(params["minimum"])
     large = tuple(sample for sample in samples if sample.n >= smallest)
     present = sum(sample.n for sample in large)
@@ -153,7 +155,8 @@ def samples_of(frame: Frame, facility: Facility, params: Params) -> Samples:
     return Samples(large, (Coverage(int(wanted.sum()), present, "response times", counted),))
 
 
-def _grouped(frame: Frame, filesystem: Text, used: Indices) -> list[ResponseSample]:
+def _group_times(frame: Frame, filesystem: Text, used: Indices) -> list[ResponseSample]:
+    """Group response times by request size, operation, mode and file system, in time order."""
     if not len(used):
         return []
     mode, op = frame.text("mode"), frame.text("op")
@@ -231,6 +234,7 @@ class FittedSample:
 
     @property
     def pair_label(self) -> str:
+        """Names of the fitted head and tail."""
         best = self.fit.best
         return f"{FAMILY_LABELS[best.head.name]} and {FAMILY_LABELS[best.tail.name]}"
 
@@ -239,11 +243,11 @@ def fit_samples(
     samples: Sequence[ResponseSample], params: Params, select: Selection = "ks", spread: Spread = starmap
 ) -> tuple[list[FittedSample], list[str]]:
     """Fit all pairs of families to every sample; also return a sentence for each sample that cannot be split."""
-    fits = list(spread(_fit, ((sample.seconds, params["combination"], select) for sample in samples)))
+    fits = list(spread(_fit_or_reason, ((sample.seconds, params["combination"], select) for sample in samples)))
     split = [(seed, fit) for seed, fit in enumerate(fits) if isinstance(fit, MixtureFit)]
     batches = batches_of(int(params["replicates"]))
     orders = ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches)
-    drawn = spread(_laws_again, orders)
+    drawn = spread(_refit_replicates, orders)
     fitted = [
         FittedSample(samples[seed], fit, tuple(law for _ in batches for law in next(drawn)), seed)
         for seed, fit in split
@@ -257,7 +261,7 @@ def batches_of(replicates: int) -> list[range]:
     return [range(first, min(first + _BATCH, replicates)) for first in range(0, replicates, _BATCH)]
 
 
-def _fit(seconds: Floats, combination: Combination, select: Selection) -> MixtureFit | str:
+def _fit_or_reason(seconds: Floats, combination: Combination, select: Selection) -> MixtureFit | str:
     """Return the fit, or the reason why there is none."""
     try:
         return fit_mixture(seconds, combination=combination, select=select)
@@ -265,7 +269,8 @@ def _fit(seconds: Floats, combination: Combination, select: Selection) -> Mixtur
         return str(error)
 
 
-def _laws_again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> list[Mixture]:
+def _refit_replicates(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> list[Mixture]:
+    """Fit the families of `fit` again to bootstrap replicates with these numbers."""
     sample = sample_of(seconds)
     drawn = (sample.resampled(np.random.default_rng([seed, number])) for number in replicates)
     return [refitted(again, fit).distribution for again in drawn]
@@ -308,14 +313,10 @@ def parameter_estimates(item: FittedSample) -> tuple[Estimate, ...]:
     fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.laws))
     intervals = bootstrap_intervals(sample, fit, replicates, seed=item.seed, level=LEVEL) if replicates else {}
     units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
-    found = []
-    for name, value in fit.distribution.parameters.items():
-        interval = intervals.get(name)
-        low, high, level = (interval.low, interval.high, interval.level) if interval else (None, None, None)
-        missing = "no interval: a Cauchy head does not tell where it ends" if intervals else "no interval asked for"
-        method = interval.method if interval else missing
-        found.append(Estimate(name, value, units.get(name, ""), low, high, level, fit.n, method))
-    return tuple(found)
+    method = "no interval: a Cauchy head does not tell where it ends" if intervals else "no interval asked for"
+    values = fit.distribution.parameters.items()
+    found = {name: plain(name, value, "", n=fit.n, method=method) for name, value in values} | dict(intervals)
+    return tuple(replace(each, unit=units.get(name, "")) for name, each in found.items())
 
 
 PROBABILITIES: Final = (0.5, 0.9, 0.99)
@@ -362,14 +363,15 @@ def predict_widths(
             [other.transfer(total_bytes, width, overhead_seconds).upper_quantile(upper) for other in again]
         ).reshape(rounds, len(upper))
         quantiles = tuple(
-            _quantile(f"{_NAMES[p]}[{width}]", float(values[i]), replicates[:, i], n)
+            _quantile_estimate(f"{_NAMES[p]}[{width}]", float(values[i]), replicates[:, i], n)
             for i, p in enumerate(PROBABILITIES)
         )
         found.append(WidthPrediction(width, total_bytes / width, quantiles, law.mean, replicates))
     return found
 
 
-def _quantile(name: str, value: float, replicates: Floats, n: int) -> Estimate:
+def _quantile_estimate(name: str, value: float, replicates: Floats, n: int) -> Estimate:
+    """Return a quantile with the interval of its bootstrap replicates, if there are any."""
     if not replicates.size:
         return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval asked for")
     low, high = spread_about(value, replicates)
@@ -381,13 +383,14 @@ def best_width(predictions: Sequence[WidthPrediction]) -> tuple[WidthPrediction,
     """Return the prediction of the narrowest width within 5% of the least q90, the width with the least q90, and the
     share of bootstrap replicates that choose the same width; None without replicates."""
     q90 = np.array([prediction.seconds(0.9) for prediction in predictions])
-    chosen, fastest = _narrowest(q90), predictions[int(q90.argmin())].width
+    chosen, fastest = _narrowest_good_width(q90), predictions[int(q90.argmin())].width
     replicates = np.array([prediction.replicates[:, PROBABILITIES.index(0.9)] for prediction in predictions])
-    places = np.array([_narrowest(column) for column in replicates.T])
+    places = np.array([_narrowest_good_width(column) for column in replicates.T])
     return predictions[chosen], fastest, float(np.mean(places == chosen)) if replicates.size else None
 
 
-def _narrowest(seconds: Floats) -> int:
+def _narrowest_good_width(seconds: Floats) -> int:
+    """Return the index of the first width within WORTH_IT of the least seconds."""
     return int(np.flatnonzero(seconds <= seconds.min() * (1 + WORTH_IT))[0])
 
 
@@ -414,13 +417,13 @@ def concurrent_rounds(sample: ResponseSample) -> Floats | None:
     return np.asarray(table[~np.isnan(table).any(axis=1)], np.float64)
 
 
-def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest | None, tuple[MaximaCheck, ...]]:
+def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest | None, list[tuple[Cell, ...]]]:
     """Test independence across targets on the sample with most of them, and compare predicted and measured maxima."""
     tables = [(item, table) for item in fitted if (table := concurrent_rounds(item.sample)) is not None and table.size]
     if not tables:
-        return None, ()
+        return None, []
     item, table = max(tables, key=lambda pair: (pair[1].shape[1], pair[1].shape[0]))
-    return independence(table), check_maxima(table, item.fit.distribution)
+    return independence(table), [*check_maxima(table, item.fit.distribution)]
 
 
 def independence_finding(test: IndependenceTest | None) -> Finding:
@@ -481,7 +484,7 @@ def striping_exhibit(
             "maxima",
             "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
             "ratio: predicted / measured [factor]; rounds [count]",
-            ((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks),
+            checks,
             "Predicted and measured slowest request, targets measured together",
         )
     by_width = ResultTable.of(

@@ -82,23 +82,23 @@ _STEPS_ASIDE: Final = 4
 
 
 def place_by_traffic(
-    moved: Mapping[str, Floats], cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]
+    moved: Mapping[str, Floats], cells: Cells, stretches: Stretches, step_starts: tuple[Ints, Ints]
 ) -> Floats:
     """Return bytes by (run, component) where the traffic of targets rose with the run; 0 where that does not tell.
 
     `moved` are bytes of the runs by metric. What others moved before and after is taken to go on, where it did both.
     """
-    low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
+    low, high = (np.searchsorted(cells.start_ns, each) for each in step_starts)
     first, last = np.full(stretches.runs, len(cells.start_ns)), np.zeros(stretches.runs, np.int64)
     np.minimum.at(first, stretches.run, low)
     np.maximum.at(last, stretches.run, high)
     placed = np.zeros((stretches.runs, len(cells.components)))
-    for name, own in moved.items():
+    for name, own_bytes in moved.items():
         if name not in cells.values:
             continue
         amounts = np.where(np.isnan(cells.values[name]), 0.0, cells.values[name])
         sums = np.concatenate([np.zeros((1, amounts.shape[1])), np.cumsum(amounts, axis=0)])
-        for run in np.unique(stretches.run[own[stretches.run] > 0]).tolist():
+        for run in np.unique(stretches.run[own_bytes[stretches.run] > 0]).tolist():
             begin, end = int(first[run]), int(last[run])
             before, after = max(begin - _STEPS_ASIDE, 0), min(end + _STEPS_ASIDE, len(amounts))
             if not before < begin < end < after:
@@ -108,19 +108,19 @@ def place_by_traffic(
             during = sums[end] - sums[begin]
             risen = np.maximum(during - aside * (end - begin), 0.0)
             # What is missing lies where others were as busy before and after.
-            missing, busy = own[run] - risen.sum(), during - risen
-            if missing > _LEAST_MISSING * own[run] and busy.sum() > 0:
+            missing, busy = own_bytes[run] - risen.sum(), during - risen
+            if missing > _LEAST_MISSING * own_bytes[run] and busy.sum() > 0:
                 risen += busy * min(1.0, missing / busy.sum())
             risen[risen < _LEAST_ON_TARGET * risen.sum()] = 0.0
-            if _LEAST_OF_TRAFFIC * risen.sum() <= own[run] <= risen.sum() / _LEAST_OF_TRAFFIC:
-                placed[run] += own[run] * risen / risen.sum()
+            if _LEAST_OF_TRAFFIC * risen.sum() <= own_bytes[run] <= risen.sum() / _LEAST_OF_TRAFFIC:
+                placed[run] += own_bytes[run] * risen / risen.sum()
     return placed
 
 
-def used_targets(own: Floats) -> Bools:
+def used_targets(own_bytes: Floats) -> Bools:
     """Return the targets that each run used, as (run, component); all if they are not known."""
-    spread = np.sum(own > 0, axis=1)
-    used = own > _LEAST_SHARE * (own.sum(axis=1) / np.maximum(spread, 1))[:, None]
+    spread = np.sum(own_bytes > 0, axis=1)
+    used = own_bytes > _LEAST_SHARE * (own_bytes.sum(axis=1) / np.maximum(spread, 1))[:, None]
     return np.asarray(used | (spread == 0)[:, None])
 
 
@@ -155,7 +155,7 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
     return Frame({"run": runs[run], "series": row, "log_seconds": total[row, run] / count[row, run], **names})
 
 
-def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
+def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequence[str]) -> dict[str, Floats]:
     """Return log ratios of probe times during each run to the median of all runs; NaN without probes.
 
     They are of data operations, of data operations on the slowest of the run's own targets, and of metadata operations.
@@ -164,12 +164,12 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
     """
     run, series = (means.ints(name) for name in ("run", "series"))
     seconds, op = means.floats("log_seconds"), means.text("op")
-    usual = _medians(seconds, series, int(series.max(initial=-1)) + 1)
+    usual = _group_medians(seconds, series, int(series.max(initial=-1)) + 1)
     ratio = seconds - usual[series]
     data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if means.rows else np.zeros(0, np.bool_)
-    target = _columns(means.text("component"), components)
+    target = _columns_of_components(means.text("component"), components)
     mine = data & (target >= 0)
-    mine[mine] &= own[run[mine], target[mine]] > 0
+    mine[mine] &= own_bytes[run[mine], target[mine]] > 0
     # Of places on unknown targets the run may use any.
     place = means.text("place")
     somewhere = data & (target < 0)
@@ -179,46 +179,47 @@ def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[s
     width = max(1, len(components) + len(place.categories))
     pairs, pair = np.unique(run[mine] * width + target[mine], return_inverse=True)
     slowest = np.full(runs, np.nan)
-    np.fmax.at(slowest, pairs // width, _medians(ratio[mine], pair, len(pairs)))
+    np.fmax.at(slowest, pairs // width, _group_medians(ratio[mine], pair, len(pairs)))
     return {
-        "probe_data": _means(ratio[data], run[data], runs),
+        "probe_data": _group_means(ratio[data], run[data], runs),
         "probe_targets": slowest,
-        "probe_metadata": _means(ratio[~data], run[~data], runs),
+        "probe_metadata": _group_means(ratio[~data], run[~data], runs),
     }
 
 
-def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
+def sick_during(events: Frame, io_ends_ns: tuple[Ints, Ints], own_bytes: Floats, components: Sequence[str]) -> Bools:
     """Return by (run, event) whether the component was unhealthy during the run's I/O.
 
     Targets count only if the run used them, if its targets are known; servers and devices always do. The ends of events
     are as coarse as the bins of the search, so the overlap must be long enough.
     """
-    first, last = (each.astype(np.float64)[:, None] for each in ends)
+    first, last = (each.astype(np.float64)[:, None] for each in io_ends_ns)
     start = events.ints("start_ns").astype(np.float64)[None, :]
     end = events.ints("end_ns", missing=_STILL_GOING_NS).astype(np.float64)[None, :]
     shared = np.minimum(last, end) - np.maximum(first, start)
     overlap = (shared >= _LEAST_OVERLAP * np.minimum(last - first, end - start)) & (shared >= 0) & (last > 0)
-    target = _columns(events.text("component"), components)
-    known = own.sum(axis=1) > 0
+    target = _columns_of_components(events.text("component"), components)
+    known = own_bytes.sum(axis=1) > 0
     for event in np.flatnonzero(target >= 0):
-        overlap[:, event] &= ~known | (own[:, target[event]] > 0)
+        overlap[:, event] &= ~known | (own_bytes[:, target[event]] > 0)
     return np.asarray(overlap)
 
 
-def _columns(component: Text, components: Sequence[str]) -> Ints:
+def _columns_of_components(component: Text, components: Sequence[str]) -> Ints:
+    """Return the position in `components` of each row; -1 for others."""
     place = {name: column for column, name in enumerate(components)}
     lookup = np.array([place.get(name, -1) for name in component.categories] + [-1], np.int64)
     return np.asarray(lookup[component.codes])
 
 
-def _means(values: Floats, group: Ints, groups: int) -> Floats:
+def _group_means(values: Floats, group: Ints, groups: int) -> Floats:
     """Mean by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
     total = np.bincount(group, weights=values, minlength=groups)
     return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
 
 
-def _medians(values: Floats, group: Ints, groups: int) -> Floats:
+def _group_medians(values: Floats, group: Ints, groups: int) -> Floats:
     """Median by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
     ordered, first = values[np.lexsort((values, group))], np.cumsum(count) - count
@@ -255,10 +256,10 @@ class TargetAmounts:
     step_seconds: float
 
 
-def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]) -> TargetAmounts:
+def target_amounts(cells: Cells, stretches: Stretches, step_starts: tuple[Ints, Ints]) -> TargetAmounts:
     """Add up samples for each run. `stamps` are the starts of each stretch's first step and of the step after its
     last."""
-    low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
+    low, high = (np.searchsorted(cells.start_ns, each) for each in step_starts)
     amounts, peaks = {}, {}
     for name, values in cells.values.items():
         total = np.zeros((stretches.runs, len(cells.components)))
@@ -272,7 +273,9 @@ def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]
     return TargetAmounts(cells.components, amounts, peaks, cells.step_ns / 1e9)
 
 
-def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints) -> tuple[Floats, Floats]:
+def activity_on_targets(
+    found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints
+) -> tuple[Floats, Floats]:
     """Return the amounts of all metrics on the targets that each run used, and the maximum at their highest rate; NaN
     without samples."""
     names = [name for name in metrics if name in found.amounts]
@@ -284,26 +287,26 @@ def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps:
     return np.where(steps > 0, amount, np.nan), np.where(steps > 0, peak * steps, np.nan)
 
 
-def on_busiest_target(
-    found: TargetAmounts, own: Floats, used: Bools, metrics: Sequence[str], steps: Ints
+def activity_on_busiest_target(
+    found: TargetAmounts, own_bytes: Floats, used: Bools, metrics: Sequence[str], steps: Ints
 ) -> tuple[Floats, Floats, Floats]:
     """Return amounts on the target of each run with most work of others: all, the run's own, and the target's maximum.
 
     NaN if the targets are not known. A run is as slow as the slowest of its targets.
     """
     names = [name for name in metrics if name in found.amounts]
-    known = (own.sum(axis=1) > 0) & (steps > 0)
+    known = (own_bytes.sum(axis=1) > 0) & (steps > 0)
     if not names or not known.any():
-        nothing = np.full(len(own), np.nan)
+        nothing = np.full(len(own_bytes), np.nan)
         return nothing, nothing, nothing
     total = np.sum([found.amounts[name] for name in names], axis=0)
     peak = np.max([found.peaks[name][:-1] for name in names], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        others = np.where(used, (total - own) / peak[None, :], -np.inf)
+        others = np.where(used, (total - own_bytes) / peak[None, :], -np.inf)
     target = np.nan_to_num(others, nan=-np.inf).argmax(axis=1)
-    rows = np.arange(len(own))
+    rows = np.arange(len(own_bytes))
     amount, mine, most = (
-        np.where(known, each, np.nan) for each in (total[rows, target], own[rows, target], peak[target] * steps)
+        np.where(known, each, np.nan) for each in (total[rows, target], own_bytes[rows, target], peak[target] * steps)
     )
     return amount, mine, most
 
@@ -367,7 +370,7 @@ def queue_that_stands_out(queues: Floats, used: Bools, similar: Bools, component
 def probe_that_stands_out(means: Frame) -> StandsOut | None:
     """Return the probed place where one data operation was far slower than usual during run 0, and than elsewhere."""
     run, series, seconds = means.ints("run"), means.ints("series"), means.floats("log_seconds")
-    ratio = seconds - _medians(seconds, series, int(series.max(initial=-1)) + 1)[series]
+    ratio = seconds - _group_medians(seconds, series, int(series.max(initial=-1)) + 1)[series]
     found: StandsOut | None = None
     for op in DATA_OPERATIONS:
         rows = np.flatnonzero((run == 0) & means.text("op").equals(op))
@@ -383,7 +386,7 @@ def probe_that_stands_out(means: Frame) -> StandsOut | None:
     return found
 
 
-def found_healthy(events: Frame, found: TargetAmounts) -> Bools:
+def served_as_usual(events: Frame, found: TargetAmounts) -> Bools:
     """Return by (run, event) whether the event's component served requests at the usual speed during the run.
 
     The ends of an event are coarser than the samples of a short run.
@@ -429,7 +432,7 @@ def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
     run, target = np.nonzero(bytes_on)
     pace = np.log(seconds_on[run, target] / bytes_on[run, target])
     several = np.bincount(run, minlength=len(bytes_on)) > 1
-    middle = np.where(several, _medians(pace, run, len(bytes_on)), np.nan)
+    middle = np.where(several, _group_medians(pace, run, len(bytes_on)), np.nan)
     away = pace - middle[run]
     contrast, widest = np.full(bytes_on.shape, np.nan), np.zeros(len(bytes_on))
     contrast[run, target] = away
@@ -438,10 +441,10 @@ def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
     return contrast
 
 
-def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step_seconds: float) -> Floats:
+def shared_contrast(contrast: Floats, io_ends_ns: tuple[Ints, Ints], used: Bools, step_seconds: float) -> Floats:
     """Return the slowness of the slowest of each run's targets: the mean `contrast` of runs that used it, weighted by
     distance in time; NaN without any."""
-    first, last = (each.astype(np.float64) / 1e9 for each in ends)
+    first, last = (each.astype(np.float64) / 1e9 for each in io_ends_ns)
     span = last - first
     memory = np.maximum(np.maximum(span, _MEMORY * step_seconds), np.minimum(_MEMORY * span, _LONGEST_MEMORY_SECONDS))
     gap = np.maximum(np.maximum(first[None, :] - last[:, None], first[:, None] - last[None, :]), 0.0)

@@ -159,6 +159,7 @@ class Groups:
     grouping: Grouping
 
     def members(self, group: int) -> Ints:
+        """Return the runs of a group."""
         return np.flatnonzero(self.of_run == group)
 
     def number(self, name: str) -> int | None:
@@ -238,6 +239,7 @@ def program_names(runs: Frame) -> list[str]:
 
 
 def _moved(runs: Frame) -> Floats:
+    """Bytes read and written by each run."""
     return runs.floats("read_bytes") + runs.floats("write_bytes")
 
 
@@ -333,6 +335,7 @@ class Runs:
         return grouped_share(name, which, np.ones(self.rows) if of is None else of, self.programs)
 
     def take(self, index: Any, coverage: Coverage | None = None, caveat: str = "") -> Runs:
+        """Return some of the runs, with one more coverage and caveat."""
         return Runs(
             self.frame.take(index),
             self.what,
@@ -341,6 +344,7 @@ class Runs:
         )
 
     def of_project(self, name: str) -> Runs:
+        """Return the runs of one project."""
         return self.take(self.projects.equals(name))
 
     def largest_projects(self, most: int = 10) -> list[str]:
@@ -353,22 +357,23 @@ class Runs:
 
 def instances_of(frames: Mapping[str, Frame], facility: Facility, params: Params) -> Runs:
     """Return one row per application run, with the number of its job."""
-    job_io, applications, matches = _aligned(frames)
+    job_io, applications, matches = _align_with_logs(frames)
     joined = job_io.with_columns(
         **{name: applications[name] for name in ("job_id", "uid", "exe")},
         **{name: matches[name] for name in ("state", "cluster", "account", "user", "node_count")},
         instance_count=np.ones(job_io.rows, np.int64),
         job_number=job_numbers(applications, matches),
     )
-    return _described(joined, applications.array("hosts"), "application runs", frames, facility, params, matches)
+    hosts = applications.array("hosts")
+    return _add_nodes_and_projects(joined, hosts, "application runs", frames, facility, params, matches)
 
 
 def jobs_of(frames: Mapping[str, Frame], facility: Facility, params: Params) -> Runs:
     """Return one row per scheduler job: all runs of an allocation together."""
-    job_io, applications, matches = _aligned(frames)
+    job_io, applications, matches = _align_with_logs(frames)
     merged = merge_instances(job_io, applications, matches)
     hosts = applications.array("hosts")[rows_of(applications.text("log_digest"), merged.text("log_digest"))]
-    runs = _described(merged, hosts, "jobs", frames, facility, params, matches)
+    runs = _add_nodes_and_projects(merged, hosts, "jobs", frames, facility, params, matches)
     several = int((runs.ints("instance_count") > 1).sum())
     if not several:
         return runs
@@ -401,7 +406,7 @@ def large(runs: Runs, params: Params) -> Runs:
     return runs.take(kept, coverage, f"{shown}; the paper shows those of at least {paper}.")
 
 
-def _aligned(frames: Mapping[str, Frame]) -> tuple[Frame, Frame, Frame]:
+def _align_with_logs(frames: Mapping[str, Frame]) -> tuple[Frame, Frame, Frame]:
     """Return metrics, applications and matches of the logs that have both, in one order."""
     job_io, applications = frames["job_io"], frames["applications"]
     place = rows_of(applications.text("log_digest"), job_io.text("log_digest"))
@@ -409,7 +414,7 @@ def _aligned(frames: Mapping[str, Frame]) -> tuple[Frame, Frame, Frame]:
     return job_io, applications, match_jobs(applications, frames.get("jobs"))
 
 
-def _described(
+def _add_nodes_and_projects(
     joined: Frame,
     hosts: NDArray[Any],
     what: str,
@@ -418,7 +423,8 @@ def _described(
     params: Params,
     matches: Frame,
 ) -> Runs:
-    nodes, source = _nodes(joined, hosts, facility, params)
+    """Add nodes, bytes, rate per node and project to joined rows, with coverage and caveats."""
+    nodes, source = _node_counts(joined, hosts, facility, params)
     moved = joined.ints("read_bytes") + joined.ints("write_bytes")
     rate = joined.floats("bytes_per_s")
     frame = joined.with_columns(
@@ -438,7 +444,7 @@ def _described(
     return Runs(frame, what, tuple(logs), (note,) if partial else ())
 
 
-def _nodes(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Params) -> tuple[NDArray[Any], Text]:
+def _node_counts(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Params) -> tuple[NDArray[Any], Text]:
     """Return Ncn, the allocated nodes, and its source: accounting, else an estimate, else null."""
     nprocs = joined.ints("nprocs")
     nodes = joined.ints("node_count")
@@ -454,6 +460,7 @@ def _nodes(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Param
 
 
 def _projects(joined: Frame, facility: Facility) -> Text:
+    """Return the project of each run, by account, user, program and mount."""
     columns = (joined.text("account"), joined.text("exe"), joined.text("main_mount"))
     uids = joined.ints("uid").tolist()
     seen: dict[tuple[Any, ...], str] = {}
@@ -467,6 +474,7 @@ def _projects(joined: Frame, facility: Facility) -> Text:
 
 
 def _node_caveats(what: str, source: Text) -> Iterator[str]:
+    """Yield how many runs have no number of nodes, and where the other numbers come from."""
     unknown = int((source.codes < 0).sum())
     if unknown:
         yield (

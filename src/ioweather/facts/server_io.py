@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import NS
 from ioweather.lake.database import fetch_frame
 
@@ -22,7 +22,7 @@ _SERIES: Final = ("system", "component", "job_key", "operation")
 
 
 @dataclass(frozen=True)
-class Done:
+class OperationTotals:
     """Count and bytes of an operation; if the servers count them, their seconds, and requests by upper size limit."""
 
     count: int
@@ -34,7 +34,7 @@ class Done:
 @dataclass(frozen=True)
 class ServerIo:
     """I/O of one job. `restarted_rows` are lower bounds: the servers' counters of the job were reset. `times` are
-    intervals in order: start, end, bytes read, bytes written. `users` and `projects` are of accounting."""
+    intervals in order: start, end, bytes read, bytes written. `projects` follow from the rules of the facility."""
 
     start_ns: int
     end_ns: int
@@ -42,11 +42,10 @@ class ServerIo:
     job_ids: tuple[int, ...]
     uids: tuple[int, ...]
     programs: tuple[str, ...]
-    operations: dict[str, Done]
-    targets: dict[str, Done]
+    operations: dict[str, OperationTotals]
+    targets: dict[str, OperationTotals]
     restarted_rows: int
     times: tuple[tuple[int, int, int, int], ...] = ()
-    users: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
 
     @property
@@ -94,7 +93,7 @@ def server_io(rows: Frame) -> ServerIo | None:
     )
 
 
-def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Done]:
+def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, OperationTotals]:
     """Return amounts by the values of a column, most bytes first."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -106,11 +105,11 @@ def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Done]:
             sizes.update({int(up_to): int(count) for up_to, count in json.loads(row["histogram"] or "{}").items()})
         spent = [row["time_ns"] for row in mine if row["time_ns"] is not None]
         count, moved = sum(row["count"] for row in mine), sum(row["bytes"] or 0 for row in mine)
-        found[name] = Done(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
+        found[name] = OperationTotals(count, moved, sum(spent) / NS if spent else None, dict(sorted(sizes.items())))
     return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))
 
 
-_COLUMNS: Final = specs_of("""
+_COLUMNS: Final = query_columns("""
     job_key=text job_id=int64? cluster=text? uid=int64? exe=text? start_ns=int64 end_ns=int64 read_bytes=int64
     write_bytes=int64
 """)

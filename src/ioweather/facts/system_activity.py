@@ -17,7 +17,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.units import pairs_of
 from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
-from ioweather.stats.system_grid import SystemGrid
+from ioweather.stats.system_grid import Steps
 
 OPERATIONS: Final = ("read_ops", "write_ops")
 # All steps of the run have samples; some have none; the run extends beyond the monitored period.
@@ -39,6 +39,7 @@ class Stretches:
     runs: int
 
     def per_run(self, values: Floats) -> Floats:
+        """Sum values of stretches by run."""
         return np.asarray(sums(values, self.run, self.runs), np.float64)
 
     @property
@@ -64,7 +65,7 @@ class Volume:
     high: Floats
 
 
-def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans) -> Frame:
+def job_system(grid: Steps, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans) -> Frame:
     """Return one row per run, in order; null if its steps include a gap or are outside the period (see `state`).
 
     psi_*: all amounts during the run; psid_*, d_d_*: in steps with its I/O; psii_*, d_i_*: in steps with its I/O on
@@ -95,7 +96,7 @@ def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: Io
 
 
 def _during_io(
-    grid: SystemGrid, spans: IoSpans, prefix: str, name: str, with_mounts: bool, *, own: bool
+    grid: Steps, spans: IoSpans, prefix: str, name: str, with_mounts: bool, *, own: bool
 ) -> dict[str, Column]:
     """PsiD and D_D, or PsiI and D_I: over only the steps with any I/O of the run."""
     stretches = io_steps(grid, spans)
@@ -132,7 +133,7 @@ def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
     return np.where(there, first, 0), np.where(there, last, 0)
 
 
-def io_steps(grid: SystemGrid, spans: IoSpans) -> Stretches:
+def io_steps(grid: Steps, spans: IoSpans) -> Stretches:
     """The m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its step."""
     first, last = grid.closed(spans.first_ns), grid.closed(spans.last_ns)
     order = np.lexsort((first, spans.run))
@@ -149,7 +150,7 @@ def io_steps(grid: SystemGrid, spans: IoSpans) -> Stretches:
     return Stretches(run[begins], first[begins], (reached - offset)[ends], spans.runs)
 
 
-def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, end_ns: Ints, usable: Bools) -> Volume:
+def volume(grid: Steps, metric: str, stretches: Stretches, start_ns: Ints, end_ns: Ints, usable: Bools) -> Volume:
     """Return Eq. 2 to 4: whole steps, minus the parts of the first before the start and of the last after the end.
 
     Gaps between stretches are not trimmed. NaN where not `usable`, and without samples of the metric.
@@ -165,7 +166,7 @@ def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, 
     first, last = stretches.ends
     before = (start_ns - grid.stamp(first))[there] / grid.step_ns
     after = (grid.stamp(last + 1) - end_ns)[there] / grid.step_ns
-    at_first, at_last = grid.amount(metric, first[there]), grid.amount(metric, last[there])
+    at_first, at_last = (grid.values[metric][each[there]] for each in (first, last))
     one = first[there] == last[there]
     value, least = nothing.copy(), nothing.copy()
     value[there] = total[there] - before * at_first - after * at_last
@@ -175,7 +176,7 @@ def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, 
     return Volume(value, np.minimum(least, value), most)
 
 
-def coverage(grid: SystemGrid, start_ns: Ints, end_ns: Ints) -> Floats:
+def coverage(grid: Steps, start_ns: Ints, end_ns: Ints) -> Floats:
     """Return the share of the run's time that was monitored; 0 or 1 for a run without length."""
     first, last = grid.opened(start_ns), np.maximum(grid.closed(end_ns), grid.opened(start_ns))
     present = (last + 1 - first - grid.missing(first, last)).astype(np.float64)
@@ -183,7 +184,7 @@ def coverage(grid: SystemGrid, start_ns: Ints, end_ns: Ints) -> Floats:
     for steps, cut in ((first, start_ns - grid.stamp(first)), (last, grid.stamp(last + 1) - end_ns)):
         there = (steps >= 0) & (steps < grid.count)
         monitored = np.zeros(len(steps), np.bool_)
-        monitored[there] = grid.monitored[steps[there]]
+        monitored[there] = grid.usable[steps[there]]
         present -= np.where(monitored, cut / grid.step_ns, 0.0)
     instant = length <= 0
     ratio = np.divide(present, length, out=np.zeros(len(length)), where=~instant)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from ioweather.core.errors import IoweatherError, LakeError, SearchIncomplete
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.frames import Frame, Ints
 from ioweather.core.logs import Progress, silent
 from ioweather.core.tables import concat
 from ioweather.core.units import DAY_NS, HOUR_NS, names_of
 from ioweather.lake.lake import Lake, new_ingest_id
-from ioweather.lake.maintenance import Sealed, compact, seal_new_days
+from ioweather.lake.maintenance import SealedDay, compact, seal_new_days
 from ioweather.readers.scan.lists import Entry, ListTally
 from ioweather.readers.scan.tally import ScanFacts, original_name, scan_frames
 from ioweather.stats.slowdown import RESPONSE_COLUMNS, all_intervals
@@ -35,26 +35,8 @@ _COMMIT_ROWS: Final = 200_000
 _LONGEST_NS: Final = 32 * DAY_NS
 
 
-# Searches of new rows for events, made once after all files are in, because they are too long for each commit: the
-# tables that each one is about.
-SEARCHES: Final[Mapping[str, tuple[str, ...]]] = {
-    "The search for unhealthy components": ("series", "responses", "applications", "job_operations"),
-    "The search for slow episodes": ("responses",),
-}
-SEARCHED: Final = frozenset(table for tables in SEARCHES.values() for table in tables)
-
-
-def _search(lake: Lake, name: str, since_ns: int, most_seconds: float) -> int:
-    """Run a search from this time on; returns how many rows of `events` are new. The diagnosis is loaded where there
-    are samples of servers or probes: an ingest of logs alone starts 0.6 s of processor time faster."""
-    pinned = lake.pinned()
-    if not (pinned["series"].uris or pinned["responses"].uris):
-        return 0
-    from ioweather.diagnosis.events import find_episodes
-    from ioweather.diagnosis.health_query import find_sick_components
-
-    is_of_episodes = name == "The search for slow episodes"
-    return find_episodes(lake) if is_of_episodes else find_sick_components(lake, since_ns, most_seconds)
+# Tables whose new rows are searched for events, once after all files are in: a search is too long for each commit.
+SEARCHED: Final = frozenset(("series", "responses", "applications", "job_operations"))
 
 
 def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] | None = None) -> dict[str, int]:
@@ -71,7 +53,7 @@ def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] 
         raise
     except Exception as error:
         again = "Run `ioweather ingest --again` with these files to do it again."
-        _note("`response_rollups` was not brought up to date", error, again, missing)
+        _note_failure("`response_rollups` was not brought up to date", error, again, missing)
         return {}
 
 
@@ -92,18 +74,30 @@ def search_new_rows(
         try:
             seal_new_days(lake, first_ns["series"])
         except Exception as error:
-            _note("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
-    for name, tables in SEARCHES.items():
-        if new := [first_ns[table] for table in tables if table in first_ns]:
-            try:
-                made["events"] = made.get("events", 0) + _search(lake, name, min(new), most_seconds)
-            except Exception as error:
-                again = "Run `ioweather lake compact --everything` to do it again."
-                _note(f"{name} did not finish", error, again, missing)
+            _note_failure("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
+    pinned = lake.pinned()
+    if not first_ns or not (pinned["series"].uris or pinned["responses"].uris):
+        return made
+    # Loaded only where there are samples: an ingest of logs alone takes 0.6 s of processor time less.
+    from ioweather.diagnosis.events import find_episodes
+    from ioweather.diagnosis.health_query import find_sick_components
+
+    searches: dict[str, Callable[[], int]] = {
+        "The search for unhealthy components": lambda: find_sick_components(lake, min(first_ns.values()), most_seconds)
+    }
+    if "responses" in first_ns:
+        searches["The search for slow episodes"] = lambda: find_episodes(lake)
+    for name, search in searches.items():
+        try:
+            made["events"] = made.get("events", 0) + search()
+        except Exception as error:
+            again = "Run `ioweather lake compact --everything` to do it again."
+            _note_failure(f"{name} did not finish", error, again, missing)
     return made
 
 
-def _note(what: str, error: Exception, repeat: str, missing: list[str] | None) -> None:
+def _note_failure(what: str, error: Exception, repeat: str, missing: list[str] | None) -> None:
+    """Log what was not computed, and add it to `missing` with the command that repeats it."""
     reason = str(error) if isinstance(error, IoweatherError) else f"{type(error).__name__}: {error}"
     text = f"{what}: {reason.rstrip('.')}. {repeat}"
     _LOG.warning("%s", text, exc_info=not isinstance(error, IoweatherError))
@@ -113,7 +107,7 @@ def _note(what: str, error: Exception, repeat: str, missing: list[str] | None) -
 
 def seal_and_search(
     lake: Lake, *, everything: bool = False, progress: Progress = silent
-) -> tuple[Sequence[Sealed], int]:
+) -> tuple[Sequence[SealedDay], int]:
     """Seal closed days, the daily task of a lake; returns the sealed days and the number of changed events. New rows
     were searched when they came; with `everything`, all rows are searched again."""
     sealed = compact(lake, everything=everything, progress=progress)
@@ -123,7 +117,7 @@ def seal_and_search(
     missing: list[str] = []
     changed = sum(search_new_rows(lake, dict.fromkeys(SEARCHED, 0), missing, math.inf).values())
     if missing:
-        raise SearchIncomplete(" ".join(missing))
+        raise IoweatherError(" ".join(missing), kind="SearchIncomplete")
     return sealed, changed
 
 
@@ -140,7 +134,7 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
     changed = 0
     pieces: list[Frame] = []
     with lake.snapshot() as snapshot:
-        periods = [*_periods(_touched_hours(added))]
+        periods = [*_join_hours(_touched_hours(added))]
         for low, high in periods:
             # With an hour on either side: what a missed tick waited for may have begun before, or end after.
             near = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=(low - HOUR_NS, high + HOUR_NS))
@@ -153,7 +147,7 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
     return changed
 
 
-def _periods(hours: Ints) -> Iterator[tuple[int, int]]:
+def _join_hours(hours: Ints) -> Iterator[tuple[int, int]]:
     """Periods of a day or less that cover these hours."""
     for stretch in np.split(hours, np.flatnonzero(np.diff(hours) > 2) + 1):
         for low in range(int(stretch[0]), int(stretch[-1]) + 1, 24):

@@ -8,7 +8,6 @@ at any moment: a file leaves the queue after its ledger entry is committed, and 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -22,30 +21,38 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
+from ioweather.core.frames import Frame
 from ioweather.core.safe_files import write_whole
-from ioweather.core.tables import TABLES
-from ioweather.core.units import DAY_NS, HOUR_NS, MIB, now_ns
+from ioweather.core.tables import TABLES, Complaints, concat
+from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
-from ioweather.ingestion.ingest import IngestReport, add_rows, ingest
+from ioweather.ingestion.ingest import IngestReport, add_rows
+from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import Queued
-from ioweather.ingestion.reading import UNREADABLE
-from ioweather.ingestion.receive import reading_of, refusal, source_of, take_samples
-from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id, open_lake
-from ioweather.lake.workers import Serial
+from ioweather.ingestion.reading import context_of
+from ioweather.lake.lake import Lake, new_ingest_id, open_lake
+from ioweather.lake.layout import locked
+from ioweather.lake.ledger import FileOutcome
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
 BATCH_FILES: Final = 5_000
 BATCH_BYTES: Final = 32 * MIB
-# A sender repeats soon, and rows have keys: the ledger of years is not read for every batch.
-_REPEATED_WITHIN_NS: Final = 2 * DAY_NS
 # A file in the batches of so many writers that died is written alone; after as many deaths again it is set aside.
 MOST_DEATHS: Final = 5
-_SPOOL: Final = "spool"
 # A search of new rows waits so many times as long as the last one took, so that rows of many hosts do not wait for it.
 _SEARCH_REST: Final = 5.0
+_FRAME_ROWS: Final = 50_000
+# Samples of remote write: milliseconds in ns; how late they may come; how far a sender's clock may be ahead (samples of
+# a later time would make all others late); how long after its last sample a series has ended.
+_MILLISECOND_NS: Final = 1_000_000
+_DELAY_NS: Final = MINUTE_NS
+_AHEAD_NS: Final = 10 * MINUTE_NS
+_ENDED_NS: Final = DAY_NS
 
 
 def drain(lake: Lake) -> int:
@@ -56,19 +63,18 @@ def drain(lake: Lake) -> int:
     stay in the queue."""
     done, report, is_last = 0, IngestReport(), False
     while files := next_batch(lake):
-        is_part = files[0].kind != queue.WIDE and len(files) < BATCH_FILES
-        is_part = is_part and sum(file.bytes for file in files) < BATCH_BYTES // 2
+        is_part = len(files) < BATCH_FILES and sum(file.bytes for file in files) < BATCH_BYTES // 2
         if is_part and is_last:
             break
         is_last = is_last or is_part
-        with _attempt(lake.root, files):
-            _write(lake, files, report)
+        with _counting_deaths(lake.root, files):
+            _write_or_split(lake, files, report)
         done += len(files)
-    _search(lake, report.first_ns)
+    _search_if_due(lake, report.first_ns)
     return done
 
 
-def _search(lake: Lake, first_ns: dict[str, int]) -> None:
+def _search_if_due(lake: Lake, first_ns: dict[str, int]) -> None:
     """Search new rows for events, of this pass and of passes that left it to a later one."""
     note = queue.queue_dir(lake.root) / ".searched"
     not_before = 0.0
@@ -86,17 +92,15 @@ def _search(lake: Lake, first_ns: dict[str, int]) -> None:
 
 
 def next_batch(lake: Lake) -> list[Queued]:
-    """The oldest files; those of many days one at a time and last, after them those that writers died over."""
+    """The oldest files; those that writers died over come last and one at a time, and are set aside in the end."""
     files, deaths = queue.queued(lake.root), _read_deaths(lake.root)
-    clean = [file for file in files if deaths[file.path.name] < MOST_DEATHS]
-    if clean:
-        quick = [file for file in clean if file.kind != queue.WIDE]
-        return queue.one_pass(quick, BATCH_FILES, BATCH_BYTES) or clean[:1]
+    if clean := [file for file in files if deaths[file.path.name] < MOST_DEATHS]:
+        return queue.first_within(clean, BATCH_FILES, BATCH_BYTES)
     for file in files:
         count = deaths[file.path.name]
         if count < 2 * MOST_DEATHS:
             return [file]
-        with _attempt(lake.root, [file]):
+        with _counting_deaths(lake.root, [file]):
             _set_aside(lake, file, "worker_lost", f"{count} writers of the lake died over it.")
     return []
 
@@ -109,7 +113,7 @@ def _read_deaths(root: Path) -> Counter[str]:
 
 
 @contextmanager
-def _attempt(root: Path, files: Sequence[Queued]) -> Iterator[None]:
+def _counting_deaths(root: Path, files: Sequence[Queued]) -> Iterator[None]:
     """Count one death for each file while it is written. Only a kill leaves the count: after an exception the writer
     is alive."""
 
@@ -129,7 +133,7 @@ def _attempt(root: Path, files: Sequence[Queued]) -> Iterator[None]:
     note(Counter({name: count for name, count in before.items() if name not in names}))
 
 
-def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write a batch; if that fails, each file alone, so that one bad file does not stop others."""
     try:
         take(lake, files, report)
@@ -139,7 +143,7 @@ def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
         left = [file for file in files if file.path.exists()]
         if len(files) > 1:
             for file in left:
-                _write(lake, [file], report)
+                _write_or_split(lake, [file], report)
         elif left:
             reason = error.reason if isinstance(error, SourceError) else "reader_failed"
             _set_aside(lake, left[0], reason, f"It cannot be written ({type(error).__name__}: {error}).")
@@ -147,118 +151,183 @@ def _write(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
 
 def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write files to the tables, then to the ledger, then remove them from the queue."""
-    if notes := [file for file in files if file.kind == queue.REFUSAL]:
-        lake.record([LedgerEntry(**json.loads(note.path.read_bytes())) for note in notes])
-        for note in notes:
-            note.path.unlink(missing_ok=True)
-    if columns := [file for file in files if file.kind == queue.COLUMNS]:
-        _take_columns(lake, columns, report)
-    rest = [file for file in files if file.kind not in (queue.REFUSAL, queue.COLUMNS)]
-    for source in sorted({source_of(file.name) for file in rest}):
-        own = [file for file in rest if source_of(file.name) == source]
-        (take_samples if source == "prometheus" else _take_rows)(lake, own, report)
+    samples: dict[str, list[Queued]] = {}
+    for file in files:
+        if file.name.startswith(queue.SAMPLES):
+            samples.setdefault(file.name, []).append(file)
+    for name, mine in samples.items():
+        sender = name.removeprefix(queue.SAMPLES).removesuffix(".ndjson")
+        _write_samples(lake, sender, mine, report)
+    _write_rows(lake, [file for file in files if not file.name.startswith(queue.SAMPLES)], report)
 
 
-def _take_columns(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
-    """Write rows that were checked when they came, in one commit of each table. All files have one entry in the ledger:
-    one for each would be more than the rows after some months of many hosts."""
-    tables: dict[str, dict[str, list[Any]]] = {}
-    hosts, read, unreadable = set(), [], ""
+def _write_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+    """Write rows that were checked when they came, in one commit of each table. Files without a complaint have one
+    entry in the ledger: one for each would be more than the rows after some months of many hosts."""
+    rows = _CheckedRows()
+    read, unreadable = [], ""
     for file in files:
         try:
-            data = file.path.read_bytes()
+            rows.add(file)
+            read.append(file)
         except OSError as error:  # the disk failed, not the file: it stays in the queue
             unreadable = f"{file.path} cannot be read: {error.strerror}."
-            continue
-        try:
-            body = json.loads(data)
-            hosts.add(body["host"])
-            for table, columns in body["columns"].items():
-                mine = tables.setdefault(table, {name: [] for name in TABLES[table].names})
-                for name, values in mine.items():
-                    values += columns[name]
-            read.append(file)
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
-    if read:
-        ingest_id = new_ingest_id()
-        for table, columns in sorted(tables.items()):
-            add_rows(lake, table, TABLES[table].frame(columns), _SPOOL, ingest_id, report)
-        whose = f"{len(hosts):,} hosts" if len(hosts) > 1 else min(hosts)
-        entry = LedgerEntry(
-            digest=hashlib.sha256("".join(sorted(file.digest for file in read)).encode()).hexdigest()[:32],
-            path=str(queue.queue_dir(lake.root).absolute()),
-            bytes=sum(file.bytes for file in read),
-            source=_SPOOL,
-            status="ok",
-            rows={table: len(columns["start_ns"]) for table, columns in tables.items()},
-            message=f"{len(read):,} segment{'s' if len(read) > 1 else ''} of {whose}",
-            rows_ingest_ids=ingest_id,
-        )
-        lake.record([entry])
+    ingest_id, tables = new_ingest_id(), rows.tables()
+    for (source, table), frame in tables.items():
+        add_rows(lake, table, frame, source, ingest_id, report)
+    lake.record(rows.outcomes(queue.queue_dir(lake.root)), ingest_id if tables else None)
     for file in read:
         file.path.unlink(missing_ok=True)
     if unreadable:
         raise LakeError(unreadable)
 
 
-def _take_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
-    reading = reading_of(lake.facility, files[0].name)
-    found = ingest(
-        lake,
-        [file.path for file in files],
-        context=reading.context,
-        source=reading.source,
-        executor=Serial(),
-        known_since_ns=now_ns() - _REPEATED_WITHIN_NS,
-        search=False,
-    )
-    report.add(found)
-    bad = {outcome.path: outcome for outcome in found.bad}
-    unreadable = []
-    for file in files:
-        outcome = bad.get(file.path)
-        if outcome is not None and outcome.reason == UNREADABLE:
-            unreadable.append(outcome.message or "")  # the disk failed, not the file: it stays in the queue
-        elif outcome is not None and outcome.status == "quarantined":
-            place = _move_aside(lake.root, file)
-            _LOG.error("%s was pushed and cannot be read now: %s", place, outcome.message)
+class _CheckedRows:
+    """Rows of queued files by source and table, and their entries in the ledger."""
+
+    def __init__(self) -> None:
+        # Columns of the last rows as lists, which take ten times the memory of a Frame.
+        self._columns: dict[tuple[str, str], dict[str, list[Any]]] = {}
+        self._frames: dict[tuple[str, str], list[Frame]] = {}
+        self._complaints: list[FileOutcome] = []
+        self._quiet: list[Queued] = []
+        self._hosts: set[str] = set()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, file: Queued) -> None:
+        """Add the rows of a file, which `receive` wrote."""
+        header, *pieces = map(json.loads, file.path.read_bytes().splitlines())
+        if pieces and pieces[-1][0] == "ingests":
+            self._complaints.append(FileOutcome(*pieces.pop()[1]))
         else:
-            file.path.unlink(missing_ok=True)
-    if unreadable:
-        raise LakeError("; ".join(unreadable[:3]))
+            self._quiet.append(file)
+            self._hosts.add(header["host"])
+            self._counts.update({table: len(columns[TABLES[table].time]) for table, columns in pieces})
+        for table, columns in pieces:
+            key = header["source"], table
+            mine = self._columns.setdefault(key, {name: [] for name in TABLES[table].names})
+            for name, values in mine.items():
+                values += columns[name]
+            if len(mine[TABLES[table].time]) >= _FRAME_ROWS:
+                self._frames.setdefault(key, []).append(TABLES[table].frame(self._columns.pop(key)))
 
+    def tables(self) -> dict[tuple[str, str], Frame]:
+        """All rows, by source and table."""
+        for key, columns in self._columns.items():
+            self._frames.setdefault(key, []).append(TABLES[key[1]].frame(columns))
+        self._columns = {}
+        return {key: concat(frames) for key, frames in sorted(self._frames.items())}
 
-def _move_aside(root: Path, file: Queued) -> Path:
-    folder = queue.refused_dir(root) / file.host
-    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    return file.path.replace(folder / f"{file.digest}-{file.name}")
+    def outcomes(self, place: Path) -> list[FileOutcome]:
+        """Entries of files with a complaint, and one for all others together, at `place`."""
+        if not self._quiet:
+            return self._complaints
+        whose = f"{len(self._hosts):,} hosts" if len(self._hosts) > 1 else min(self._hosts)
+        message = f"{len(self._quiet):,} file{'s' if len(self._quiet) > 1 else ''} of {whose}"
+        digest = hashlib.sha256("".join(sorted(file.digest for file in self._quiet)).encode()).hexdigest()[:32]
+        size = sum(file.bytes for file in self._quiet)
+        together = FileOutcome(str(place.absolute()), digest, size, "spool", "ok", self._counts, message=message)
+        return [*self._complaints, together]
 
 
 def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
     """Move the file to `refused/` and name it in the ledger."""
-    place = _move_aside(lake.root, file)
+    folder = queue.refused_dir(lake.root)
+    folder.mkdir(exist_ok=True, mode=0o750)
+    place = file.path.replace(folder / file.path.name)
     message = f"{why} It was kept as {place}."
     _LOG.error("%s: %s", file.name, message)
-    lake.record([refusal(file.digest, place, file.bytes, source_of(file.name), reason, message)])
+    source = "prometheus" if file.name.startswith(queue.SAMPLES) else "spool"
+    lake.record([FileOutcome(str(place), file.digest, file.bytes, source, "quarantined", {}, reason, message)])
 
 
-@contextmanager
-def only_writer(root: Path) -> Iterator[int | None]:
-    """A descriptor of the locked writer's file; None if another writer of this lake is running."""
-    queue.queue_dir(root).mkdir(exist_ok=True, mode=0o750)
-    fd = os.open(queue.writer_file(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    try:
+# Samples of remote write are used in the order of time: those of the last minute wait for the next pass
+
+
+def _write_samples(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
+    """Write the rows that follow from the samples of one sender, and keep its counters for the next pass."""
+    context = ReadContext(cluster=context_of(lake.facility).cluster)
+    mappings = Mappings(own_mapping(lake.root), context)
+    amounts = Amounts(by_minute=True, cluster=context.cluster)
+    path = lake.root / "counters" / f"{sender}.json"
+    names, samples, newest_ns = _read_counters(path, amounts)
+    counts = [_read_samples(file, names, samples) for file in files]
+    samples.sort()
+    newest_ns = max([newest_ns, *(time_ns for time_ns, _, _ in samples[-1:])])
+    ready = [sample for sample in samples if sample[0] <= newest_ns - _DELAY_NS]
+    later = samples[len(ready) :]
+    for time_ns, key, value in ready:
+        mapped = mappings.find(key, *names[key])
+        if mapped is not None:
+            amounts.add(key, mapped, time_ns, value)
+    ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False
+    for table, frame in amounts.rows():
+        possible, _ = complaints.check(TABLES[table], frame, now_ns())
+        has_rows = has_rows or possible.rows > 0
+        add_rows(lake, table, possible, "prometheus", ingest_id, report)
+    amounts.forget(newest_ns - _ENDED_NS)
+    state = {
+        "version": 1,
+        "newest_ns": newest_ns,
+        "amounts": amounts.state(),
+        "names": {key: names[key] for key in sorted({key for _, key, _ in later})},
+        "waiting": later,
+    }
+    path.parent.mkdir(mode=0o750, exist_ok=True)
+    write_whole(path, json.dumps(state).encode())
+    gaps = f"{amounts.gaps} difference(s) over a gap left out." if amounts.gaps else ""
+    message = " ".join(filter(None, [str(complaints), gaps])) or None
+    said = (None, message, complaints.refused_rows, complaints.flagged_rows)
+    entries = [
+        FileOutcome(str(file.path.absolute()), file.digest, file.bytes, "prometheus", "ok", {"samples": count}, *said)
+        for file, count in zip(files, counts, strict=True)
+    ]
+    lake.record(entries, ingest_id if has_rows else None)
+    for file in files:
+        file.path.unlink(missing_ok=True)
+
+
+_Names = dict[str, tuple[str, dict[str, str]]]
+_Samples = list[tuple[int, str, float]]
+
+
+def _read_counters(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]:
+    """Names and labels of series, samples that are too new to be used, and the time of the newest sample."""
+    with suppress(FileNotFoundError):
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        if not os.fstat(fd).st_size:
-            _report_trouble(fd, "")  # takes the room on the disk
-        yield fd
-    finally:
-        os.close(fd)
+            state = json.loads(path.read_bytes())
+            amounts.restore(state["amounts"])
+            names = {key: (name, labels) for key, (name, labels) in state["names"].items()}
+            return names, [(time, key, value) for time, key, value in state["waiting"]], int(state["newest_ns"])
+        except (ValueError, KeyError, TypeError):
+            raise LakeError(
+                f"{path} is damaged.", hint="Remove it: the growth since the last push is then not known."
+            ) from None
+    return {}, [], 0
+
+
+def _read_samples(file: Queued, names: _Names, samples: _Samples) -> int:
+    """Add the samples of a queued file; returns how many it has. We wrote the file, so an error in it is damage."""
+    try:
+        header, *lines = file.path.read_text(encoding="utf-8").splitlines()
+        latest = json.loads(header)["came_ns"] + _AHEAD_NS
+        count = 0
+        for line in lines:
+            key, name, labels, found = json.loads(line)
+            names[key] = (name, labels)
+            times: list[tuple[int, Any]] = [(milliseconds * _MILLISECOND_NS, value) for milliseconds, value in found]
+            if times and min(times)[0] < 0:
+                raise ValueError(f"{min(times)[0]} ns is before 1970")
+            samples += [(time_ns, key, value) for time_ns, value in times if time_ns <= latest]
+            count += len(times)
+        return count
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
+
+
+# The process
 
 
 def _report_trouble(fd: int, text: str) -> None:
@@ -274,10 +343,13 @@ def run_pass(root: Path) -> int:
             if queue.DRAFT.fullmatch(entry.name) and now_ns() - entry.stat().st_mtime_ns > HOUR_NS:
                 Path(entry.path).unlink(missing_ok=True)
     try:
-        with only_writer(root) as fd:
+        queue.queue_dir(root).mkdir(exist_ok=True, mode=0o750)
+        with locked(queue.writer_file(root)) as fd:
             if fd is None:
                 time.sleep(1.0)
                 return 0
+            if not os.fstat(fd).st_size:
+                _report_trouble(fd, "")  # takes the room on the disk
             try:
                 drain(open_lake(root))
                 _report_trouble(fd, "")

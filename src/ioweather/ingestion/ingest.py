@@ -15,7 +15,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +35,6 @@ from ioweather.ingestion.mappings import check_select
 from ioweather.ingestion.reading import (
     DERIVED,
     Batch,
-    FileOutcome,
     Frames,
     Reading,
     files_of_tree,
@@ -45,11 +44,13 @@ from ioweather.ingestion.reading import (
     reads_as_one,
 )
 from ioweather.lake import layout
-from ioweather.lake.database import connection, literal
+from ioweather.lake.database import connection, literal, literals
 from ioweather.lake.delta_tables import newest_files
-from ioweather.lake.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.lake.lake import Lake, new_ingest_id
+from ioweather.lake.ledger import FileOutcome
+from ioweather.lake.limited import stop_workers
 from ioweather.lake.maintenance import forget_runs
-from ioweather.lake.workers import Processes, Serial, Threads, in_order, local_executor, workers_of
+from ioweather.lake.workers import Processes, in_order, workers_of
 from ioweather.readers.lmt_database import MysqlServer, open_mysql, read_database, recorded_ns
 from ioweather.readers.prometheus.server import Poll, PrometheusServer
 from ioweather.readers.reader_catalogue import SOURCES
@@ -84,6 +85,7 @@ def server_at(address: str, context: ReadContext, token: str | None = None) -> P
 
 
 def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
+    """A Prometheus server, and with which mapping and resolution it is read."""
     poll = Poll(server, context)
     own = hashlib.sha256(repr(sorted((context.mapping or {}).items())).encode()).hexdigest()[:8]
     options = {"mapping": own} if context.mapping else {}
@@ -94,7 +96,7 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
         return until - _FIRST_TIME_NS, until
 
     def note() -> str:
-        hosts = poll.known.without_host
+        hosts = poll.mappings.without_host
         return f"{hosts} series are of an unknown host (give --host)" if hosts else ""
 
     where = server.where + (f"#{urlencode(options)}" if options else "")
@@ -102,6 +104,8 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
 
 
 def _mysql(server: MysqlServer, context: ReadContext) -> Polled:
+    """The MySQL database of an LMT server."""
+
     def period_ns() -> tuple[int, int]:
         """Samples of the newest minute may still be on their way."""
         with closing(open_mysql(server)) as database:
@@ -181,17 +185,9 @@ def _write_piece(
         rows = concat(pieces)
         add_rows(lake, table, rows, server.source, ingest_id, report)
         counts[table] = rows.rows
-    entry = LedgerEntry(
-        digest=hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32],
-        path=server.where,
-        bytes=0,
-        source=server.source,
-        status="ok",
-        rows=counts,
-        message=f"up to {period_ns[1]}",
-        rows_ingest_ids=ingest_id if any(counts.values()) else None,
-    )
-    lake.record([entry])
+    digest = hashlib.sha256(json.dumps([server.where, *period_ns]).encode()).hexdigest()[:32]
+    entry = FileOutcome(server.where, digest, 0, server.source, "ok", counts, message=f"up to {period_ns[1]}")
+    lake.record([entry], ingest_id if any(counts.values()) else None)
     return counts
 
 
@@ -212,19 +208,17 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
 _FLUSH_SECONDS = 10.0
-_COPY = "The lake has this run in a fuller form: nothing was added."
+_IS_COPY = "The lake has this run in a fuller form: nothing was added."
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 class Found(NamedTuple):
+    """A file or directory to read, and its size."""
+
     file: str
     bytes: int
-
-    @property
-    def path(self) -> Path:
-        return Path(self.file)
 
 
 @dataclass(repr=False)
@@ -256,6 +250,7 @@ class IngestReport:
 
     @property
     def bad(self) -> list[FileOutcome]:
+        """Files that were refused or read in part."""
         return [outcome for outcome in self.outcomes if outcome.status != "ok"]
 
     @property
@@ -270,6 +265,7 @@ class IngestReport:
 
     @property
     def good(self) -> list[FileOutcome]:
+        """Files that were read whole."""
         return [outcome for outcome in self.outcomes if outcome.status == "ok"]
 
 
@@ -296,13 +292,14 @@ def find_files(paths: Sequence[Path]) -> Iterator[Found]:
             raise UsageError(
                 f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
             )
-        for found in _below(file) if stat.S_ISDIR(status.st_mode) else (Found(file, status.st_size),):
+        for found in _files_below(file) if stat.S_ISDIR(status.st_mode) else (Found(file, status.st_size),):
             if found.file not in seen:
                 seen.add(found.file)
                 yield found
 
 
-def _below(top: str) -> Iterator[Found]:
+def _files_below(top: str) -> Iterator[Found]:
+    """Files below a directory, in order of their names."""
     unlisted: list[str] = []
     for folder, subfolders, names in os.walk(top, onerror=lambda error: unlisted.append(error.filename)):
         if layout.lake_marker(Path()).name in names:
@@ -332,16 +329,13 @@ def ingest(
     source: str | None = None,
     select: tuple[str, str] | None = None,
     executor: Executor | None = None,
-    known_since_ns: int = 0,
     again: bool = False,
-    search: bool = True,
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `select` is (table, SQL of a SELECT).
-    Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
-    added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
-    left to the caller (`search_new_rows`).
+    Files that came in before are known and not read (with `again` they are, and only rows that are not in are added).
+    Rows from after tomorrow, by the clock, are refused.
 
     Readers on the executor's workers (default: one per core) give back rows; this process alone commits them, in the
     order of the files, so that the lake does not depend on the workers.
@@ -356,11 +350,11 @@ def ingest(
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = [*find_files(paths)]
-    known = {} if again else _known_digests(lake, known_since_ns, {file.bytes for file in files})
+    known = {} if again else _known_digests(lake, {file.bytes for file in files})
     reading = Reading(context or ReadContext(), source, select, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
-    pool = _suited(executor, files)
+    pool = _choose_pool(executor, files)
     try:
         for outcomes, frames in _read(pool, files, known, reading):
             first = []  # of files with the same content: their rows are the same rows
@@ -373,16 +367,16 @@ def ingest(
             progress(len(report.outcomes) + report.known, len(files), "files")
         writer.flush()
     except BaseException:
-        if isinstance(pool, Threads):
-            pool.stop()
+        if isinstance(pool, ThreadPoolExecutor):
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_workers(pool._threads)
         raise
     finally:
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
     if select is not None:
         report.rows_added.update(derive_from_mapped(lake, select[0]))
-    if search:
-        report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
+    report.rows_added.update(search_new_rows(lake, report.first_ns, report.missing))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     for outcome in report.bad:
@@ -392,24 +386,23 @@ def ingest(
     return report
 
 
-def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """The executor of the readers: a given cluster, or one thread per worker; one worker for a handful of files."""
-    if executor is not None and not isinstance(executor, (Serial, Processes)):
+def _choose_pool(executor: Executor | None, files: Sequence[Found]) -> Executor:
+    """The executor of the readers: a given cluster, or threads that wait for limited processes, one for each worker of
+    this machine; one for a handful of files."""
+    if executor is not None and not isinstance(executor, Processes):
         return executor
     is_small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    workers = 1 if is_small else min(len(files), workers_of(executor or local_executor()))
-    return Serial() if workers == 1 else Threads(workers)
+    return ThreadPoolExecutor(1 if is_small else min(len(files), workers_of(executor or Processes())))
 
 
-def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> dict[str, int]:
+def _known_digests(lake: Lake, sizes: Set[int]) -> dict[str, int]:
     """Digest and bytes of known files of these sizes; after years the ledger has millions of others. A file that was
     refused or read in part is tried again: the user may now give the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris or not sizes:
             return {}
-        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
-        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
+        entries = ledger.scan(None, ("digest", "bytes", "status", "ingest_id"))
         newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
         query = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
         return dict(snapshot.bare.execute(query, [sorted(sizes)]).fetchall())
@@ -425,7 +418,7 @@ def _read(
         return replace(reading, known=frozenset(digest for digest, size in known.items() if size in sizes))
 
     small = [file for file in files if file.bytes <= _STREAM_BYTES]
-    batches = ((batch, reading_of(batch)) for batch in _batches(small))
+    batches = ((batch, reading_of(batch)) for batch in _make_batches(small))
     # A batch over which the workers of a cluster died is read here.
     yield from in_order(pool, read_bounded, batches, lost=read_bounded)
     for file in files:
@@ -435,7 +428,8 @@ def _read(
                 yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
 
 
-def _batches(files: Sequence[Found]) -> Iterator[Batch]:
+def _make_batches(files: Sequence[Found]) -> Iterator[Batch]:
+    """The files in batches for one task each."""
     batch: Batch = []
     size = 0
     for file in files:
@@ -465,7 +459,7 @@ class _Writer:
         self._lake = lake
         self._report = report
         self._frames: Frames = {}
-        self._entries: list[LedgerEntry] = []
+        self._entries: list[FileOutcome] = []
         self._cells = 0
         self._since = time.monotonic()
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
@@ -476,8 +470,7 @@ class _Writer:
             # A folder that could not be listed is not in the ledger: no file in it has its name.
             # Path.is_dir fails where a directory above may not be entered.
             if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file)):  # noqa: PTH112
-                path, source = str(here / outcome.file), outcome.source or "unknown"
-                self._entries.append(LedgerEntry(outcome.digest, path, outcome.bytes, source, *outcome[4:]))
+                self._entries.append(outcome._replace(file=str(here / outcome.file)))
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
             self._frames.setdefault(key, []).extend(pieces)
@@ -486,13 +479,14 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
+        """Commit the collected rows, then their ledger entries."""
         ingest_id = new_ingest_id()
         self._ingest_ids |= {ingest_id} if self._frames else set()
         joined = {key: concat(frames) for key, frames in self._frames.items()}
         of_logs = {key: frame for key, frame in joined.items() if key[0] in DERIVED}
-        logs, left_out = without_copies(self._lake, of_logs)
+        logs, left_out = leave_out_copies(self._lake, of_logs)
         if left_out:
-            less: Any = {"rows": {}, "message": _COPY}
+            less: Any = {"rows": {}, "message": _IS_COPY}
             self._entries = [e._replace(**less) if e.digest in left_out else e for e in self._entries]
             outcomes = self._report.outcomes
             outcomes[:] = [o._replace(**less) if o.digest in left_out else o for o in outcomes]
@@ -514,7 +508,7 @@ _COLUMNS: Final = ("log_digest", "form", "end_ns", "start_ns", "job_id", "uid", 
 _NEAR_NS: Final = 2 * NS
 
 
-def without_copies(
+def leave_out_copies(
     lake: Lake, made: Mapping[tuple[str, str], Frame]
 ) -> tuple[Mapping[tuple[str, str], Frame], Set[str]]:
     """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
@@ -552,7 +546,7 @@ def _runs_in_lake(lake: Lake, new: list[tuple[Any, ...]]) -> list[tuple[Any, ...
     files = newest_files(layout.tables_dir(lake.root), TABLES["applications"])
     if not files.uris:
         return []
-    wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
+    wanted = "form IS NOT NULL" + (f" OR job_id IN ({literals(texts)})" if texts else "")
     days = {utc_day(start_ns) for _, _, _, start_ns, *_ in new}
     with connection() as con:
         return con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()

@@ -13,7 +13,6 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final, Literal
@@ -27,8 +26,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MIB
 from ioweather.lake.database import SQL_TYPES, fetch_frame, literal
-from ioweather.lake.sandbox import Limits, locking, require_select, start_child
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.lake.sandbox import locking_settings, require_select, start_child
+from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.text_files import note_cut, plain_bytes, unfinished_line, unzipped_blocks
 
 # Part of the key of rows: rows that an older version mapped by TOML, or read by a reader of its own, have the same one.
@@ -85,32 +84,35 @@ def read_selected(
     own readers) and `path` (where it is), and the macros of `macros.sql`."""
     spec, zone = TABLES[table], context.zone.key if context.zone is not None else None
     known = {**_DEFAULTS.get(table, {}), "system": context.system, "host": context.host}
-    limits = Limits(rows, seconds, f"{max(1, memory_bytes // MIB)}MiB")
+    memory = f"{max(1, memory_bytes // MIB)}MiB"
     with path.open("rb") as file:
         head = plain_bytes(file.read(64 << 10))
-    form, options = _form(head), ""
+    form, options = _detect_form(head), ""
     if form == "csv":
         first = head.partition(b"\n")[0].decode("utf-8", "replace")
         delimiter = max((",", ";", "\t", "|"), key=first.count)
         options = f", delim = {literal(delimiter)}, nullstr = [{', '.join(map(literal, _NULLS))}], {_CSV}"
     count = 0
-    with _whole(path, form) as whole:
+    with _without_cut_line(path, form) as whole:
         setup = [
             f"SET VARIABLE file = {literal(whole.name)}",
             f"SET VARIABLE path = {literal(str(path.absolute()))}",
             f"SET VARIABLE zone = {literal(zone)}",
             f"SET TimeZone = {literal(zone or 'UTC')}",
-            f"SET memory_limit = {literal(limits.memory)}",
+            f"SET memory_limit = {literal(memory)}",
             resources.files("ioweather.lake").joinpath("macros.sql").read_text(encoding="utf-8"),
             f"CREATE VIEW input AS FROM read_{form}({literal(whole.name)}{options})",
-            *locking([literal(whole.name)]),
+            *locking_settings([literal(whole.name)]),
         ]
         body = {
             "directory": str(whole.resolve().parent),
             "files": [whole.name],
             "setup": setup,
             "sql": sql,
-            "limits": asdict(limits),
+            "rows": rows,
+            "seconds": seconds,
+            "memory": memory,
+            "must_confine": False,
             "table": table,
             "columns": [(c.name, SQL_TYPES[c.type], not c.nullable, literal(known.get(c.name))) for c in spec.columns],
         }
@@ -121,30 +123,30 @@ def read_selected(
                 assert child.stderr is not None
                 child.stdin.write(json.dumps(body).encode())
                 child.stdin.close()
-                for batch in _batches(child.stdout):
+                for batch in _receive_batches(child.stdout):
                     con.register("batch", core.Table.from_batches([batch]))
                     count += batch.num_rows
                     yield table, fetch_frame(con, "FROM batch", spec.columns)
                 message = child.stderr.read()
-                _raise_refusal(path, message, child.wait(), limits)
+                _raise_refusal(path, message, child.wait(), seconds, memory)
             finally:
                 child.kill()
     if not count:
         raise EmptyInput(f"{path}: the SELECT gives no row.")
 
 
-def _batches(stream: IO[bytes]) -> Iterator[Any]:
+def _receive_batches(stream: IO[bytes]) -> Iterator[Any]:
+    """Arrow batches from the child; they end early where it fails."""
     try:
         yield from io.read_ipc_stream(stream)
     except Exception:
         return  # the stream ended early: the child says why
 
 
-def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> None:
+def _raise_refusal(path: Path, message: bytes, code: int, seconds: float, memory: str) -> None:
+    """Raise SourceError if the child refused the SELECT (it says why in `message`), or was ended."""
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise SourceError(
-            f"{path}: the SELECT took more than {limits.seconds:g} s of processor time.", kind="TooMuchTime"
-        )
+        raise SourceError(f"{path}: the SELECT took more than {seconds:g} s of processor time.", kind="TooMuchTime")
     try:
         refusal = json.loads(message) if message else {}
     except ValueError:
@@ -152,17 +154,18 @@ def _raise_refusal(path: Path, message: bytes, code: int, limits: Limits) -> Non
     if "refused" in refusal:
         raise CorruptInput(f"{path}: {refusal['refused']}", hint=str(refusal["hint"]))
     if code:
-        raise SourceError(f"{path}: the SELECT took more than {limits.memory} of memory.", kind="TooMuchMemory")
+        raise SourceError(f"{path}: the SELECT took more than {memory} of memory.", kind="TooMuchMemory")
 
 
-def _form(head: bytes) -> Literal["csv", "json", "parquet"]:
+def _detect_form(head: bytes) -> Literal["csv", "json", "parquet"]:
+    """How DuckDB is to read the file, from its first bytes."""
     if head.startswith(b"PAR1"):
         return "parquet"
     return "json" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) else "csv"
 
 
 @contextmanager
-def _whole(path: Path, form: str) -> Iterator[Path]:
+def _without_cut_line(path: Path, form: str) -> Iterator[Path]:
     """The file; for text that is zipped or ends in the middle of a line, a copy that is neither. A last line without a
     line end is complete if a quote closes it, or a bracket in JSON."""
     closing = b'"' if form == "csv" else b"}]"
@@ -203,7 +206,7 @@ def own_mapping(root: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError) as error:
         raise LakeError(f"{file} cannot be used: {error}.") from None
     try:
-        mappings_of(document)
+        Mappings(document)
     except UsageError as error:
         raise LakeError(f"{file}: {error.message}", hint=error.hint) from None
     return document

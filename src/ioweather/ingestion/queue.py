@@ -1,8 +1,8 @@
-"""The queue of what was pushed and is not in the lake yet: checked rows in `<lake>/queue/`, files in a folder by host.
+"""The queue of what was pushed and is not in the lake yet: files of checked rows in `<lake>/queue/`.
 
-A queued file is complete, checked and synced to disk, so its sender may delete its copy. The name is a letter for the
-kind, the digest of the content and the original name: a file that is pushed again while it waits is the same file.
-`ingestion.drain` is the only process that removes files.
+A queued file is complete, checked and synced to disk, so its sender may delete its copy. Its name is the digest of what
+was pushed and the original name: a file that is pushed again while it waits is the same file. `ingestion.drain` is the
+only process that removes files.
 
 Prometheus metrics tell how long the queue is, and what the last pass of `ingest --watch` did.
 """
@@ -18,38 +18,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, get_args
 
-from ioweather.agent.exporter import Metric, gauge, gauges
+from ioweather.agent.exporter import gauge, gauges
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import sync_to_disk
 from ioweather.job_io.outcomes import VerdictKind
 
-Kind = Literal["c", "n", "w", "r"]
-# Columns of checked rows; a file of rows of a few days; one of many days, written when nothing else waits; a ledger
-# entry about a refused file. Most are columns: those of all hosts are in one folder, which is listed faster.
-COLUMNS: Final[Kind] = "c"
-ROWS: Final[Kind] = "n"
-WIDE: Final[Kind] = "w"
-REFUSAL: Final[Kind] = "r"
-# 32 and 211 characters at most: within the 255 that a file name may have.
-_NAME: Final = re.compile(r"([cnwr])([0-9a-f]{32})-(.+)")
+# 33 and 211 characters at most: within the 255 that a file name may have.
+_NAME: Final = re.compile(r"([0-9a-f]{32})-(.+)")
 DRAFT: Final = re.compile(r"\.[0-9a-f]{16}")
+# How the names of samples of remote write begin; the name of their sender follows.
+SAMPLES: Final = "samples-"
 # The writer's file has this size from the beginning, so that an error message can be written to a full disk.
 TROUBLE_BYTES: Final = 512
 
 
 class Queued(NamedTuple):
+    """A file of the queue; `digest` and `name` are those of what was pushed, `came_ns` is when."""
+
     path: Path
-    kind: str
     digest: str
     name: str
     bytes: int
     came_ns: int
-
-    @property
-    def host(self) -> str:
-        return self.path.parent.name
 
 
 @dataclass(frozen=True)
@@ -96,20 +88,15 @@ def draft_in(root: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind = ROWS) -> bool:
+def put(root: Path, draft: Path, name: str, digest: str) -> bool:
     """Move the draft into the queue and sync it to disk. Returns False if the same file is in the queue already."""
-    folder = queue_dir(root) if kind == COLUMNS else queue_dir(root) / host
-    path = folder / f"{kind}{digest}-{name}"
+    path = queue_dir(root) / f"{digest}-{name}"
     try:
-        is_new_host = not folder.is_dir()
-        folder.mkdir(exist_ok=True, mode=0o750)
         is_known = path.exists()
         if not is_known:
             sync_to_disk(draft)
             draft.replace(path)
-        sync_to_disk(folder)  # also for a known file: the request that put it there may have died before this
-        if is_new_host:
-            sync_to_disk(folder.parent)
+        sync_to_disk(path.parent)  # also for a known file: the request that put it there may have died before this
     except OSError as error:
         raise LakeError(f"The queue cannot be written: {error.strerror}.") from None
     return not is_known
@@ -119,15 +106,11 @@ def queued(root: Path) -> list[Queued]:
     """All queued files, oldest first."""
     found: list[Queued] = []
     with suppress(FileNotFoundError):
-        for first in os.scandir(queue_dir(root)):
-            is_folder = first.is_dir(follow_symlinks=False)
-            for entry in os.scandir(first.path) if is_folder else (first,):
-                if named := _NAME.fullmatch(entry.name):
-                    with suppress(FileNotFoundError):  # removed since it was listed
-                        status = entry.stat(follow_symlinks=False)
-                        kind, digest, name = named.groups()
-                        place = Path(entry.path)
-                        found.append(Queued(place, kind, digest, name, status.st_size, status.st_mtime_ns))
+        for entry in os.scandir(queue_dir(root)):
+            if named := _NAME.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # removed since it was listed
+                    status = entry.stat(follow_symlinks=False)
+                    found.append(Queued(Path(entry.path), named[1], named[2], status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda file: (file.came_ns, file.path.name))
 
 
@@ -153,7 +136,7 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
+def first_within(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
     """The first files within these limits, at least one."""
     taken: list[T] = []
     size = 0
@@ -166,6 +149,7 @@ def one_pass(files: Sequence[T], most_files: int, most_bytes: int) -> list[T]:
 
 
 def caught_up_file(root: Path) -> Path:
+    """Where the next pass of `ingest --watch` begins, and what the last one did."""
     return root / "catch_up.json"
 
 
@@ -178,7 +162,7 @@ def read_caught_up(root: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) and isinstance(body.get("last", {}), dict) else {}
 
 
-def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[Metric]:
+def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Iterator[str]:
     """Metrics of the queue and of the last pass. Verdicts are counted as of the ends of runs, never by job."""
     now = now_ns()
     if queue_dir(lake).is_dir():

@@ -10,13 +10,13 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy import ma  # every reader needs it: loaded before they are copied
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
+from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Frame
@@ -34,6 +34,7 @@ from ioweather.core.units import (
     zone_named,
 )
 from ioweather.facts.job_metrics import job_io
+from ioweather.lake.ledger import FileOutcome
 from ioweather.lake.limited import WorkerDied, limit_memory, limit_seconds, run_limited, stream_limited
 from ioweather.readers.reader_catalogue import SOURCES, nearest
 from ioweather.readers.text_files import beginning, begins_with_noise, take_cuts
@@ -71,9 +72,11 @@ class Limits:
     rows: int
 
     def seconds_for(self, size: int) -> float:
+        """Processor time for a file of so many bytes."""
         return self.seconds + _SECONDS_PER_MIB * size / MIB
 
     def wall_seconds_for(self, size: int) -> float:
+        """Wall time for a file of so many bytes."""
         return _WALL_RATIO * self.seconds_for(size)
 
     def memory_for(self, size: int) -> int:
@@ -83,10 +86,12 @@ class Limits:
         return min(self.memory_bytes + more, max(self.memory_bytes, half))
 
     def rows_for(self, size: int) -> int:
+        """Most rows of a file of so many bytes."""
         return self.rows + size
 
 
 def limits_of(facility: Facility) -> Limits:
+    """The limits that facility.toml sets in [ingest]."""
     return Limits(facility.stuck_after_ns / NS, facility.most_memory_bytes, facility.most_rows)
 
 
@@ -114,26 +119,6 @@ class Reading:
     now_ns: int = field(default_factory=now_ns)
     # Digests of files that are in the lake: such a file is not read.
     known: frozenset[str] = frozenset()
-
-
-class FileOutcome(NamedTuple):
-    """The outcome of one file."""
-
-    file: str
-    digest: str
-    bytes: int
-    source: str | None
-    status: Literal["ok", "partial", "quarantined"]
-    rows: Mapping[str, int] = {}
-    reason: str | None = None
-    message: str | None = None
-    # Rows left out because they are impossible, and rows stored with a complaint; the message says why.
-    refused_rows: int = 0
-    flagged_rows: int = 0
-
-    @property
-    def path(self) -> Path:
-        return Path(self.file)
 
 
 Batch: TypeAlias = list[tuple[str, int]]  # path and bytes
@@ -176,18 +161,19 @@ class _Version:
 
     def __init__(self, path: Path, reading: Reading) -> None:
         self._path, self._reading = path, reading
-        self._marks = self._look()
+        self._marks = self._stat_files()
         self.digest = digest_of(path, reading)
         self._is_fresh = max(max(mark[-2:]) for mark in self._marks) > now_ns() - _TIME_STEP_NS
 
-    def _look(self) -> list[tuple[int, ...]]:
+    def _stat_files(self) -> list[tuple[int, ...]]:
+        """Device, inode, size and times of the file, or of all files of the directory."""
         files = [self._path, *(files_of_tree(self._path) if self._path.is_dir() else ())]
         found = (file.stat() for file in files)
         return [(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for at in found]
 
     def check(self) -> None:
         """Raise SourceError if the file has changed."""
-        changed = self._look() != self._marks
+        changed = self._stat_files() != self._marks
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
             raise SourceError(
                 f"{self._path} changed while it was read.",
@@ -197,6 +183,7 @@ class _Version:
 
 
 def files_of_tree(folder: Path) -> list[Path]:
+    """All regular files below the directory, sorted; links are left out."""
     os.scandir(folder).close()  # which says so where it may not be looked into; rglob does not
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
@@ -287,14 +274,14 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
             source = _source_for(path, head_of(path), reading)
             source_name, pieces = source.name, source.read(path, reading.context)
         for table, frame in _regular(pieces, cadence, notes):
-            good = _possible(source_name, table, frame, reading, complaints)
+            good = _check_frame(source_name, table, frame, reading, complaints)
             rows[table] += good.rows
             _check_rows(path, size, rows.total(), reading.limits)
             if source_name in DERIVED:
                 made.setdefault(table, []).append(good)
             yield source_name, table, good
         for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
-            yield source_name, table, _possible(source_name, table, frame, reading, complaints)
+            yield source_name, table, _check_frame(source_name, table, frame, reading, complaints)
         version.check()
         if cut := take_cuts():
             raise TruncatedInput(cut, hint=_WHOLE)
@@ -304,7 +291,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         cut = take_cuts()
         if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
             error = TruncatedInput(f"{cut} {error}", hint=_WHOLE)
-        yield _refused(error, path, digest, size, source_name, rows, reading.limits, complaints)
+        yield _failed_outcome(error, path, digest, size, source_name, rows, reading.limits, complaints)
     else:
         note = " ".join([*notes, *([f"{path}: {cadence}"] if str(cadence) else [])]) or None
         outcome = FileOutcome(str(path), digest, size, source_name, "ok", dict(rows), message=note)
@@ -327,6 +314,7 @@ class Cadence:
         self.rows = 0  # learned from
 
     def learn(self, frame: Frame) -> None:
+        """Note the intervals of these samples."""
         self.rows += frame.rows
         for name, chosen in _sample_groups(frame):
             known = self._intervals.get(name, np.zeros(0, np.int64))
@@ -392,7 +380,7 @@ def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[
     yield from (("series", cadence.regular(each)) for each in waiting)
 
 
-def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
+def _check_frame(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
     """The possible rows. If other rows are derived from them, all are refused together: a sum without one is wrong."""
     possible, _ = complaints.check(TABLES[table], frame, reading.now_ns)
     if source in DERIVED and complaints.refused_rows:
@@ -431,13 +419,13 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
                 if digest in reading.known:
                     outcomes.append(FileOutcome(file, digest, size, source.name, "ok"))
                     continue
-                parsed = source.parse(path, reading.context, Content(head, digest) if is_whole else None)
+                parsed = source.parse(path, reading.context, (head, digest) if is_whole else None)
                 if version is not None:
                     version.check()
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
         except Exception as error:
-            outcomes.append(_refused(error, path, digest, size, source.name if source else None, {}, limits))
+            outcomes.append(_failed_outcome(error, path, digest, size, source.name if source else None, {}, limits))
             continue
         found: list[Any] = [*read_file(path, size, reading)]
         *items, outcome = found
@@ -474,10 +462,10 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
             raise SourceError("No row was taken.", kind="ImpossibleRows")
         if not doubtful or len(members) == 1:
             for table, frame in derive(name, made):
-                made[table] = _possible(name, table, frame, reading, complaints)
+                made[table] = _check_frame(name, table, frame, reading, complaints)
     except Exception as error:
         if len(members) == 1:
-            return [_refused(error, *members[0][:3], name, {}, reading.limits, complaints)]
+            return [_failed_outcome(error, *members[0][:3], name, {}, reading.limits, complaints)]
         doubtful = set(range(len(members)))
     if doubtful and len(members) > 1:
         rest = [member for position, member in enumerate(members) if position not in doubtful]
@@ -505,6 +493,7 @@ def days_of(table: str, frame: Frame) -> set[int]:
 
 
 def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
+    """Raise SourceError if a file of this size gives more rows than its limit."""
     if rows > limits.rows_for(size):
         raise SourceError(
             f"{path} gives more than {limits.rows_for(size):,} rows.",
@@ -514,6 +503,7 @@ def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
 
 
 def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
+    """The source that reads the file. Raises SourceError, also where its owner may not bring such rows."""
     if not head:
         if not path.is_dir():
             raise EmptyInput(f"{path} is empty.")
@@ -531,7 +521,7 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
     return source
 
 
-def _refused(
+def _failed_outcome(
     error: Exception,
     path: Path,
     digest: str | None,
@@ -549,7 +539,7 @@ def _refused(
             hint="If it is good, set [ingest] most_memory in facility.toml higher.",
             kind="TooMuchMemory",
         )
-    elif isinstance(error, WorkerDied) and error.overran:
+    elif isinstance(error, WorkerDied) and error.kind == "TooMuchTime":
         error = SourceError(
             f"{path}: reading it took more than {format_seconds(limits.seconds_for(size))} of processor time, and was "
             "ended.",
@@ -623,4 +613,4 @@ def read_alone_bounded(file: str, size: int, reading: Reading) -> Iterator[tuple
         digest = None
         with suppress(OSError):
             digest = digest_of(path, reading)
-        yield _refused(death, path, digest, size, None, rows, limits)
+        yield _failed_outcome(death, path, digest, size, None, rows, limits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -37,13 +36,13 @@ from ioweather.readers.scan.tally import (
     Owner,
     ScanFacts,
     Tally,
-    count_of,
+    entries_in,
     project_name,
     scan_frames,
     stored_text,
     tree_facts,
     user_name,
-    weight_of,
+    weight_in,
 )
 
 SOURCE: Final = "scan"
@@ -94,10 +93,12 @@ def scan(
         lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
     files = _Files(root / "scans" / key)
-    with _alone(files.lock):
+    with layout.locked(files.lock) as lock:
+        if lock is None:
+            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.")
         state, about = _open_state(files, request, plan)
         try:
-            return _run(root, request, state, about, files, executor, progress)
+            return _scan_and_store(root, request, state, about, files, executor, progress)
         finally:
             state.close()
 
@@ -117,25 +118,12 @@ class _Files:
             file.unlink(missing_ok=True)
 
 
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One scan of a root at a time."""
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
-
-
 def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanState, dict[str, Any]]:
     """The state to resume, or a new one; and the id, start and options of the scan."""
     if request.restart:
         files.remove_state()
     state = ScanState(files.state)
-    about: dict[str, Any] | None = state.noted("about") if state.usable else None
+    about: dict[str, Any] | None = state.load_note("about") if state.usable else None
     problem = None
     if about and not request.resume:
         problem = f"A scan of {plan.root} that began {format_time_ns(about['start_ns'])} was not finished."
@@ -150,11 +138,11 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
         start_ns = now_ns()
         stamp = ns_to_datetime(start_ns).strftime("%Y%m%dT%H%M%SZ")
         about = {"scan_id": f"{stamp}-{secrets.token_hex(4)}", "start_ns": start_ns, "listing": request.entries}
-        state.note("about", about)
+        state.save_note("about", about)
     return state, about
 
 
-def _run(
+def _scan_and_store(
     lake: Path,
     request: ScanRequest,
     state: ScanState,
@@ -163,6 +151,7 @@ def _run(
     executor: Executor | None,
     progress: Progress,
 ) -> ScanReport:
+    """Walk the tree from its state, then write rows and remove the state."""
     started = time.monotonic()
     resumed = state.usable
     plan = plan_scan(
@@ -173,7 +162,7 @@ def _run(
         rate=request.rate,
     )
     tree = tree_facts(plan.root)
-    with _listing(files.listing, request.entries) as listing:
+    with _open_listing(files.listing, request.entries) as listing:
         # The number of entries of the last scan; of a whole file system, its used inodes.
         expected = tree.used_inodes if plan.root == tree.mount else None
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -213,7 +202,7 @@ def _run(
 
 
 @contextmanager
-def _listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
+def _open_listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
     """The list of entries, opened for appending, without a last record that an interruption cut."""
     if not wanted:
         yield None
@@ -249,7 +238,7 @@ def summary(report: ScanReport) -> Answer:
         Fact("directories", "directories", counts["directories"], "count"),
         Fact("symbolic_links", "symbolic links", counts["symlinks"], "count"),
     ]
-    if linked := sum(count_of(cell) for index, cell in whole["link_count"].items() if index > 1):
+    if linked := sum(entries_in(cell) for index, cell in whole["link_count"].items() if index > 1):
         note = f"{counts['linked_names']:,} names, counted once"
         there.append(Fact("linked_files", "files with several names", linked, "count", note=note))
     if counts["others"]:
@@ -257,18 +246,18 @@ def summary(report: ScanReport) -> Answer:
     by_size, by_age, by_owner = [], [], []
     for limit in _SIZES:
         below = [cell for index, cell in sizes.items() if 1 << index <= limit]
-        share = sum(map(count_of, below)) / files if files else None
-        note = f"{sum(map(weight_of, below)) / held if held else 0.0:.1%} of the bytes"
+        share = sum(map(entries_in, below)) / files if files else None
+        note = f"{sum(map(weight_in, below)) / held if held else 0.0:.1%} of the bytes"
         by_size.append(Fact(f"below_{limit}_bytes", f"below {format_bytes(limit)}", share, "ratio", share, note))
     for first in _AGES:
-        older = sum(weight_of(cell) for index, cell in whole["mtime"].items() if first <= index < FUTURE)
+        older = sum(weight_in(cell) for index, cell in whole["mtime"].items() if first <= index < FUTURE)
         share, days = older / held if held else None, 1 << (first - 1)
         by_age.append(Fact(f"older_than_{days}_days", f"{days} days", share, "ratio", share))
     groups: dict[str, list[Owner]] = {}
     for owner in tally.owners:
         groups.setdefault(project_name(owner) or "unknown", []).append(owner)
     of_groups = {name: tally.histograms(owners)["size"] for name, owners in groups.items()}
-    counted = sorted(((sum(map(count_of, cells.values())), name) for name, cells in of_groups.items()), reverse=True)
+    counted = sorted(((sum(map(entries_in, cells.values())), name) for name, cells in of_groups.items()), reverse=True)
     for number, (count, name) in enumerate(counted[:_SHOWN], 1):
         share, note = count / files if files else None, format_bytes(_bytes(of_groups[name]))
         by_owner.append(Fact(f"owner_{number}", _printable(name), count, "count", share, note=note))
@@ -295,6 +284,7 @@ def summary(report: ScanReport) -> Answer:
 
 
 def _caveats(report: ScanReport) -> Iterator[str]:
+    """Sentences on what the scan did not see."""
     counts = report.tally.counts
     names = ", ".join(f"{n:,} {code}" for code, n in sorted(report.tally.errors.items()))
     if counts["unreadable"]:
@@ -313,7 +303,7 @@ def _caveats(report: ScanReport) -> Iterator[str]:
 
 
 def _bytes(cells: Cells) -> int:
-    return sum(map(weight_of, cells.values()))
+    return sum(map(weight_in, cells.values()))
 
 
 def _printable(text: str) -> str:

@@ -12,7 +12,6 @@ change.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,8 +20,9 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,14 +33,14 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import DAY_NS, GIB, HOUR_NS, MIB, MINUTE_NS, NS, now_ns
-from ioweather.diagnosis.recorded_verdicts import clusters_of, counts, judge_due, text_of_row
+from ioweather.diagnosis.recorded_verdicts import clusters_of, count_verdicts, judge_due, text_of_row
 from ioweather.ingestion.ingest import ingest
 from ioweather.ingestion.mappings import own_mapping
-from ioweather.ingestion.queue import caught_up_file, one_pass, read_caught_up
+from ioweather.ingestion.queue import caught_up_file, first_within, read_caught_up
 from ioweather.ingestion.reading import UNREADABLE, context_of
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake
-from ioweather.lake.workers import Serial
+from ioweather.lake.workers import Processes
 
 # One pass hands over so much; the rest waits for the next one.
 MOST_FILES: Final = 500
@@ -63,6 +63,8 @@ _MOST_JUDGING_SECONDS: Final = 30.0
 
 
 class Changed(NamedTuple):
+    """A file, its size and when its inode changed last."""
+
     path: str
     bytes: int
     changed_ns: int
@@ -94,7 +96,7 @@ class Watched:
         if everything:
             self.quiet, self.recent = {}, {}
         found = []
-        for file in self._below(self.top, at_ns):
+        for file in self._list_files(self.top, at_ns):
             size, changed, handed = self.recent.get(file.path, (-1, -1, 0))
             is_settled = not 0 <= at_ns - file.changed_ns < _SETTLED_NS
             is_growing = size >= _LARGE_BYTES and at_ns - handed < _GROWING_NS
@@ -111,7 +113,7 @@ class Watched:
         self.mark_ns = max([self.mark_ns, *(min(file.changed_ns, at_ns) for file in files)])
         self.recent = {path: seen for path, seen in self.recent.items() if seen[1] >= self.mark_ns - OVERLAP_NS}
 
-    def _below(self, folder: Path, at_ns: int) -> Iterator[Changed]:
+    def _list_files(self, folder: Path, at_ns: int) -> Iterator[Changed]:
         """Regular files, without hidden ones, links, lakes, files that were just removed, and logs that Darshan writes
         at this moment: it renames them at the end."""
         try:
@@ -139,7 +141,7 @@ class Watched:
                 newest = max(newest, status.st_ctime_ns)
                 yield Changed(entry.path, status.st_size, status.st_ctime_ns)
         for subfolder in subfolders:
-            yield from self._below(subfolder, at_ns)
+            yield from self._list_files(subfolder, at_ns)
         self.quiet.pop(str(folder), None)
         if not subfolders and at_ns - newest > _QUIET_NS and folder != self.top:
             self.quiet[str(folder)] = changed
@@ -163,14 +165,9 @@ class CaughtUp:
     seconds: float = 0.0
 
 
-@dataclass
-class _State:
-    """Where the next pass begins, in `<lake>/catch_up.json`."""
-
-    watched: dict[str, Any] = field(default_factory=dict)
-    polled_ns: int = 0
-    polled_digest: str = ""
-    told_ns: int = 0
+# Where the next pass begins, in `<lake>/catch_up.json`: the state of each watched directory; when accounting was read,
+# and the digest of its text; the newest verdict that the site's program was run for.
+_FIRST_STATE: Final[Mapping[str, Any]] = {"watched": {}, "polled_ns": 0, "polled_digest": "", "told_ns": 0}
 
 
 def catch_up(
@@ -178,21 +175,22 @@ def catch_up(
     settings: WatchSettings,
     *,
     everything: bool = False,
-    judge: bool = True,
     clock: Callable[[], int] = now_ns,
 ) -> CaughtUp:
     """One pass. With `everything`, all files of the directories are handed to the ledger, however old they are."""
     started = time.monotonic()
-    with _alone(lake.root) as is_alone:
-        if not is_alone:
+    layout.lake_directory(lake.root).close()
+    with layout.locked(lake.root / ".catch_up.lock") as lock:
+        if lock is None:
             return CaughtUp(busy=True)
         done, stored = CaughtUp(), read_caught_up(lake.root)
-        # Without values of a wrong type.
-        good = {key: stored[key] for key, known in vars(_State()).items() if type(stored.get(key)) is type(known)}
-        state = _State(**good)
+        state: dict[str, Any] = {
+            key: stored[key] if type(stored.get(key)) is type(first) else copy(first)
+            for key, first in _FIRST_STATE.items()
+        }
 
         def keep(last: Any) -> None:
-            body = {"version": 1, **asdict(state), "last": last}
+            body = {"version": 1, **state, "last": last}
             write_whole(caught_up_file(lake.root), json.dumps(body).encode())
 
         added: Counter[str] = Counter()
@@ -207,39 +205,22 @@ def catch_up(
         if settings.accounting and has_sacct():
             added.update(_read_accounting(lake, context, state, done, clock()))
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
-        if judge:
-            judged = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
-            done.verdicts, done.left_verdicts = judged.made, judged.left
+        done.verdicts, done.left_verdicts = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
         if settings.tell is not None:
-            tell_verdicts(lake, settings.tell, state, done, clock())
+            report_verdicts(lake, settings.tell, state, done, clock())
         done.seconds = round(time.monotonic() - started, 3)
         at_ns = clock()
         with lake.snapshot() as snapshot:
-            kinds = counts(snapshot, at_ns)
+            kinds = count_verdicts(snapshot, at_ns)
         told = {key: value for key, value in asdict(done).items() if key not in ("refused", "busy")}
         keep({**told, "refused": len(done.refused), "kinds_last_day": kinds, "made_ns": at_ns})
     return done
 
 
-@contextmanager
-def _alone(root: Path) -> Iterator[bool]:
-    """Whether no other pass over this lake is at work."""
-    with layout.lake_directory(root) as folder:
-        fd = folder.open(".catch_up.lock")
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(fd)
-
-
-def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_ns: int) -> None:
+def report_verdicts(lake: Lake, program: Path, state: dict[str, Any], done: CaughtUp, at_ns: int) -> None:
     """Run the program for each verdict, as of a run's end, that is newer than the last one it was run for. After a kill
     some are repeated; none is left out."""
-    since = max(state.told_ns, at_ns - _TOLD_NS)
+    since = max(state["told_ns"], at_ns - _TOLD_NS)
     with lake.snapshot() as snapshot:
         found = snapshot.frame("verdicts", where={"judged_ns >": since}, period_ns=(at_ns - _TOLD_NS, at_ns + 1))
         clusters = clusters_of(snapshot, found)
@@ -264,13 +245,14 @@ def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_n
         except (OSError, subprocess.TimeoutExpired) as error:
             done.troubles.append(f"{program}: {error}")
             return
-        state.told_ns = row["judged_ns"]
+        state["told_ns"] = row["judged_ns"]
 
 
 def _read_directory(
-    lake: Lake, top: Path, context: ReadContext, state: _State, done: CaughtUp, at_ns: int, *, everything: bool
+    lake: Lake, top: Path, context: ReadContext, state: dict[str, Any], done: CaughtUp, at_ns: int, *, everything: bool
 ) -> Counter[str]:
-    watched = Watched.from_json(top, state.watched.get(str(top)))
+    """Read new files of one directory; returns new rows by table. Updates `state` and `done`."""
+    watched = Watched.from_json(top, state["watched"].get(str(top)))
     added: Counter[str] = Counter()
     try:
         waiting = watched.candidates(at_ns, everything=everything)
@@ -278,13 +260,13 @@ def _read_directory(
         done.troubles.append(f"{top}: {error.strerror}")
         return added
     while waiting:
-        files = one_pass(waiting, MOST_FILES, MOST_BYTES)
+        files = first_within(waiting, MOST_FILES, MOST_BYTES)
         waiting = waiting[len(files) :]
         paths = [Path(file.path) for file in files]
         try:
-            report = ingest(lake, paths, context=context, executor=Serial())
+            report = ingest(lake, paths, context=context, executor=Processes(1))
         except UsageError:  # one of them just went: the rest is read
-            report = ingest(lake, [path for path in paths if path.is_file()], context=context, executor=Serial())
+            report = ingest(lake, [path for path in paths if path.is_file()], context=context, executor=Processes(1))
         bad = {str(o.path): (o.reason == UNREADABLE, o.message or o.reason or "") for o in report.bad}
         unreadable = {path: why for path, (is_unreadable, why) in bad.items() if is_unreadable}
         watched.hand_over(files, unreadable, at_ns)
@@ -298,12 +280,15 @@ def _read_directory(
         if not everything:
             break
     done.left_files += len(waiting)
-    state.watched[str(top)] = {"mark_ns": watched.mark_ns, "recent": watched.recent, "quiet": watched.quiet}
+    state["watched"][str(top)] = {"mark_ns": watched.mark_ns, "recent": watched.recent, "quiet": watched.quiet}
     return added
 
 
-def _read_accounting(lake: Lake, context: ReadContext, state: _State, done: CaughtUp, at_ns: int) -> Counter[str]:
-    since = state.polled_ns - _POLL_OVERLAP_NS if state.polled_ns else at_ns - _FIRST_POLL_NS
+def _read_accounting(
+    lake: Lake, context: ReadContext, state: dict[str, Any], done: CaughtUp, at_ns: int
+) -> Counter[str]:
+    """Read what sacct reports since the last poll; returns new rows by table. Updates `state` and `done`."""
+    since = state["polled_ns"] - _POLL_OVERLAP_NS if state["polled_ns"] else at_ns - _FIRST_POLL_NS
     added: Counter[str] = Counter()
     try:
         text = poll_accounting((at_ns - since) // NS)
@@ -311,12 +296,12 @@ def _read_accounting(lake: Lake, context: ReadContext, state: _State, done: Caug
         done.troubles.append(error.message)
         return added
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    if text.count("\n") > 1 and digest != state.polled_digest:
+    if text.count("\n") > 1 and digest != state["polled_digest"]:
         with tempfile.TemporaryDirectory(prefix="ioweather-accounting-") as folder:
             file = Path(folder) / f"sacct-{at_ns}.txt"
             file.write_text(text, encoding="utf-8")
-            report = ingest(lake, [file], context=context, source="sacct", executor=Serial())
+            report = ingest(lake, [file], context=context, source="sacct", executor=Processes(1))
         added = report.rows_added
         done.troubles += [f"accounting: {outcome.message}" for outcome in report.bad]
-    state.polled_ns, state.polled_digest = at_ns, digest
+    state["polled_ns"], state["polled_digest"] = at_ns, digest
     return added

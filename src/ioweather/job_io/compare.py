@@ -26,7 +26,7 @@ from ioweather.core.results import (
     Finding,
     ResultColumn,
     ResultTable,
-    numbered,
+    number_names,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, fetch_runs, instances_of, program_of
@@ -154,7 +154,7 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     found = []
     for row in rows:
         more: dict[str, Any] = {
-            f"{part}_size": _quotient(row[f"{part}_bytes"], row[f"{part}_count"])
+            f"{part}_size": _ratio_or_none(row[f"{part}_bytes"], row[f"{part}_count"])
             for part in ("read", "write", "fs_read", "fs_write")
         }
         collective, independent = row["collective_count"], row["independent_count"]
@@ -164,7 +164,7 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
         took = "an unknown time" if row["io_seconds"] is None else format_seconds(row["io_seconds"])
         more |= {
             "collective_ratio": collective / operations if calls else None,
-            "io_ratio": _quotient(row["io_seconds"], row["run_seconds"]),
+            "io_ratio": _ratio_or_none(row["io_seconds"], row["run_seconds"]),
             "improvement": _ratio_of_amounts(row["bytes_per_s"], rows[0]["bytes_per_s"]),
             "program": program,
             "amount": f"{format_bytes(row['moved_bytes'])} in {took}",
@@ -174,7 +174,8 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def _quotient(part: float | None, whole: float | None) -> float | None:
+def _ratio_or_none(part: float | None, whole: float | None) -> float | None:
+    """Return part / whole; None if one is missing, or the whole is 0."""
     return part / whole if part is not None and whole else None
 
 
@@ -190,7 +191,7 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     per_node = all(row["mib_per_s_per_node"] is not None for row in rows)
     unit = "mib_per_s_per_node" if per_node else "mib_per_s"
     pairs = list(zip(labels, rows, strict=True))
-    rates = [row["mib_per_s_per_node"] if per_node else _quotient(row["bytes_per_s"], MIB) for row in rows]
+    rates = [row["mib_per_s_per_node"] if per_node else _ratio_or_none(row["bytes_per_s"], MIB) for row in rows]
     bars = ResultTable.of("rates", f"run [text]; rate [{unit}]", zip(labels, rates, strict=True))
     cells = ((label, row["log_digest"][:12], *(row[name] for name in _RUN_VALUES)) for label, row in pairs)
     estimates, findings = [], []
@@ -205,7 +206,7 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
             if speed is not None:
                 faster = f"{label} is {format_value(speed, 'factor')} as fast as {labels[0]}"
                 findings.append(Finding(f"{faster}: {row['amount']} against {rows[0]['amount']}.", name="speed"))
-            findings += [Finding(f"{label}: {text}.", name="change") for text in _changes(row, rows[0])]
+            findings += [Finding(f"{label}: {text}.", name="change") for text in _describe_changes(row, rows[0])]
     return Exhibit(
         "car11.fig11",
         tables=(ResultTable.of("runs", _RUN_COLUMNS, cells),),
@@ -233,7 +234,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
         headline=headline(rows, labels),
         facts=(FactGroup("runs", "Runs", tuple(facts)),),
         exhibits=(Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)), compared),
-        findings=numbered(_differences(rows, labels)),
+        findings=number_names(_findings_of_runs(rows, labels)),
         caveats=CAVEATS[:1],
         coverage=recorded_whole([bool(row["partial"]) for row in rows], "runs"),
         name="compare",
@@ -252,7 +253,7 @@ def short_name(name: str) -> str:
     return stem if len(stem) <= _NAME_CHARACTERS else f"…{stem[1 - _NAME_CHARACTERS :]}"
 
 
-def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
+def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
     """Findings: first on runs that cannot be compared, then on changes."""
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
@@ -261,14 +262,14 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
             yield Finding(text, name="partial_log")
     others = list(zip(labels[1:], rows[1:], strict=True))
     for label, row in others:
-        if _changed(first["moved_bytes"], row["moved_bytes"]):
+        if _differs(first["moved_bytes"], row["moved_bytes"]):
             text = f"{label} moved a different amount of data than {labels[0]}: compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
             text = f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}."
             yield Finding(text, name="other_processes")
     for label, row in others:
-        factor, what = row["improvement"], list(_changes(row, first))
+        factor, what = row["improvement"], list(_describe_changes(row, first))
         if len(rows) == 2 and factor is not None and abs(factor - 1) > EQUAL and len(what) <= _REASONS:
             continue  # the headline says all of it
         speed = [] if factor is None else [f"{format_value(factor, 'factor')} as fast as {labels[0]}"]
@@ -291,10 +292,11 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     speed = (
         f"{f'{times:,.0f}' if times >= 10 else f'{times:.2g}'} times {'as fast as' if factor > 1 else 'slower than'}"
     )
-    return "; ".join([f"{other} is {speed} {first}: {amounts}", *list(_changes(rows[place], rows[0]))[:_REASONS]]) + "."
+    reasons = list(_describe_changes(rows[place], rows[0]))[:_REASONS]
+    return "; ".join([f"{other} is {speed} {first}: {amounts}", *reasons]) + "."
 
 
-def _changes(row: Row, first: Row) -> Iterator[str]:
+def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     """Yield changes of the pattern, the usually most important ones first."""
 
     def share(before: float | None, after: float | None, what: str) -> Iterator[str]:
@@ -308,11 +310,11 @@ def _changes(row: Row, first: Row) -> Iterator[str]:
     for verb in ("write", "read"):
         before, after = (each[f"{verb}_size"] for each in (first, row))
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
-        if before and after and _changed(before, after):
+        if before and after and _differs(before, after):
             yield f"a {verb} moves {format_bytes(after)}, before {format_bytes(before)}"
-        elif _changed(*calls):
+        elif _differs(*calls):
             yield f"{verb}s at the file system went from {calls[0]:,} to {calls[1]:,}"
-    if _changed(first["file_count"], row["file_count"]):
+    if _differs(first["file_count"], row["file_count"]):
         shared = [f" ({n:,} shared by all)" if (n := each["shared_file_count"]) else "" for each in (first, row)]
         counts = f"{first['file_count']:,}{shared[0]} to {row['file_count']:,}{shared[1]}"
         yield f"files went from {counts}"
@@ -321,7 +323,7 @@ def _changes(row: Row, first: Row) -> Iterator[str]:
     yield from share(first["sequential_ratio"], row["sequential_ratio"], "{} of accesses are sequential")
 
 
-def _changed(before: float | None, after: float | None) -> bool:
+def _differs(before: float | None, after: float | None) -> bool:
     """Whether the change of an amount is worth a note."""
     return bool(before and after and not 0.8 <= after / before <= 1.25)
 
@@ -388,6 +390,7 @@ _LASTING_CHANGE: Final = """
 
 
 def _before_and_after(snapshot: Snapshot, _: Params) -> Cell:
+    """Choose the runs around the most frequent lasting change."""
     return snapshot.scalar(_LASTING_CHANGE)
 
 
@@ -425,4 +428,4 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
     yield replace(compared, caveats=(*compared.caveats, *runs.node_caveats), coverage=runs.node_coverage)
 
 
-STUDY = Study(name="tuning", exhibits=("car11.fig11",), needs=NEEDS, run=run_study, params=(LOGS, PROCESSES_PER_NODE))
+STUDY = Study("tuning", ("car11.fig11",), NEEDS, run_study, params=(LOGS, PROCESSES_PER_NODE))

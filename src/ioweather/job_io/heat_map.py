@@ -90,7 +90,7 @@ def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[H
     first_rows = [0, *np.cumsum(processes)[:-1].tolist()] if at_once else [0] * len(logs)
     parts: dict[str, list[Operations]] = {}
     for log, first_row in zip(logs, first_rows, strict=True):
-        for module, operations in _operations(log, 2 if len(logs) == 1 else 1).items():
+        for module, operations in _operations_by_module(log, 2 if len(logs) == 1 else 1).items():
             later = (log.job.start_ns - start_ns) / NS
             operations.segments["start_seconds"] += later
             operations.segments["end_seconds"] += later
@@ -109,7 +109,7 @@ def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[H
     return tuple(heat for heat in found if heat is not None and heat.total_bytes > 0)
 
 
-def _operations(log: DarshanLog, least_bins: int) -> dict[str, Operations]:
+def _operations_by_module(log: DarshanLog, least_bins: int) -> dict[str, Operations]:
     """Return operations by module: each bin of its heat map as one operation, else those of its trace."""
     found: dict[str, Operations] = {}
     heat = log.modules.get("HEATMAP")
@@ -162,15 +162,15 @@ def spread_operations(
         return None
     start, end, ranks, write = start[known], end[known], ranks[known], segments["write"][known]
     length = np.maximum(segments["length"][known], 0).astype(np.float64)
-    rank_step, rows = _group(nprocs, wanted.rows)
+    rank_step, rows = _size_and_number_of_groups(nprocs, wanted.rows)
     columns, column_seconds = wanted.columns, max(run_seconds, float(end.max()), 1e-9) / wanted.columns
     if bins:
-        bins_of_column, columns = _group(bins, wanted.columns)
+        bins_of_column, columns = _size_and_number_of_groups(bins, wanted.columns)
         column_seconds = bins_of_column * bin_seconds
     grids = np.zeros((2, rows * columns))
     for first in range(0, len(start), _CHUNK):
         part = slice(first, first + _CHUNK)
-        operation, column, share = _columns_of(start[part], end[part], column_seconds, columns)
+        operation, column, share = _spread_over_columns(start[part], end[part], column_seconds, columns)
         cell = ranks[part][operation] // rank_step * columns + column
         amount, wrote = length[part][operation] * share, write[part][operation]
         for kind in (0, 1):
@@ -179,7 +179,7 @@ def spread_operations(
     return HeatMap(module, origin, nprocs, rank_step, column_seconds, read, written, unrecorded)
 
 
-def _columns_of(start: Floats, end: Floats, width: float, columns: int) -> tuple[Ints, Ints, Floats]:
+def _spread_over_columns(start: Floats, end: Floats, width: float, columns: int) -> tuple[Ints, Ints, Floats]:
     """Return operation, column and share: each operation is spread evenly over the columns of its time."""
     first, last = (np.minimum((each / width).astype(np.int64), columns - 1) for each in (start, end))
     touched = last - first + 1
@@ -191,7 +191,7 @@ def _columns_of(start: Floats, end: Floats, width: float, columns: int) -> tuple
     return operation, column, share
 
 
-def _group(count: int, most: int) -> tuple[int, int]:
+def _size_and_number_of_groups(count: int, most: int) -> tuple[int, int]:
     """Return members per group and number of groups."""
     step = max(1, -(-count // most))
     return step, max(1, -(-count // step))

@@ -6,18 +6,20 @@ POSIX, MPI-IO and STDIO come from file rows, the libraries from their own record
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of, numbered
-from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
-from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, names_of, pairs_of
+from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.tables import READ_BINS, SIZE_BINS, STRATEGIES, WRITE_BINS
+from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, names_of
 from ioweather.facts.job_metrics import (
     NEVER_LAST,
     FileRecords,
@@ -28,29 +30,27 @@ from ioweather.facts.job_metrics import (
     sums,
     times,
 )
-from ioweather.facts.server_io import Done, ServerIo
+from ioweather.facts.server_io import OperationTotals, ServerIo
 from ioweather.job_io.heat_map import heat_chart
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.summary import bin_labels, run_text
-from ioweather.job_io.view import JobView, LogFacts, printable
+from ioweather.job_io.view import JobView, printable
+from ioweather.readers.darshan.log import DarshanLog
 
 # Kind of use, files, mean and largest size; sizes are the highest byte touched, None where none is recorded.
 FileKind: TypeAlias = tuple[str, int, float | None, int | None]
 
 MOST_FILES: Final = 20
 NOT_SHOWN: Final = "(path not shown)"
-_PARTS: Final = {
-    "reading": "read_seconds",
-    "writing": "write_seconds",
-    "metadata": "meta_seconds",
-    "waiting": "wait_seconds",
-}
+INTERFACES: Final[Mapping[str, dict[str, Any]]] = tomllib.loads(
+    files("ioweather.job_io").joinpath("interfaces.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one interface did. `io_seconds` is D of its records alone. `pattern` has reads and writes: all, sequential,
-    consecutive. Seconds are of all processes together."""
+    """What one interface did. `io_seconds` is D of its records alone, `seconds` the time of all processes together by
+    kind of call. `pattern` has reads and writes: all, sequential, consecutive."""
 
     name: str
     noun: str
@@ -58,15 +58,12 @@ class Usage:
     io_seconds: float | None
     read_bytes: int
     write_bytes: int
-    read_seconds: float
-    write_seconds: float
-    meta_seconds: float
-    wait_seconds: float
-    kinds: tuple[FileKind, ...]
+    seconds: Mapping[str, float]
     read_sizes: tuple[int, ...]
     write_sizes: tuple[int, ...]
     common_sizes: tuple[tuple[int, int], ...]
-    operations: tuple[tuple[str, int], ...]
+    operations: Mapping[str, int]
+    kinds: tuple[FileKind, ...] = ()
     pattern: tuple[tuple[str, int, int, int], ...] = ()
 
     @property
@@ -88,10 +85,11 @@ def page_exhibits(view: JobView) -> Iterator[Exhibit]:
         yield _interface(usage)
     if records.counted.any() and not view.sums_only:
         yield _mounts(view, records)
-        yield _files(records)
+        yield _largest_files(records)
 
 
 def _about(view: JobView) -> Exhibit:
+    """Return job, user, times and versions as a table, and the modules of its logs."""
     row = view.row()
     pairs: list[tuple[str, Cell]] = [
         ("job id", str(row["job_id"])),
@@ -109,8 +107,9 @@ def _about(view: JobView) -> Exhibit:
         ("log version", ", ".join(sorted({str(log["log_version"]) for log in view.applications.records()}))),
     ]
     if view.log is not None:
-        pairs += [("Darshan library", view.log.library_version or None)]
-        pairs += [("run time as Darshan shows it", format_seconds(view.log.run_seconds))] if view.whole_seconds else []
+        pairs += [("Darshan library", view.log.job.metadata.get("lib_ver"))]
+        run_seconds = format_seconds(view.log.job.run_seconds)
+        pairs += [("run time as Darshan shows it", run_seconds)] if view.whole_seconds else []
     shown = tuple((name, value) for name, value in pairs if value not in (None, ""))
     about = ResultTable.of("job", "what [text]; value [text]", shown)
     return Exhibit("job.about", "Job and log", tables=(about, _module_table(view)))
@@ -123,7 +122,7 @@ def _module_table(view: JobView) -> ResultTable:
     states = {True: "partial: memory ran out", False: "complete"}
     rows: list[tuple[Cell, ...]]
     if view.log is not None:
-        rows = [(m.name, m.version, len(m.records), states[m.partial]) for m in view.log.modules]
+        rows = [(m.name, m.version, len(m.records), states[m.partial]) for m in view.log.modules.values()]
         rows += [(name, None, None, "not read: private to another tool, or newer") for name in view.log.unknown_modules]
         return ResultTable("modules", columns, tuple(rows), title)
     known, partial = view.listed("modules"), view.listed("partial_modules")
@@ -132,6 +131,7 @@ def _module_table(view: JobView) -> ResultTable:
 
 
 def _activity(view: JobView) -> Exhibit:
+    """Return a heat map for each module: bytes by rank and time."""
     charts = tuple(
         heat_chart(heat, heat.module if heat.origin == "heat map" else f"{heat.module}, from its trace", split=True)
         for heat in view.heat_maps
@@ -159,13 +159,12 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     )
     run_seconds = view.row()["process_seconds"]
     processes = int(view.applications.ints("nprocs").sum())
-    waited = any(usage.wait_seconds for usage in used)
+    waited = any(usage.seconds["waiting"] for usage in used)
     rows: list[tuple[Cell, ...]] = []
     for usage in used:
-        for label, name in _PARTS.items():
-            if label != "waiting" or waited:
-                seconds = getattr(usage, name)
-                rows.append((usage.name, label, seconds / processes, seconds / run_seconds if run_seconds else None))
+        for part, seconds in usage.seconds.items():
+            if part != "waiting" or waited:
+                rows.append((usage.name, part, seconds / processes, seconds / run_seconds if run_seconds else None))
     cost = ResultTable.of(
         "cost",
         "interface [text]; part [text]; seconds: time per process [seconds]; share: of the run [ratio]",
@@ -181,6 +180,7 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
 
 
 def _interface(usage: Usage) -> Exhibit:
+    """Return sizes, operations, order of access and files of one interface."""
     tables: list[ResultTable] = []
     if usage.kinds:
         columns = f"kind [text]; count: {usage.noun} [count]; mean: mean highest byte [bytes]; "
@@ -196,7 +196,7 @@ def _interface(usage: Usage) -> Exhibit:
     bins = bins[filled[0] : filled[-1] + 1] if filled else []
     used = [(name, place) for name, place in (("read", 1), ("written", 2)) if any(row[place] for row in bins)]
     sizes = [(row[0], name, row[place]) for name, place in used for row in bins]
-    operations = [(label, count) for label, count in usage.operations if count > 0]
+    operations = [(label, count) for label, count in usage.operations.items() if count > 0]
     # Sequential (a higher offset than before) includes consecutive (where the last one ended).
     orders = [
         (label, order, count)
@@ -265,7 +265,8 @@ def _first_rows(records: FileRecords) -> Ints:
     return np.asarray(np.unique(records.file, return_index=True)[1], np.int64)
 
 
-def _files(records: FileRecords) -> Exhibit:
+def _largest_files(records: FileRecords) -> Exhibit:
+    """Return the files with most bytes, and those with most time if they are others."""
     moved = records.per_file(records.ints("read_bytes") + records.ints("write_bytes"), records.counted)
     seconds = np.zeros(records.files)
     for part in ("meta", "read", "write"):
@@ -309,93 +310,18 @@ def _file_table(records: FileRecords, chosen: NDArray[Any], seconds: Floats, nam
     return ResultTable(name, columns, tuple(rows), title)
 
 
-def _labelled(text: str) -> tuple[tuple[str, str], ...]:
-    """Labels and counters from `a_label=COUNTER ...`."""
-    return tuple((label.replace("_", " "), counter) for label, counter in pairs_of(text).items())
-
-
-# Columns of `files` behind each operation; '-' takes away.
-_FILE_OPERATIONS: Final = {
-    "POSIX": _labelled("""
-        reads=read_count writes=write_count opens=open_count stats=stat_count seeks=seek_count syncs=sync_count
-    """),
-    "MPI-IO": _labelled("""
-        independent_reads=read_count-collective_read_count independent_writes=write_count-collective_write_count
-        independent_opens=open_count-collective_open_count collective_reads=collective_read_count
-        collective_writes=collective_write_count collective_opens=collective_open_count
-        of_these_non-blocking=nonblocking_count syncs=sync_count
-    """),
-    "STDIO": _labelled("reads=read_count writes=write_count opens=open_count seeks=seek_count flushes=sync_count"),
-}
-
-
-class Library(NamedTuple):
-    """The counters of a library. `files` is the module with a record per file, `data` the one with bytes and times,
-    `sizes` the part of a counter's name between the module's and an access-size bin."""
-
-    name: str
-    noun: str
-    files: str
-    data: str
-    sizes: str
-    meta: tuple[str, ...]
-    wait: str
-    operations: tuple[tuple[str, str], ...]
-
-
-def _object_store(name: str, noun: str, counters: str) -> Library:
-    """The counters of an object store, with their own names as labels."""
-    labelled = tuple((counter.lower().replace("_", " "), f"{name}_{counter}") for counter in names_of(counters))
-    return Library(name, noun, name, name, "", (f"{name}_F_META_TIME",), "", labelled)
-
-
-LIBRARIES: Final = (
-    Library(
-        *("HDF5", "files", "H5F", "H5D", "_AGG", ("H5F_F_META_TIME", "H5D_F_META_TIME"), ""),
-        _labelled("""
-            file_opens=H5F_OPENS file_flushes=H5F_FLUSHES dataset_opens=H5D_OPENS dataset_reads=H5D_READS
-            dataset_writes=H5D_WRITES dataset_flushes=H5D_FLUSHES
-        """),
-    ),
-    Library(
-        *("PnetCDF", "files", "PNETCDF_FILE", "PNETCDF_VAR", "_AGG"),
-        ("PNETCDF_FILE_F_META_TIME", "PNETCDF_VAR_F_META_TIME"),
-        "PNETCDF_FILE_F_WAIT_TIME",
-        _labelled("""
-            file_opens=PNETCDF_FILE_OPENS file_creates=PNETCDF_FILE_CREATES
-            independent_file_opens=PNETCDF_FILE_INDEP_OPENS collective_file_opens=PNETCDF_FILE_COLL_OPENS
-            file_syncs=PNETCDF_FILE_SYNCS independent_waits=PNETCDF_FILE_INDEP_WAITS
-            collective_waits=PNETCDF_FILE_COLL_WAITS variable_opens=PNETCDF_VAR_OPENS
-            independent_reads=PNETCDF_VAR_INDEP_READS independent_writes=PNETCDF_VAR_INDEP_WRITES
-            collective_reads=PNETCDF_VAR_COLL_READS collective_writes=PNETCDF_VAR_COLL_WRITES
-            non-blocking_reads=PNETCDF_VAR_NB_READS non-blocking_writes=PNETCDF_VAR_NB_WRITES
-        """),
-    ),
-    _object_store(
-        "DFS",
-        "files",
-        "READS READXS WRITES WRITEXS NB_READS NB_WRITES OPENS GLOBAL_OPENS LOOKUPS DUPS GET_SIZES PUNCHES REMOVES "
-        "STATS",
-    ),
-    _object_store(
-        "DAOS",
-        "objects",
-        "OBJ_FETCHES OBJ_UPDATES OBJ_OPENS OBJ_PUNCHES OBJ_DKEY_PUNCHES OBJ_AKEY_PUNCHES OBJ_DKEY_LISTS OBJ_AKEY_LISTS "
-        "OBJ_RECX_LISTS ARRAY_READS ARRAY_WRITES ARRAY_OPENS ARRAY_GET_SIZES ARRAY_SET_SIZES ARRAY_STATS ARRAY_PUNCHES "
-        "ARRAY_DESTROYS KV_GETS KV_PUTS KV_OPENS KV_REMOVES KV_LISTS KV_DESTROYS NB_OPS",
-    ),
-)
-
-
-def usages(records: FileRecords, log: LogFacts | None) -> list[Usage]:
-    """Every interface with records, the one nearest to the application first."""
-    found = [] if log is None else [_library(library, log) for library in LIBRARIES]
-    masks = {"MPI-IO": records.mpiio, "POSIX": records.posix, "STDIO": records.stdio}
-    found += [_file_module(records, name, masks[name]) for name in FILE_MODULES]
+def usages(records: FileRecords, log: DarshanLog | None) -> list[Usage]:
+    """Return every interface with records, the one nearest to the application first."""
+    rows = {"MPI-IO": records.mpiio, "POSIX": records.posix, "STDIO": records.stdio}
+    found = [
+        _file_module_usage(records, name, rows[name], entry) if name in rows else _library_usage(log, name, entry)
+        for name, entry in INTERFACES.items()
+    ]
     return [usage for usage in found if usage is not None]
 
 
-def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
+def _file_module_usage(records: FileRecords, name: str, rows: Bools, entry: Mapping[str, Any]) -> Usage | None:
+    """Return the use of POSIX, MPI-IO or STDIO from its file records; None without any."""
     if not rows.any():
         return None
 
@@ -403,14 +329,16 @@ def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
         first, *others = (int(records.ints(column)[rows].sum()) for column in columns.split("-"))
         return first - sum(others)
 
-    spent = times(records, rows).total
+    def seconds(part: str) -> float:
+        return float(records.seconds(f"{part}_seconds")[rows].sum())
+
+    spent = np.asarray(times(records, rows)["io_seconds"])
     known = spent[np.isfinite(spent)]
     accesses = [(records.ints(f"access{i}_bytes")[rows], records.ints(f"access{i}_count")[rows]) for i in range(1, 5)]
     pattern = tuple(
         (f"{verb}s", total(f"{verb}_count"), total(f"sequential_{verb}_count"), total(f"consecutive_{verb}_count"))
         for verb in ("read", "write")
     )
-    seconds = {part: float(records.seconds(f"{part}_seconds")[rows].sum()) for part in ("read", "write", "meta")}
     return Usage(
         name=name,
         noun="files",
@@ -418,15 +346,12 @@ def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
         io_seconds=float(known.sum()) if len(known) else None,
         read_bytes=total("read_bytes"),
         write_bytes=total("write_bytes"),
-        read_seconds=seconds["read"],
-        write_seconds=seconds["write"],
-        meta_seconds=seconds["meta"],
-        wait_seconds=0.0,
-        kinds=tuple(_file_kinds(records, rows)),
-        read_sizes=tuple(total(column) for column in READ_BINS),
-        write_sizes=tuple(total(column) for column in WRITE_BINS),
+        seconds={"reading": seconds("read"), "writing": seconds("write"), "metadata": seconds("meta"), "waiting": 0.0},
+        read_sizes=tuple(map(total, READ_BINS)),
+        write_sizes=tuple(map(total, WRITE_BINS)),
         common_sizes=_common_sizes(accesses),
-        operations=tuple((label, total(columns)) for label, columns in _FILE_OPERATIONS[name]),
+        operations={label: total(columns) for label, columns in entry["operations"].items()},
+        kinds=tuple(_file_kinds(records, rows)),
         pattern=pattern if name == "POSIX" else (),
     )
 
@@ -466,48 +391,55 @@ def _common_sizes(accesses: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> tupl
     return tuple((int(distinct[i]), int(totals[i])) for i in np.lexsort((-distinct, -totals))[:4])
 
 
-def _library(library: Library, log: LogFacts) -> Usage | None:
-    found = {name: log.records(name) for name in (library.files, library.data)}
-    there = {name: records for name, records in found.items() if records is not None and len(records)}
-    if not there:
-        return None
-    prefix, files, data = library.data, there.get(library.files), there.get(library.data)
+def counters_of(name: str, entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return label and counter of each operation of a library."""
+    counters = names_of(entry.get("counters", ""))
+    return entry.get("operations") or {each.lower().replace("_", " "): f"{name}_{each}" for each in counters}
 
-    def total(name: str) -> Any:
+
+def _library_usage(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usage | None:
+    """Return the use of a library from its own records; None without any."""
+    files, data = (None if log is None else log.records(entry[part]) for part in ("files", "data"))
+    if not any(records is not None and len(records) for records in (files, data)):
+        return None
+    prefix = entry["data"]
+
+    def total(counter: str) -> Any:
         """Sum of a counter of the first module that has it, negative and missing values as 0."""
-        values = (records[name] for records in there.values() if name in (records.dtype.names or ()))
+        values = (each[counter] for each in (files, data) if each is not None and counter in (each.dtype.names or ()))
         return np.maximum(np.nan_to_num(next(values, np.zeros(0, np.int64))), 0).sum().item()
 
     file_count, slowest = 0, None
     common: tuple[tuple[int, int], ...] = ()
-    if files is not None:
+    if files is not None and len(files):
         file_count = len(np.unique(files["id"]))
     elif data is not None and "file_id" in (data.dtype.names or ()):
         file_count = len(np.unique(data["file_id"]))  # newer datasets name the file that holds them
-    if data is not None:
+    if data is not None and len(data):
         ways = [(data[f"{prefix}_ACCESS{i}_ACCESS"], data[f"{prefix}_ACCESS{i}_COUNT"]) for i in range(1, 5)]
-        common, slowest = _common_sizes(ways), _slowest(data, prefix)
-    sizes = [f"{library.sizes}_{size.upper()}" for size in SIZE_BINS]
+        common, slowest = _common_sizes(ways), _slowest_rank_seconds(data, prefix)
+    sizes = [f"{entry.get('sizes', '')}_{size.upper()}" for size in SIZE_BINS]
     return Usage(
-        name=library.name,
-        noun=library.noun,
+        name=name,
+        noun=entry.get("noun", "files"),
         files=file_count,
         io_seconds=slowest,
         read_bytes=int(total(f"{prefix}_BYTES_READ")),
         write_bytes=int(total(f"{prefix}_BYTES_WRITTEN")),
-        read_seconds=float(total(f"{prefix}_F_READ_TIME")),
-        write_seconds=float(total(f"{prefix}_F_WRITE_TIME")),
-        meta_seconds=float(sum(total(name) for name in library.meta)),
-        wait_seconds=float(total(library.wait)),
-        kinds=(),
+        seconds={
+            "reading": float(total(f"{prefix}_F_READ_TIME")),
+            "writing": float(total(f"{prefix}_F_WRITE_TIME")),
+            "metadata": float(sum(map(total, entry["meta"]))),
+            "waiting": float(total(entry.get("wait", ""))),
+        },
         read_sizes=tuple(int(total(f"{prefix}_SIZE_READ{size}")) for size in sizes),
         write_sizes=tuple(int(total(f"{prefix}_SIZE_WRITE{size}")) for size in sizes),
         common_sizes=common,
-        operations=tuple((label, int(total(name))) for label, name in library.operations if total(name)),
+        operations={label: count for label, key in counters_of(name, entry).items() if (count := int(total(key)))},
     )
 
 
-def _slowest(data: NDArray[Any], prefix: str) -> float | None:
+def _slowest_rank_seconds(data: NDArray[Any], prefix: str) -> float | None:
     """D of a library's records: the slowest rank on its own records, and the slowest rank's time of each shared one."""
     own = data["rank"] >= 0
     spent = sum(np.maximum(np.nan_to_num(data[f"{prefix}_F_{part}_TIME"]), 0.0) for part in ("READ", "WRITE", "META"))
@@ -534,85 +466,66 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
             "were reset: the amounts are lower bounds."
         )
     owners = {
-        "user": found.users or tuple(f"uid {uid}" for uid in found.uids),
+        "user": tuple(f"uid {uid}" for uid in found.uids),
         "project": found.projects,
         "program": found.programs,
     }
-    requests = []
-    for verb, done in ((verb, found.operations.get(verb)) for verb in ("read", "write")):
-        if done is not None and done.count:
-            # The mean, and the largest bin of the histogram if there is one.
-            up_to, most = max(done.sizes.items(), key=lambda item: item[1], default=(0, 0))
-            note = f"{most / sum(done.sizes.values()):.0%} up to {format_bytes(up_to)}" if most else ""
-            mean = done.bytes / done.count
-            requests.append(Fact(f"{verb}_request_bytes", f"{verb}s, mean", mean, "bytes", note=note))
-    groups = (
-        FactGroup(
-            "job",
-            "Job",
-            tuple(Fact(name, name, "", note=printable(", ".join(of))) for name, of in owners.items() if of),
-        ),
-        FactGroup(
-            "server_volume",
-            "Volume",
-            (
-                Fact("read_bytes", "read", found.read_bytes, "bytes"),
-                Fact("write_bytes", "written", found.write_bytes, "bytes"),
-            ),
-        ),
-        FactGroup(
-            "server_operations",
-            "Operations",
-            tuple(
-                Fact(f"{name}_count", printable(name), done.count, "count", note=_server_time(done))
-                for name, done in found.operations.items()
-            ),
-        ),
-        FactGroup("server_requests", "Bytes of a request", tuple(requests)),
-        FactGroup(
-            "server_targets",
-            f"Targets ({len(found.targets)})",
-            numbered(
-                Fact("target", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
-                for name, done in islice(found.targets.items(), _MOST_TARGETS)
-            ),
-        ),
-    )
-    one = {name: of[0] if len(of) == 1 else None for name, of in {**owners, "user": found.users}.items()}
+    groups: dict[tuple[str, str], list[Fact]] = {
+        ("job", "Job"): [Fact(name, name, "", note=printable(", ".join(of))) for name, of in owners.items() if of],
+        ("server_volume", "Volume"): [
+            Fact("read_bytes", "read", found.read_bytes, "bytes"),
+            Fact("write_bytes", "written", found.write_bytes, "bytes"),
+        ],
+        ("server_operations", "Operations"): [
+            Fact(f"{name}_count", printable(name), done.count, "count", note=_server_time(done))
+            for name, done in found.operations.items()
+        ],
+        ("server_requests", "Bytes of a request"): list(_mean_requests(found)),
+        ("server_targets", f"Targets ({len(found.targets)})"): [
+            Fact(f"target_{number}", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
+            for number, (name, done) in enumerate(islice(found.targets.items(), _MOST_TARGETS), 1)
+        ],
+    }
+    project, program = (of[0] if len(of) == 1 else None for of in (found.projects, found.programs))
     return Answer(
         question="job",
         headline=f"Job {job} read {format_bytes(found.read_bytes)} and wrote {format_bytes(found.write_bytes)} on "
         f"{targets} of {where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, as the servers "
         "count it.",
-        facts=tuple(group for group in groups if group.facts),
-        exhibits=tuple(_exhibits(found)) if detail else (),
+        facts=tuple(FactGroup(name, title, tuple(facts)) for (name, title), facts in groups.items() if facts),
+        exhibits=tuple(_server_exhibits(found)) if detail else (),
         caveats=tuple(caveats),
         result=JobOutcome(
             job_id=found.job_ids[0] if len(found.job_ids) == 1 else None,
-            user=one["user"],
-            project=one["project"],
-            program=printable(one["program"] or ""),
+            user=None,
+            project=project,
+            program=printable(program or ""),
             logs=0,
             start_ns=found.start_ns,
             end_ns=found.end_ns,
             read_bytes=found.read_bytes,
             write_bytes=found.write_bytes,
-            files=0,
-            processes=None,
-            nodes=None,
-            run_seconds=None,
-            io_seconds=None,
-            bytes_per_s=None,
-            metadata_ratio=None,
         ),
     )
 
 
-def _server_time(done: Done) -> str:
+def _mean_requests(found: ServerIo) -> Iterator[Fact]:
+    """Yield the mean of reads and of writes, with the largest bin of the histogram if there is one."""
+    for verb in ("read", "write"):
+        done = found.operations.get(verb)
+        if done is not None and done.count:
+            up_to, most = max(done.sizes.items(), key=lambda item: item[1], default=(0, 0))
+            note = f"{most / sum(done.sizes.values()):.0%} up to {format_bytes(up_to)}" if most else ""
+            yield Fact(f"{verb}_request_bytes", f"{verb}s, mean", done.bytes / done.count, "bytes", note=note)
+
+
+def _server_time(done: OperationTotals) -> str:
+    """Return the servers' seconds for an operation; empty if they do not count them."""
     return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
 
 
-def _exhibits(found: ServerIo) -> Iterator[Exhibit]:
+def _server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
+    """Yield traffic over time, operations, targets and sizes of requests, as the servers counted them."""
     step = -(-len(found.times) // _MOST_TIMES)
     rows: list[tuple[Cell, ...]] = []
     for first in range(0, len(found.times), step):

@@ -1,4 +1,4 @@
-"""Results of `why` and `job` for programs, with stable names in JSON."""
+"""Results of `job`, `why` and `who` for programs, with stable names in JSON."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class AllRuns:
     write_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobOutcome:
     """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
     a log (`logs` 0) the amounts are what the servers counted, None if they did not. Of a job with several logs they
@@ -191,19 +191,102 @@ class JobOutcome:
     project: str | None
     program: str
     logs: int
-    processes: int | None
-    nodes: int | None
+    processes: int | None = None
+    nodes: int | None = None
     start_ns: int
     end_ns: int
-    run_seconds: float | None
-    io_seconds: float | None
-    read_bytes: int | None
-    write_bytes: int | None
-    bytes_per_s: float | None
-    metadata_ratio: float | None
-    files: int
+    run_seconds: float | None = None
+    io_seconds: float | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    bytes_per_s: float | None = None
+    metadata_ratio: float | None = None
+    files: int = 0
     seen: tuple[AdviceItem, ...] = ()
     worth: tuple[AdviceItem, ...] = ()
     run: int = 1
     all_runs: AllRuns | None = None
     slowness: float | None = None
+
+
+@dataclass(frozen=True)
+class Talker:
+    """What a job, or all jobs of a user, a project or a program did. `known_by`: servers, log, or both."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str | None
+    read_bytes: float
+    write_bytes: float
+    metadata_operations: float
+    bytes_ratio: float | None
+    metadata_ratio: float | None
+    known_by: str
+
+
+@dataclass(frozen=True)
+class Storm:
+    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str | None
+    start_ns: int
+    end_ns: int
+    operations_per_s: float
+    capacity_ratio: float
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A run of another user, and the seconds that it would have taken less; below 0: more."""
+
+    job_id: int | None
+    user: str | None
+    io_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WhatIfOutcome:
+    """I/O seconds of all other runs as they were and as they would have been; `seconds` is the difference, with its 90%
+    interval; `gains` are the runs that would feel it most."""
+
+    change: Literal["without", "move", "stripe"]
+    job_id: int | None
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    runs: int
+    before_seconds: float
+    after_seconds: float
+    seconds: float
+    low: float | None
+    high: float | None
+    gains: tuple[Gain, ...] = ()
+
+
+@dataclass(frozen=True)
+class WhoOutcome:
+    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
+    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
+    `known_ratio`: share of what storage did that records of jobs explain. `without`: the I/O of others without one job,
+    where that was asked."""
+
+    about: Literal["run", "period"]
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    culprits: tuple[Culprit, ...] = ()
+    users: tuple[Culprit, ...] = ()
+    talkers: tuple[Talker, ...] = ()
+    storms: tuple[Storm, ...] = ()
+    io_seconds: float | None = None
+    lost_seconds: float | None = None
+    runs: int = 0
+    slowed: int = 0
+    known_ratio: float | None = None
+    evidence: Literal["servers", "logs", "none"] = "none"
+    without: WhatIfOutcome | None = None

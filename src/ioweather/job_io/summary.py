@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
+from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, number_names
 from ioweather.core.tables import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value, names_of
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
-from ioweather.facts.job_metrics import file_records
-from ioweather.facts.runs import SMALL_BYTES, program_of, signatures
+from ioweather.facts.runs import program_of, signatures
 from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
 from ioweather.job_io.heat_map import busiest, heat_chart
 from ioweather.job_io.outcomes import JobOutcome
@@ -44,19 +43,9 @@ def partial_modules(view: JobView) -> tuple[str, ...]:
     return tuple(name for name in FILE_MODULES if name in found)
 
 
-def unrecorded_files(view: JobView) -> int:
-    """Count files of the name map without a record."""
-    return view.log.unrecorded_file_count if view.log is not None else 0
-
-
 def ran_out_of_memory(view: JobView) -> bool:
     """Whether Darshan ran out of memory for some files."""
-    return bool(partial_modules(view)) or unrecorded_files(view) > 0
-
-
-def is_incomplete(view: JobView) -> bool:
-    """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
-    return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
+    return bool(partial_modules(view)) or view.unrecorded_file_count > 0
 
 
 def unrecorded_processes(view: JobView) -> int:
@@ -95,33 +84,33 @@ def recording_advice(view: JobView) -> str | None:
     if not ran_out_of_memory(view):
         return None
     log, modules = view.log, partial_modules(view) or ("POSIX",)
+    names = [] if log is None else [*log.names.values()]
     processes = int(view.applications.ints("nprocs").max(initial=1))
     fullest = 0
     for module in modules:
         # Records of the fullest process; a shared file has one in every process.
         rank = view.files.ints("rank")[view.files.text("module").equals(module)]
         fullest = max(fullest, int((rank < 0).sum() + np.bincount(rank[rank >= 0]).max(initial=0)))
-    if known := unrecorded_files(view) > 0:
-        wanted = max(math.ceil(log.name_count / processes) if log is not None else 0, fullest + 1)
+    if known := view.unrecorded_file_count > 0:
+        wanted = max(math.ceil(len(names) / processes), fullest + 1)
     else:
         wanted = 2 * max(fullest, DEFAULT_RECORDS)
-    sizes = [m.records.dtype.itemsize for m in log.modules if m.name in FILE_MODULES] if log is not None else []
+    sizes = [log.modules[name].records.dtype.itemsize for name in FILE_MODULES if log and name in log.modules]
     module_mib = math.ceil(wanted * (sum(sizes) or _RECORD_BYTES) / MIB) + _OTHER_MIB
-    name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
+    name_bytes = sum(map(len, names)) / max(len(names), 1) + 1 + _ID_BYTES
     name_mib, records = math.ceil(wanted * name_bytes / MIB), max(wanted, DEFAULT_RECORDS + 1)
-    names = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
+    name_memory = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
     guess = "" if known else f" (a guess: twice the {max(fullest, DEFAULT_RECORDS):,} that fitted or are the default)"
-    version = log.library_version if log is not None else ""
+    version = log.job.metadata.get("lib_ver") if log is not None else None
     needs = " with Darshan 3.4 or later" if version and version < _CONFIGURED_FROM else ""
+    memory = f"DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{name_memory}"
     return (
-        f"To record everything{needs}: export DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{names}, and add "
+        f"To record everything{needs}: export {memory}, and add "
         f"this line to the file in DARSHAN_CONFIG_PATH: MAX_RECORDS {records} {','.join(modules)}{guess}."
     )
 
 
-# Drishti's threshold: relative difference between the slowest and the fastest rank of a shared file. It is noted only
-# if it is also WORTH_SAYING of the job's I/O time. [ours]
-STRAGGLER: Final = 0.15
+# A note on standard streams needs this share of the run. [ours]
 WORTH_SAYING: Final = 0.05
 _OBJECT_STORES: Final = ("DFS", "DAOS")
 _DENSE: Final = 5
@@ -131,11 +120,11 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
-    for name, text in chain(_missing(view, row), _pattern(view, row), _meaning(row)):
+    for name, text in chain(_notes_on_completeness(view, row), _notes_on_pattern(view, row), _notes_on_speed(row)):
         yield Finding(text, name=name)
 
 
-def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on incomplete logs come first, since all others depend on them."""
     partial = view.listed("partial_modules")
     counters = partial_modules(view)
@@ -144,7 +133,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         yield "partial_counters", text
     for form in sorted(view.forms & set(_FORMS)):
         yield f"only_{form}", f"The log is incomplete: {_FORMS[form]}. Figures are lower bounds."
-    if unrecorded := unrecorded_files(view):
+    if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
             f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
@@ -175,7 +164,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         yield (
             "which_run",
             f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
-            f"{format_seconds(every.io_seconds)}, {_both(every.read_bytes, every.write_bytes)}.",
+            f"{format_seconds(every.io_seconds)}, {_read_and_written(every.read_bytes, every.write_bytes)}.",
         )
     elif view.separate:
         yield "logs_as_one_run", f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
@@ -188,16 +177,15 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     elif view.heat_maps:
         return
     elif view.log is None:
-        place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
-        yield "no_heat_map", f"Heat map: not stored in the lake; the log may have one{place}"
+        yield "no_heat_map", "Heat map: not stored in the lake; the log may have one."
     elif row["moved_bytes"]:
-        short = view.log.records("HEATMAP") is not None
+        short = "HEATMAP" in view.log.modules
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
         yield "no_heat_map", f"Heat map: {why}."
 
 
-def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Notes on standard streams, if they take a noticeable part of the run, on processes, files and requests."""
+def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Notes on standard streams, negligible I/O, a single process and interfaces. Patterns are the advisor's."""
     _, slowest = console_seconds(view)
     if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
         streams = view.files.bools("standard_stream")
@@ -208,7 +196,7 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
             "reads and writes: print less, from one process, or into a file without a flush for each line.",
         )
     marks = signatures(view.runs.frame).records()[0]
-    incomplete = is_incomplete(view)
+    incomplete = view.incomplete
     # Incomplete counters cannot show that I/O is negligible, or that a process did none.
     if marks["negligible_io"] and not incomplete:
         text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would make no difference."
@@ -216,27 +204,10 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
         yield "one_process_io", f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none."
-    elif marks["subset_io"] and not incomplete:
-        yield "subset_io", f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
-    if marks["file_per_process"] and not unrecorded_processes(view):
-        each = format_value(row["unique_file_count"] / row["nprocs"])
-        text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
-        yield "file_per_process", text
-    if marks["metadata_bound"]:
-        recorded = " that was recorded" if incomplete else ""
-        text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time{recorded}."
-        yield "metadata_bound", text
-    # A few tiny accesses pull the mean of 1 MiB requests below 1 MiB: the most common size must be small too.
-    if marks["small_requests"] and (row["common_access_bytes"] or 0) < SMALL_BYTES:
-        operations = row["read_count"] + row["write_count"]
-        yield "small_requests", f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}."
-    if marks["seek_per_operation"]:
-        yield "seek_per_operation", f"A seek with nearly every read or write: {row['seek_count']:,} seeks."
-    yield from _layers(row)
-    yield from _straggler(view, row)
+    yield from _notes_on_interfaces(row)
 
 
-def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Which interfaces, how collective, and what MPI-IO made of it for the file system."""
     if not row["interfaces"]:
         return
@@ -252,23 +223,7 @@ def _layers(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "requests_reshaped", f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
 
 
-def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Note the shared file with the most time between its fastest and slowest rank."""
-    records = file_records(view.applications, view.files)
-    slowest, fastest = records.seconds("slowest_rank_seconds"), records.seconds("fastest_rank_seconds")
-    both = records.known("fastest_rank_seconds") & (slowest > 0)
-    gap = np.where(records.counted & (records.rank < 0) & both, slowest - fastest, 0.0)
-    if not row["io_seconds"] or not len(gap) or row["io_rank_count"] == 1:
-        return
-    worst = int(np.argmax(gap))
-    if gap[worst] > STRAGGLER * slowest[worst] and gap[worst] > WORTH_SAYING * row["io_seconds"]:
-        path = records.text("path")[worst : worst + 1].tolist()[0] or "a shared file"
-        name = printable(path.rsplit("/", 1)[-1])
-        low, high = format_seconds(float(fastest[worst])), format_seconds(float(slowest[worst]))
-        yield "slow_rank", f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}."
-
-
-def _meaning(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes on why a speed may not be that of the storage (see facts.bandwidth)."""
     causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
@@ -337,11 +292,13 @@ def job_answer(view: JobView) -> Answer:
     title = f"Files on {kind}" if kind else "Files"
     title += "" if row["nprocs"] == 1 else " (unique: used by one process; shared: by all)"
     groups = (
-        FactGroup("job", "Job", tuple(_about(view, row))),
-        FactGroup("time", _time_title(view, row), tuple(_times(view, row))),
-        FactGroup("speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
-        FactGroup("files", title, tuple(_files(row))),
-        FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
+        FactGroup("job", "Job", tuple(_job_facts(view, row))),
+        FactGroup("time", _time_title(view, row), tuple(_time_facts(view, row))),
+        FactGroup(
+            "speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speed_facts(row))
+        ),
+        FactGroup("files", title, tuple(_file_facts(row))),
+        FactGroup("accesses", "Access sizes and order", tuple(_access_facts(row))),
     )
     modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
     partial = [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
@@ -350,7 +307,7 @@ def job_answer(view: JobView) -> Answer:
         headline=headline(view, row),
         facts=tuple(group for group in groups if group.facts),
         exhibits=tuple(_activity(view)),
-        findings=numbered(notes(view, row)),
+        findings=number_names(notes(view, row)),
         coverage=recorded_whole(partial),
         name="job",
         result=JobOutcome(
@@ -399,7 +356,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
     ran = f"{who} took {run_text(view, row)}"
     if view.run_words:
         ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
-    if is_incomplete(view):
+    if view.incomplete:
         ran = f"The log is incomplete. {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
@@ -412,7 +369,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         return f"{ran} and opened {used}: no I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
     part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
-    bound = "at least " if is_incomplete(view) else ""
+    bound = "at least " if view.incomplete else ""
     if not moved:
         touched = _counted(row["file_count"], "file", "files")
         return f"{ran}; metadata of {touched} took {bound}{format_seconds(spent)} of it{part}, no data moved."
@@ -420,6 +377,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
 
 
 def _moved_text(row: Mapping[str, Any]) -> str:
+    """Return bytes read and written, each with its speed, such as "2 GiB read at 1.1 GiB/s"."""
     parts = []
     for verb, word in (("read", "read"), ("write", "written")):
         if row[f"{verb}_bytes"]:
@@ -430,10 +388,12 @@ def _moved_text(row: Mapping[str, Any]) -> str:
 
 
 def _counted(count: int, one: str, many: str) -> str:
+    """Return a count with its noun, singular or plural."""
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield id and owner, command and nodes."""
     user = row.get("user") or f"uid {row['uid']}"
     account = f", account {row['account']}" if row.get("account") else ""
     when = f"started {format_time_ns(row['start_ns'])}"
@@ -450,13 +410,14 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
+    """Return the heading of the bars of time: processes x run time."""
     if row["process_seconds"] is None:
         return "Time of all processes (run time not known)"
     rough = "; rough: the log has whole seconds" if view.whole_seconds and row["run_seconds"] < _SHORT_SECONDS else ""
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 
 
-def _times(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     """Time of all processes together, as shares of processes x run time; none without recorded times."""
     whole = row["process_seconds"]
     console, _ = console_seconds(view)
@@ -489,7 +450,8 @@ def _times(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("all_else", "all else", rest, "ratio", rest, f"computing, communicating, idle{lost}")
 
 
-def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _speed_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield the read and write speed by the slowest process, and the speed per node."""
     rates = {verb: row[f"{verb}_bytes_per_s"] for verb in _VERBS if row[f"{verb}_bytes_per_s"]}
     top = max(rates.values(), default=0.0)
     for verb, rate in rates.items():
@@ -501,7 +463,8 @@ def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("per_node", "per compute node", rate, unit, note="both together")
 
 
-def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _file_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield files by strategy (unique, shared) with their bytes, and by use (only read, written)."""
     count = row["file_count"]
     if not count:
         return
@@ -509,7 +472,7 @@ def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
         files = row[f"{name}_file_count"]
         if files:
             moved = row[f"{name}_read_bytes"], row[f"{name}_write_bytes"]
-            note = "" if None in moved else _both(*moved)
+            note = "" if None in moved else _read_and_written(*moved)
             yield Fact(name, name.replace("_", " "), files, "count", files / count, note)
     used = {kind: row[f"{kind}_file_count"] for kind in ("read_only", "write_only", "read_write")}
     used["open_only"] = count - sum(used.values())
@@ -526,7 +489,8 @@ _USES: Final = {
 }
 
 
-def _both(read: int, written: int) -> str:
+def _read_and_written(read: int, written: int) -> str:
+    """Return bytes read and written as text."""
     parts = [f"{format_bytes(read)} read"] if read else []
     parts += [f"{format_bytes(written)} written"] if written else []
     return ", ".join(parts) or "no data"
@@ -539,7 +503,8 @@ def bin_labels() -> tuple[str, ...]:
     return ("up to 100 B", *spans[1:], f"over {format_bytes(uppers[-1])}")
 
 
-def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _access_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield accesses by size, and the shares that are sequential and aligned."""
     counts = [(row[read] or 0, row[write] or 0) for read, write in zip(READ_BINS, WRITE_BINS, strict=True)]
     total = sum(read + write for read, write in counts)
     for column, label, (read, write) in zip(READ_BINS, bin_labels(), counts, strict=True):
@@ -561,6 +526,7 @@ def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _activity(view: JobView) -> Iterator[Exhibit]:
+    """Yield the heat map of the layer that the application called, if there is one."""
     heat = busiest(view.heat_maps)
     if heat is not None:
         ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"

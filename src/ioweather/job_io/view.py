@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.contracts import Params, PathPolicy
 from ioweather.core.errors import DataUnavailable, SourceError, UsageError
@@ -26,12 +25,12 @@ from ioweather.core.tables import encode_text
 from ioweather.core.units import DAY_NS, NS, format_time_ns, shown_command, shown_path, utc_day
 from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
-from ioweather.facts.runs import JOB_COLUMNS, Runs, instances_of, jobs_of, program_of
+from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
 from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
-from ioweather.readers.darshan.log import DarshanLog, Module
+from ioweather.readers.darshan.log import DarshanLog
 
 if TYPE_CHECKING:
     # Loads DuckDB, which a log alone does not need.
@@ -50,35 +49,13 @@ def recorded_whole(partial: Sequence[bool], what: str = "logs") -> tuple[Coverag
 
 
 @dataclass(frozen=True, eq=False)
-class LogFacts:
-    """Contents of a log besides its file records.
-
-    `run_seconds` is the run time shown by Darshan's tools. `unrecorded_file_count` counts files of the name map without
-    a record in any module: Darshan ran out of memory, or the log was trimmed.
-    """
-
-    name: str
-    library_version: str
-    run_seconds: float
-    modules: tuple[Module, ...]
-    unknown_modules: tuple[str, ...] = ()
-    unrecorded_file_count: int = 0
-    name_count: int = 0
-    name_bytes: int = 0
-
-    def records(self, name: str) -> NDArray[Any] | None:
-        return next((module.records for module in self.modules if module.name == name), None)
-
-
-@dataclass(frozen=True, eq=False)
 class JobView:
     """A job: `applications`, `files` and `job_io` of its logs, and `jobs` if there is accounting.
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
-    `log_paths` are the logs that still exist, `heat_map_logs` the number of those with heat maps, `target_count` the
-    storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one of them. `separate`: logs of
-    processes without MPI, seen as one run (`as_one_run`). `of_job` is set if the job has several runs and this view is
-    of one of them (`main_run_of`).
+    `heat_map_logs` is the number of logs with heat maps, `target_count` the storage targets sampled on its day, and
+    `target_bytes_per_s` the highest rate of one of them. `separate`: logs of processes without MPI, seen as one run
+    (`as_one_run`). `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
     """
 
     label: str
@@ -88,10 +65,9 @@ class JobView:
     jobs: Frame | None = None
     facility: Facility = field(default_factory=Facility)
     processes_per_node: int | None = None
-    log: LogFacts | None = None
+    log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
     heat_map_logs: int = 1
-    log_paths: tuple[str, ...] = ()
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
@@ -101,16 +77,9 @@ class JobView:
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
-        return jobs_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
-
-    def node_count(self, run: int) -> int | None:
-        """Return the nodes of the run in this row, if known."""
-        runs = instances_of(self._frames(), self.facility, {"processes_per_node": self.processes_per_node})
-        return int(runs.ints("node_count")[run]) or None
-
-    def _frames(self) -> dict[str, Frame]:
         frames = {"job_io": self.job_io, "applications": self.applications}
-        return frames if self.jobs is None else {**frames, "jobs": self.jobs}
+        frames |= {} if self.jobs is None else {"jobs": self.jobs}
+        return jobs_of(frames, self.facility, {"processes_per_node": self.processes_per_node})
 
     def row(self) -> dict[str, Any]:
         """Return the job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
@@ -123,6 +92,16 @@ class JobView:
         if records is not None and "PNETCDF_FILE_F_WAIT_TIME" in (records.dtype.names or ()):
             waited = float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())
         return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": waited}
+
+    @cached_property
+    def unrecorded_file_count(self) -> int:
+        """Number of paths in the name map without a record in any module: Darshan ran out of memory, or the log was
+        trimmed. 0 if some modules were not read."""
+        log = self.log
+        if log is None or log.unknown_modules or log.skipped_modules:
+            return 0
+        recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
+        return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
 
     @property
     def main_run(self) -> int:
@@ -137,10 +116,12 @@ class JobView:
 
     @property
     def logs(self) -> int:
+        """Number of logs in this view."""
         return self.applications.rows
 
     @property
     def logs_of_job(self) -> int:
+        """Number of logs of the whole job, of which this view may be one run."""
         if self.of_job is not None:
             return self.of_job.count
         return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs
@@ -161,13 +142,17 @@ class JobView:
         return self.forms == {"totals"}
 
     @property
+    def incomplete(self) -> bool:
+        """Whether counters are lower bounds, for lack of memory or because of the form of the log."""
+        return bool(self.job_io.bools("partial").any()) or self.unrecorded_file_count > 0
+
+    @property
     def whole_seconds(self) -> bool:
         """Before log version 3.41 start and end are cut to whole seconds."""
         versions = self.applications.text("log_version").tolist()
         return any(version is not None and version < "3.41" for version in versions)
 
 
-_MOST_TARGETS: Final = 1000
 _COLUMNS: Final = columns_of(
     "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
     "seconds: time of all processes [seconds]"
@@ -205,7 +190,7 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
                 totals[target] = totals.get(target, 0.0) + np.array([len(np.unique(records.file[rows])), *amounts])
     if not totals:
         return
-    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])[:_MOST_TARGETS]
+    ordered = sorted(totals.items(), key=lambda item: -item[1][1] - item[1][2])
     rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
@@ -311,13 +296,13 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
 
     Accounting of a log comes from the lake, if one was named.
     """
-    place, files = source.place, source.reads_files
+    files = source.reads_files
     paths: PathPolicy = params.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
         view = view_of_log(path, paths, PAGE if params.get("detail") else SCREEN)
-        if place.was_named:
-            lake, job_id = place.snapshot, int(view.applications.array("job_id")[0])
+        if source.was_named:
+            lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
             view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
@@ -340,27 +325,8 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    facts = LogFacts(
-        name=name,
-        library_version=log.job.metadata.get("lib_ver", ""),
-        run_seconds=log.job.run_seconds,
-        modules=tuple(log.modules.values()),
-        unknown_modules=log.unknown_modules,
-        unrecorded_file_count=_unrecorded(log),
-        name_count=len(log.names),
-        name_bytes=sum(map(len, log.names.values())),
-    )
-    return JobView(
-        name, applications, files, job_io(applications, files), log=facts, heat_maps=job_heat_maps([log], resolution)
-    )
-
-
-def _unrecorded(log: DarshanLog) -> int:
-    """Count paths of the name map without a record in any module; 0 if some modules were not read."""
-    if log.unknown_modules or log.skipped_modules:
-        return 0
-    recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
-    return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
+    heat_maps = job_heat_maps([log], resolution)
+    return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
 
 
 _MOST_LISTED = 8
@@ -375,7 +341,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_of_cluster(params)})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_cluster_filter(params)})
     if params.get("cluster") is not None:
         state = match_jobs(applications, jobs).text("state")
         applications = applications.take(state.equals("matched"))
@@ -389,14 +355,14 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     numbers = job_numbers(applications, matches)
     if numbers.max() > 0:
         clusters = matches.text("cluster").tolist()
-        question = _question(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
+        question = _list_ambiguous_jobs(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
         raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
     return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
 def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
     """Add the heat maps of the logs that are still in their place."""
-    logs = known_logs(_places(snapshot, view.applications))
+    logs = known_logs(_ingested_paths(snapshot, view.applications))
     return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
 
 
@@ -411,23 +377,22 @@ def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
 
 
 def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
+    """Return the job of these applications, with files, metrics and sampled targets from the lake."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
-    known = _places(snapshot, applications).values() if paths == "keep" else ()
     return JobView(
         label,
-        _hidden(applications, "exe", paths),
-        _hidden(files, "path", paths),
+        _apply_path_policy(applications, "exe", paths),
+        _apply_path_policy(files, "path", paths),
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
-        log_paths=tuple(path for path in known if Path(path).exists()),
         **_sampled_targets(snapshot, min(days)),
     )
 
 
-def _places(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
+def _ingested_paths(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
     """Return the path of each log at its ingest, by digest."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
@@ -440,8 +405,7 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     Raises UsageError if jobs of several users or clusters have that id.
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
-    raw_id = raw_id_of(snapshot, job_id)
-    where = {"job_id": raw_id, **({} if uid is None else {"uid": uid}), **_of_cluster(params)}
+    where = {"job_id": raw_id_of(snapshot, job_id), **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -451,8 +415,12 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
                 f"Job ID {job_id} is ambiguous: it exists for {len(several)} {what} ({', '.join(several)}).",
                 hint="Select one with --cluster, --uid, --from or --to.",
             )
-    found = server_io(rows)
-    return None if found is None else _accounted(found, snapshot, raw_id)
+    if (found := server_io(rows)) is None:
+        return None
+    # A job with accounting is answered from that (diagnosis.jobs_without_log): rules for users and programs remain.
+    exe = found.programs[0] if len(found.programs) == 1 else None
+    projects = {snapshot.facility.project_of(account=None, uid=uid, exe=exe) for uid in found.uids}
+    return replace(found, projects=tuple(sorted(projects)))
 
 
 def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
@@ -466,25 +434,6 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     )
     theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
     return server_io(rows.take(np.array(theirs, np.bool_)))
-
-
-def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
-    """Add users and projects from accounting: allocations of that id and user that overlap in time."""
-    columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
-    jobs = [
-        row
-        for row in snapshot.frame("jobs", columns, where={"raw_job_id": raw_id}).records()
-        if not row["step"]
-        and row["start_ns"] is not None
-        and row["start_ns"] <= found.end_ns
-        and (row["end_ns"] is None or row["end_ns"] >= found.start_ns)
-        and (not found.uids or row["uid"] is None or row["uid"] in found.uids)
-    ]
-    owners = [(row["account"], row["uid"]) for row in jobs] or [(None, uid) for uid in found.uids]
-    exe = found.programs[0] if len(found.programs) == 1 else None
-    projects = {snapshot.facility.project_of(account=account, uid=uid, exe=exe) for account, uid in owners}
-    users = {row["user"] for row in jobs if row["user"]}
-    return replace(found, users=tuple(sorted(users)), projects=tuple(sorted(projects)))
 
 
 def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
@@ -514,11 +463,12 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     return ids[0]
 
 
-def _of_cluster(params: Params) -> dict[str, str]:
+def _cluster_filter(params: Params) -> dict[str, str]:
+    """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
     return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
 
 
-def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
+def _list_ambiguous_jobs(job_id: str, applications: Frame, numbers: Ints, clusters: Sequence[str | None]) -> str:
     """List the jobs of one id: start, user, program and number of logs, and cluster if they differ."""
     start = applications.ints("start_ns")
     uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
@@ -535,7 +485,7 @@ def _question(job_id: str, applications: Frame, numbers: Ints, clusters: Sequenc
     return f"Job ID {job_id} is ambiguous. It matches {len(lines)} jobs in the lake:\n{listed}\n"
 
 
-def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
+def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:
     """Apply the path policy to a column."""
     if paths == "keep":
         return frame

@@ -10,7 +10,6 @@ no commit names is read by no query, and `vacuum` removes it.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -30,11 +29,12 @@ from ioweather.core.tables import TableSpec
 from ioweather.core.units import DAY_NS, day_start_ns
 from ioweather.lake.database import SQL_TYPES, WRITER_MEMORY, connection, literal, quote, register_frame
 from ioweather.lake.delta_tables import (
-    DataFile,
-    Refused,
+    AddAction,
+    CommitFailedError,
+    DeltaError,
     Table,
-    TableFault,
     TableFiles,
+    data_file,
     make_table,
     newest_first,
     newest_rows,
@@ -59,8 +59,8 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
     if rows.rows == 0:
         return 0
     completed = 0
-    with writing(spec) as con:
-        count, low_ns, high_ns, days, streams = _load(con, spec, rows, source, ingest_id)
+    with writer_connection(spec) as con:
+        count, low_ns, high_ns, days, streams = _make_batch(con, spec, rows, source, ingest_id)
 
         def add() -> int:
             nonlocal completed
@@ -68,12 +68,12 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
             near = table.files_near(days, low_ns, high_ns)
             added, new = count, "batch"
             if near.uris:
-                stored = _stored_rows(near, low_ns, high_ns)
+                stored = _select_stored(near, low_ns, high_ns)
                 if spec.revisable:
-                    _let_come_last(con, stored, ingest_id)
-                added, new = _create_table(con, "fresh", _new_rows(spec, stored)), "fresh"
+                    _make_batch_newest(con, stored, ingest_id)
+                added, new = _create_table(con, "fresh", _select_new(spec, stored)), "fresh"
                 if added < count and spec.unfinished:
-                    flag, same = f"quality & {spec.unfinished}", _same((*spec.identity, "day"))
+                    flag, same = f"quality & {spec.unfinished}", _equal((*spec.identity, "day"))
                     cut = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
                     whole = f"SELECT b.* FROM batch b SEMI JOIN ({cut}) s ON {same} WHERE b.{flag} = 0"
                     if finished := _create_table(con, "finished", whole):
@@ -85,7 +85,7 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
                 merge_small_files(con, table, days)
             return completed + added
 
-        return retry_refused(spec, add)
+        return retry_conflicts(spec, add)
 
 
 def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
@@ -95,17 +95,17 @@ def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:
         if (table := open_table(root, spec)) is not None:
             replace_rows(con, table, table.files(), condition)
 
-    with writing(spec) as con:
-        retry_refused(spec, delete)
+    with writer_connection(spec) as con:
+        retry_conflicts(spec, delete)
 
 
 @contextmanager
-def writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
+def writer_connection(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to write a table with; errors of libraries and the operating system become LakeError."""
     with connection(WRITER_MEMORY) as con:
         try:
             yield con
-        except (OSError, TableFault, duckdb.Error) as error:
+        except (OSError, DeltaError, duckdb.Error) as error:
             for text in ("No space left on device", "Disk quota exceeded"):
                 if text in str(error):
                     hint = "Free some space, then run the same command again: what is in the lake stays."
@@ -113,14 +113,14 @@ def writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
             raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
 
 
-def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
-    """Repeat a change until it is not refused, each time from a newer version of the table."""
+def retry_conflicts(spec: TableSpec, change: Callable[[], T]) -> T:
+    """Repeat a change until no other writer commits first, each time from a newer version of the table."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     attempt = 0
     while True:
         try:
             return change()
-        except Refused as error:
+        except CommitFailedError as error:
             attempt += 1
             if time.monotonic() > deadline:
                 raise LakeError(
@@ -131,7 +131,7 @@ def retry_refused(spec: TableSpec, change: Callable[[], T]) -> T:
             time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
 
 
-def _load(
+def _make_batch(
     con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str
 ) -> tuple[int, int, int, frozenset[str], frozenset[str]]:
     """Make the table `batch` of the rows, one per identity; of several, the newest or the finished one. Returns its
@@ -165,37 +165,38 @@ def _create_table(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
     return count
 
 
-def _same(names: Collection[str]) -> str:
+def _equal(names: Collection[str]) -> str:
+    """SQL condition: the batch `b` and the stored row `s` agree in these columns; null equals null."""
     return " AND ".join(f"b.{quote(name)} IS NOT DISTINCT FROM s.{quote(name)}" for name in names)
 
 
-def _stored_rows(files: TableFiles, low_ns: int, high_ns: int) -> str:
+def _select_stored(files: TableFiles, low_ns: int, high_ns: int) -> str:
     """The rows of these files that may be in the batch; of revisable rows, the newest ones."""
     spec = files.spec
     if not spec.revisable:
         moment = f"coalesce({quote(spec.time)}, 0)"
         return f"SELECT * FROM ({files.scan()}) WHERE {moment} BETWEEN {low_ns} AND {high_ns}"
     key = [name for name in spec.key if spec.placeholder is None or name != spec.placeholder[0]]
-    return newest_rows(spec, f"SELECT s.* FROM ({files.scan()}) s SEMI JOIN batch b ON {_same(key)}")
+    return newest_rows(spec, f"SELECT s.* FROM ({files.scan()}) s SEMI JOIN batch b ON {_equal(key)}")
 
 
-def _new_rows(spec: TableSpec, stored: str) -> str:
+def _select_new(spec: TableSpec, stored: str) -> str:
     """The batch without stored rows. A revision is new when it differs from the newest stored one; a row without an
     origin, when it differs from those of every origin."""
     if not spec.revisable:
-        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_same(spec.identity)}"
+        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_equal(spec.identity)}"
     if spec.placeholder is None:
-        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_same(spec.names)}"
+        return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {_equal(spec.names)}"
     name, unknown = spec.placeholder
-    same = _same(spec.names)
-    rest = _same([column for column in spec.names if column != name])
+    same = _equal(spec.names)
+    rest = _equal([column for column in spec.names if column != name])
     return (
         f"SELECT b.* FROM batch b WHERE NOT EXISTS (SELECT 1 FROM ({stored}) s WHERE {same}) "
         f"AND NOT (b.{quote(name)} = {literal(unknown)} AND EXISTS (SELECT 1 FROM ({stored}) s WHERE {rest}))"
     )
 
 
-def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
+def _make_batch_newest(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
     """Give the batch a newer id than the rows it revises, also where the clock was set back."""
     newest = con.execute(f"SELECT max(ingest_id) FROM ({stored})").fetchall()[0][0]
     if newest is not None and newest >= ingest_id:
@@ -208,7 +209,7 @@ def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) 
 
 def write_files(
     con: duckdb.DuckDBPyConnection, table: Table, rows: str, days: Collection[str], prefix: str = "part"
-) -> list[DataFile]:
+) -> list[AddAction]:
     """Write the rows of a query, which are of these days, in its order: one file for each day that has rows.
 
     A file gets its final name once it is on disk. All are removed when writing one of them fails."""
@@ -237,7 +238,7 @@ def write_files(
             draft.rename(target)
             sync_to_disk(target.parent)
             statistics = _delta_statistics(columns, count, by_column)
-            made.append(DataFile(f"day={day}/{target.name}", target.stat().st_size, day, count, statistics))
+            made.append(data_file(f"day={day}/{target.name}", target.stat().st_size, day, statistics))
     except BaseException:
         for target in targets:
             target.unlink(missing_ok=True)
@@ -245,7 +246,7 @@ def write_files(
     return made
 
 
-def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> str:
+def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> dict[str, Any]:
     """From what DuckDB returns: the range of whole numbers and short texts, and the number of nulls."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
@@ -259,7 +260,7 @@ def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, d
                 least[name], most[name] = int(low), int(high)
             elif kind == "VARCHAR" and max(len(low), len(high)) <= _LONGEST_TEXT:
                 least[name], most[name] = low, high
-    return json.dumps({"numRecords": rows, "minValues": least, "maxValues": most, "nullCount": nulls})
+    return {"numRecords": rows, "minValues": least, "maxValues": most, "nullCount": nulls}
 
 
 def merge_small_files(con: duckdb.DuckDBPyConnection, table: Table, days: Collection[str]) -> None:
@@ -279,15 +280,15 @@ def merge_small_files(con: duckdb.DuckDBPyConnection, table: Table, days: Collec
             by_time = f"SELECT * FROM ({files.scan()}) ORDER BY {quote(table.spec.time)}"
             try:
                 rewrite_day(con, table, files, day, by_time)  # None where another writer merged them: as good
-            except (OSError, TableFault, LakeError, duckdb.Error) as error:
+            except (OSError, DeltaError, LakeError, duckdb.Error) as error:
                 _LOG.warning("the files of `%s` of %s were not merged: %s", table.spec.name, day, error)
 
 
 def rewrite_day(
     con: duckdb.DuckDBPyConnection, table: Table, files: TableFiles, day: str, rows: str, prefix: str = "part"
-) -> tuple[Path, int] | None:
-    """Replace these files of a day by the result of a query. Returns the new file and its rows; None where another
-    writer replaced one of the files, or where there are no rows. Files that were added since stay."""
+) -> Path | None:
+    """Replace these files of a day by the result of a query. Returns the new file; None where another writer replaced
+    one of the files, or where there are no rows. Files that were added since stay."""
     uris = files.days().get(day, [])
     require_undamaged(uris)
     made = write_files(con, table, rows, [day], prefix)
@@ -295,20 +296,20 @@ def rewrite_day(
         return None
     try:
         table.replace_files(uris, made)
-    except Refused:
+    except CommitFailedError:
         return None
-    return table.folder / made[0].path, made[0].rows
+    return table.folder / made[0].path
 
 
 def replace_rows(
     con: duckdb.DuckDBPyConnection, table: Table, files: TableFiles, condition: str, added: str = ""
 ) -> None:
     """Remove the rows `s` of these files for which the condition is true, and add the rows of the table `added`, which
-    are of the same days, in one commit. Raises Refused where another writer replaced one of the files."""
+    are of the same days, in one commit. Raises CommitFailedError where another writer replaced one of the files."""
     if not files.uris:
         return
     if table.unknown_columns:
-        raise TableFault("it has columns of a newer ioweather, which would be lost")
+        raise DeltaError("it has columns of a newer ioweather, which would be lost")
     found = files.only({uri.rsplit("/", 1)[1] for (uri,) in con.execute(files.holding(condition)).fetchall()})
     if not found.uris:
         return

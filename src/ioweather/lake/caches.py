@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather._version import __version__
 from ioweather.core.errors import UnsafePlace
@@ -29,7 +30,7 @@ _MOST_RECORDS: Final = 2
 _SUFFIX: Final = ".npz"
 
 
-def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
+def version_mark(root: Path, names: Collection[str] = TABLES) -> Mark:
     """Versions of the tables, and the times of facility.toml and of the lake's marker: equal while nothing changed."""
     tables = layout.tables_dir(root)
     files = (layout.facility_file(root), layout.lake_marker(root))
@@ -37,6 +38,7 @@ def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
 
 
 def _modified_ns(path: Path) -> int | None:
+    """Time of the last change; None where there is no such file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -58,6 +60,7 @@ class LakeCache:
         return known[1] if known is not None and known[0] == mark else None
 
     def put(self, key: Hashable, mark: Mark, value: T, size_bytes: int = 0) -> T:
+        """Store a value; not where it has more bytes than there is room. Returns the value."""
         with self._lock:
             if (old := self._values.pop(key, None)) is not None:
                 self.room_bytes += old[2]
@@ -73,42 +76,38 @@ class LakeCache:
             return self.put(key, mark, make()) if known is None else known
 
 
-class LakeRecords:
-    """Arrays by name, in files next to the tables, under a place and a key of everything that they depend on.
-
-    A missing or damaged file, or one of another version of this software, is computed again. Users who may only read a
-    lake store nothing."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], T]) -> T | None:
-        """Return `take` of the arrays, each read at its first use; None where there are none. No pickle is read."""
-        try:
-            with (
-                (self._root / "records" / _file(place, key)).open("rb") as file,
-                np.load(file, allow_pickle=False) as arrays,
-            ):
-                return take(arrays)
-        except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile):
-            return None
-
-    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None:
-        try:
-            with (
-                layout.lake_directory(self._root) as lake,
-                lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
-            ):
-                body = io.BytesIO()
-                np.savez(body, **record)
-                folder.replace(_file(place, key), body.getvalue(), 0o640)
-                same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
-                age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
-                for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
-                    folder.discard(old)
-        except (OSError, UnsafePlace):
-            return
+def read_record(root: Path, place: str, key: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays that `write_record` stored under this place and key. None where there are none, or the file is damaged
+    or of another version of this software: the caller computes them again. No pickle is read."""
+    try:
+        with (
+            (root / "records" / _record_name(place, key)).open("rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):
+            return dict(arrays)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile):
+        return None
 
 
-def _file(place: str, key: str) -> str:
+def write_record(root: Path, place: str, key: str, record: Mapping[str, Any]) -> None:
+    """Store arrays by name in a file next to the tables. `key` is a digest of all that they depend on. Does nothing in
+    a lake that this user may only read."""
+    try:
+        with (
+            layout.lake_directory(root) as lake,
+            lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
+        ):
+            body = io.BytesIO()
+            np.savez(body, **record)
+            folder.replace(_record_name(place, key), body.getvalue(), 0o640)
+            same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
+            age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
+            for old in sorted(same, key=lambda name: age[name])[:-_MOST_RECORDS]:
+                folder.discard(old)
+    except (OSError, UnsafePlace):
+        return
+
+
+def _record_name(place: str, key: str) -> str:
+    """Name of the file of an array record."""
     return f"{place}.{key}-{__version__}{_SUFFIX}"

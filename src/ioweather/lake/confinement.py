@@ -58,6 +58,7 @@ def confine(files: Iterable[str], directories: Iterable[str] = ()) -> bool:
 
 
 def _limit_files(libc: ctypes.CDLL, files: Iterable[str], directories: Iterable[str]) -> bool:
+    """Let Landlock refuse to open any other file; False where the kernel has no Landlock."""
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return False

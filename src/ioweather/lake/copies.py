@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,19 +35,10 @@ _CHUNK: Final = 4 << 20
 _TOP: Final = ("tables", "seals", "lake.json", "facility.toml", MANIFEST)
 
 
-@dataclass(frozen=True)
-class Copied:
-    """What a backup or a restore did; `versions` are those of the tables in it."""
+def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress = silent) -> dict[str, int]:
+    """Bring `target` to the current versions. With `verify`, every file of it is read again and compared.
 
-    copied_files: int
-    copied_bytes: int
-    kept_files: int
-    removed_files: int
-    versions: Mapping[str, int]
-
-
-def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress = silent) -> Copied:
-    """Bring `target` to the current versions. With `verify`, every file of it is read again and compared."""
+    Returns `copied_files`, `copied_bytes`, `kept_files` (already there) and `removed_files`."""
     root = lake.root
     known = _known_files(root, target)
     with lake.snapshot() as snapshot:
@@ -96,7 +86,8 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
     progress(len(wanted), len(wanted), "files")
     if verify:
         check_backup(target, progress=progress)
-    return Copied(len(wanted) - kept, copied_bytes, kept, removed, versions)
+    copied = len(wanted) - kept
+    return {"copied_files": copied, "copied_bytes": copied_bytes, "kept_files": kept, "removed_files": removed}
 
 
 def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, int]:
@@ -116,27 +107,27 @@ def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, i
     return versions
 
 
-def restore(source: Path, target: Path, *, progress: Progress = silent) -> Copied:
-    """Make a lake at `target`, which must not exist, from a backup; each file is compared with its digest."""
+def restore(source: Path, target: Path, *, progress: Progress = silent) -> int:
+    """Make a lake at `target`, which must not exist, from a backup; each file is compared with its digest. Returns the
+    number of files."""
     manifest = _manifest(source)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise LakeError(f"{target} is there already.", hint="Restore into a new directory, then move it.")
     _make_folder(target)
     files: dict[str, Any] = manifest["files"]
-    total = 0
     # lake.json last: until everything is there, it is no lake.
     for position, relative in enumerate(sorted(files, key=lambda relative: relative == "lake.json")):
         progress(position, len(files), "files")
         made = _copy(source / relative, target / relative, target)
         _require_same(source / relative, files[relative], made["sha256"])
-        total += made["bytes"]
     _point_at_checkpoints(target, manifest["versions"])
     progress(len(files), len(files), "files")
     open_lake(target)
-    return Copied(len(files), total, 0, 0, manifest["versions"])
+    return len(files)
 
 
 def _manifest(source: Path) -> dict[str, Any]:
+    """The list of files of a backup. Raises LakeError where it is missing or damaged."""
     try:
         body: dict[str, Any] = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
         _ = body["files"], body["versions"]
@@ -232,6 +223,7 @@ def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
 
 
 def _require_same(path: Path, entry: Mapping[str, Any], digest: str) -> None:
+    """Raise LakeError if the digest is not that of the manifest."""
     if digest != entry["sha256"]:
         raise LakeError(f"{path} is not what was backed up: its digest differs.", hint="Use another backup.")
 

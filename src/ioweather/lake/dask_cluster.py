@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from ioweather._version import __version__
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import PrivateDirectory, default_spool_dir
-from ioweather.lake.workers import ClusterSettings, TaskLost
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -42,6 +41,7 @@ _EMPTY_SECONDS = 300.0
 
 
 def _require_dask(*modules: str) -> None:
+    """Raise UsageError if one of these packages is not installed."""
     from importlib.util import find_spec
 
     missing = [name for name in modules if find_spec(name) is None]
@@ -52,12 +52,12 @@ def _require_dask(*modules: str) -> None:
         )
 
 
-def connected(address: str) -> DaskExecutor:
+def connect_dask(address: str) -> _DaskExecutor:
     """The cluster whose scheduler listens at `address` (tcp://host:port, tls://host:port, or a scheduler file)."""
     _require_dask("distributed")
     from distributed import Client
 
-    _quiet()
+    _silence_dask()
     place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
         client = Client(**place, timeout=_CONNECT_SECONDS, set_as_default=False, name="ioweather")
@@ -67,11 +67,12 @@ def connected(address: str) -> DaskExecutor:
             f"No Dask scheduler answers at {address} ({reason}).",
             hint="Start one (`dask scheduler`, `dask worker ADDRESS`) and name its address, as tcp://host:8786.",
         ) from None
-    return DaskExecutor(client)
+    return _DaskExecutor(client)
 
 
-def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) -> DaskExecutor:
-    """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them.
+def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progress = silent) -> _DaskExecutor:
+    """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them. The settings are those
+    of `cluster_settings`.
 
     Scheduler and workers use TLS with keys made for this run: other clients are refused.
     """
@@ -81,24 +82,20 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
     from dask_jobqueue import SLURMCluster
     from distributed import Client
 
-    _quiet()
+    _silence_dask()
     shared = default_spool_dir().with_name("slurm")
     PrivateDirectory.named(shared).close()
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
-    life = settings.walltime_seconds
+    life = _walltime_seconds(settings["walltime"])
     cluster = SLURMCluster(
-        queue=settings.partition,
-        account=settings.account,
-        walltime=settings.walltime,
-        cores=settings.cores,
-        processes=settings.cores,
-        memory=settings.memory,
-        interface=settings.interface,
-        security=_keys(folder),
+        queue=settings["partition"],
+        processes=settings["cores"],
+        **{key: settings[key] for key in ("account", "walltime", "cores", "memory", "interface")},
+        security=_make_keys(folder),
         log_directory=str(folder),
         scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-        job_script_prologue=list(settings.setup),
-        job_extra_directives=list(settings.directives),
+        job_script_prologue=settings["setup"],
+        job_extra_directives=settings["directives"],
         worker_extra_args=[
             "--no-dashboard",
             "--dashboard-address=127.0.0.1:0",
@@ -124,7 +121,7 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
         # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = Client(cluster, set_as_default=False, name="ioweather")
-        executor = DaskExecutor(client, cluster, jobs * settings.cores, folder)
+        executor = _DaskExecutor(client, cluster, jobs * settings["cores"], folder)
         progress(0, None, "waiting for a Slurm job to start")
         while not executor.threads:
             command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
@@ -142,7 +139,14 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
     return executor
 
 
-def _keys(folder: Path) -> Security:
+def _walltime_seconds(walltime: str) -> int:
+    """`[D-]H:M[:S]`, as sbatch reads it with the hours always there."""
+    days, _, clock = walltime.rpartition("-")
+    hours, minutes, seconds = (*map(int, clock.split(":")), 0)[:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _make_keys(folder: Path) -> Security:
     """A certificate of this run, in files that only this user can read."""
     from distributed.security import Security
 
@@ -156,7 +160,7 @@ def _keys(folder: Path) -> Security:
     return Security(tls_ca_file=files["ca_file"], require_encryption=True, **ours)
 
 
-class DaskExecutor(Executor):
+class _DaskExecutor(Executor):
     """An executor whose tasks run on the cluster, one at a time (a task is a batch already)."""
 
     def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
@@ -180,7 +184,7 @@ class DaskExecutor(Executor):
             try:
                 self._known = max(self.threads, self._planned)
             except OSError:
-                raise _gone() from None
+                raise _scheduler_lost() from None
             self._counted = now
             if self._known:
                 self._worked = now
@@ -192,8 +196,9 @@ class DaskExecutor(Executor):
         return max(self._known, 1)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run fn(*args, **kwargs) on a worker of the cluster."""
         # Not pure: equal calls are different tasks, and no result is cached.
-        remote = self._client.submit(_call, __version__, fn, args, kwargs, pure=False)
+        remote = self._client.submit(_run_task, __version__, fn, args, kwargs, pure=False)
         here: Future[Any] = Future()
         here.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
         remote.add_done_callback(lambda future: self._deliver(future, here))
@@ -210,9 +215,9 @@ class DaskExecutor(Executor):
             here.set_result(remote.result())
         except KilledWorker:
             self._trouble = True
-            here.set_exception(TaskLost())
+            here.set_exception(BrokenExecutor("every worker that ran the task died"))
         except (CancelledError, CommClosedError):
-            here.set_exception(_gone())
+            here.set_exception(_scheduler_lost())
         except ModuleNotFoundError as error:
             here.set_exception(
                 IoweatherError(
@@ -226,6 +231,7 @@ class DaskExecutor(Executor):
             remote.release()  # the worker may now forget it
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Close the connection; end workers that this process started, and remove their keys."""
         # Errors of a closing connection have no consequence.
         with suppress(Exception):
             self._client.close(timeout=5)
@@ -239,7 +245,7 @@ class DaskExecutor(Executor):
                 shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run_task(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a task in the worker. Another version of ioweather is refused: it could read other rows."""
     if version != __version__:
         raise UsageError(
@@ -251,13 +257,13 @@ def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
     return fn(*args, **kwargs)
 
 
-def _gone() -> IoweatherError:
+def _scheduler_lost() -> IoweatherError:
     return IoweatherError(
         "The Dask scheduler went away.", hint="Run the same command again: it goes on from what is in the lake."
     )
 
 
-def _quiet() -> None:
+def _silence_dask() -> None:
     """Silence Dask's warnings of lost workers and closing connections, which would break the progress bar."""
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     for name in ("distributed", "distributed.client", "distributed.scheduler", "distributed.worker", "tornado"):

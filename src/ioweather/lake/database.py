@@ -11,7 +11,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,26 +38,28 @@ def connection(memory: str = "") -> duckdb.DuckDBPyConnection:
     return _database(os.getpid(), memory).cursor()
 
 
-def _remove(place: str, owner: int) -> None:
+def _remove_at_exit(place: str, owner: int) -> None:
     if os.getpid() == owner:  # a forked child ends too
         shutil.rmtree(place, ignore_errors=True)
 
 
 @cache
 def _database(_process: int, memory: str) -> duckdb.DuckDBPyConnection:
+    """The database of this process, made at the first use; with a limit of memory, one that spills to disk."""
     # A forked child has none of its parent's threads: it makes its own.
     database = duckdb.connect(":memory:")
     # Files of the lake do not change once they are written, and one answer reads the same ones many times.
     database.execute("SET GLOBAL parquet_metadata_cache = true")
     if memory:
         place = tempfile.mkdtemp(prefix="ioweather-")  # private (mode 0700), also in a shared /tmp
-        atexit.register(_remove, place, os.getpid())
+        atexit.register(_remove_at_exit, place, os.getpid())
         database.execute(f"SET GLOBAL memory_limit = '{memory}'")
         database.execute(f"SET GLOBAL temp_directory = '{place}'")
     return database
 
 
 def quote(name: str) -> str:
+    """The name of a table or column as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -74,6 +76,11 @@ def literal(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def literals(values: Iterable[object]) -> str:
+    """SQL literals for `IN (...)`, which matches nothing where there are none."""
+    return ", ".join(map(literal, values)) or "NULL"
+
+
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> str:
     """Make the frame queryable; returns the SELECT that reads it."""
     con.register(name, arro.Table({name: _arrow_column(column) for name, column in frame.items()}))
@@ -81,8 +88,9 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> s
 
 
 def _arrow_column(column: Column) -> Any:
+    """The column as an Arrow array; NaN, infinities and masked values are null."""
     if isinstance(column, Text):
-        return _strings(column)
+        return _arrow_text(column)
     values = np.ascontiguousarray(np.ma.getdata(column))
     # Store NaN and infinity as null, so that they do not spoil sums.
     null = ~np.isfinite(values) if values.dtype.kind == "f" else np.ma.getmask(column)
@@ -99,7 +107,8 @@ def encodable(texts: Sequence[str]) -> Sequence[str]:
     return texts if "".join(texts).isascii() else [text.encode(errors="backslashreplace").decode() for text in texts]
 
 
-def _strings(column: Text) -> Any:
+def _arrow_text(column: Text) -> Any:
+    """A text column as a dictionary array of Arrow."""
     # Code -1 takes the appended None. Only codes of the dictionary are taken, so no text is copied.
     texts = [*encodable(column.categories), None]
     values = arro.Array(texts, type=arro.DataType.utf8()).cast(_DICTIONARY)
@@ -137,10 +146,11 @@ def fetch_frame(
         arrays = con.execute(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy()
         if copy:
             con.execute(f"DROP TABLE {_FETCHED}")
-    return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
+    return Frame({spec.name: _frame_column(spec, arrays[spec.name], categories) for spec in columns})
 
 
-def _column(spec: ColumnSpec, array: Any, categories: dict[str, tuple[str, ...]]) -> Column:
+def _frame_column(spec: ColumnSpec, array: Any, categories: dict[str, tuple[str, ...]]) -> Column:
+    """A column of a Frame from an array of DuckDB; text by codes if its categories are known."""
     if spec.type == "text" and spec.name not in categories:
         values = np.ma.MaskedArray(array).tolist()  # null is None
         distinct = sorted({value for value in values if value is not None})

@@ -1,30 +1,36 @@
 """Delta tables of the lake: versions, files, the SQL that reads them, and the commits that change them.
 
-No other module uses the Delta library. Another format (Iceberg, DuckLake) would be another module with these names.
+No other module uses the Delta library. Another format (Iceberg, DuckLake) would be another module with these names,
+two errors of the library among them: `DeltaError`, and `CommitFailedError` where another writer committed first, and
+nothing was committed.
 
 Table files never change. The name of each ends with the digest of its content, so that damage can be found.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError as CommitFailedError
+from deltalake.exceptions import DeltaError as DeltaError
 from deltalake.schema import PrimitiveType
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction as AddAction
+from deltalake.transaction import RemoveAction
 
 from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
-from ioweather.lake.database import SQL_TYPES, literal, quote
+from ioweather.lake.database import SQL_TYPES, literal, literals, quote
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 ONE_PER_KEY: Final = "once"
@@ -37,24 +43,6 @@ _SETTINGS: Final = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 2 days",
 }
-
-
-class TableFault(Exception):
-    """The Delta library failed."""
-
-
-class Refused(TableFault):
-    """Another writer committed first; nothing was committed."""
-
-
-class DataFile(NamedTuple):
-    """A Parquet file with rows of one day, on disk. Readers see it once a commit names it."""
-
-    path: str  # relative to the table's directory
-    size: int
-    day: str
-    rows: int
-    statistics: str  # JSON, as Delta's log has it: numRecords, minValues, maxValues, nullCount
 
 
 class TableFiles(NamedTuple):
@@ -72,6 +60,7 @@ class TableFiles(NamedTuple):
         return found
 
     def only(self, names: Collection[str]) -> TableFiles:
+        """The files with these names (without directories)."""
         return self._replace(uris=tuple(uri for uri in self.uris if uri.rsplit("/", 1)[1] in names))
 
     def scan(self, days: Collection[str] | None = None, columns: Collection[str] = ()) -> str:
@@ -131,27 +120,37 @@ def newest_first(spec: TableSpec, arrival: str) -> str:
     return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
 
 
+def data_file(path: str, size: int, day: str, statistics: Mapping[str, Any]) -> AddAction:
+    """A Parquet file on disk with rows of one day, which readers see once a commit names it. `path` is relative to the
+    table; the statistics are those of Delta's log: numRecords, minValues, maxValues, nullCount."""
+    return AddAction(path, size, {"day": day}, int(time.time() * 1000), True, json.dumps(statistics))
+
+
 def is_one_per_key(uri: str) -> bool:
     """Whether a sealed file has each key once: its name says so."""
     return uri.rsplit("/", 1)[1].startswith(ONE_PER_KEY)
 
 
 def _parquet(uris: Iterable[str], *options: str) -> str:
-    listed = ", ".join(literal(uri) for uri in uris)
+    """SQL of a table function that reads these files."""
     named = ("union_by_name=true", "hive_partitioning=true", "hive_types={'day': 'VARCHAR'}", *options)
-    return f"read_parquet([{listed}], {', '.join(named)})"
+    return f"read_parquet([{literals(uris)}], {', '.join(named)})"
 
 
 def _day_of(uri: str) -> str:
+    """The day (UTC, YYYY-MM-DD) of a file, from its partition."""
     return uri.rsplit("day=", 1)[1].split("/", 1)[0]
 
 
 # Versions
 
 
-class PinnedTables(Mapping[str, TableFiles]):
-    """Tables at their versions of one moment. The files of a table are listed at its first use."""
+def pin_tables(root: Path, names: Sequence[str]) -> Mapping[str, TableFiles]:
+    """Tables at their versions of this moment. The files of a table are listed at its first use."""
+    return _PinnedTables(root, names)
 
+
+class _PinnedTables(Mapping[str, TableFiles]):
     def __init__(self, root: Path, names: Sequence[str]) -> None:
         self._root = root
         self._versions = {name: newest_version(root, TABLES[name]) for name in names}
@@ -181,10 +180,12 @@ def newest_version(root: Path, spec: TableSpec) -> int | None:
 
 
 def newest_files(root: Path, spec: TableSpec) -> TableFiles:
+    """The files of the table's newest version."""
     return files_in(root, spec, newest_version(root, spec))
 
 
 def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
+    """The files of the table at this version; none where it is None."""
     return TableFiles(spec, None, ()) if version is None else _open(root, spec, version).files()
 
 
@@ -218,16 +219,15 @@ def make_table(root: Path, spec: TableSpec) -> Table:
     log = root / spec.name / "_delta_log"
     make_directories(log, root.parent)
     try:
-        with _library():
-            DeltaTable.create(
-                str(log.parent),
-                Schema(_fields(spec)),
-                mode="ignore",
-                partition_by=["day"],
-                name=spec.name,
-                configuration=_SETTINGS,
-            )
-    except TableFault:
+        DeltaTable.create(
+            str(log.parent),
+            Schema(_fields(spec)),
+            mode="ignore",
+            partition_by=["day"],
+            name=spec.name,
+            configuration=_SETTINGS,
+        )
+    except DeltaError:
         table = open_table(root, spec)  # another writer created it, or it cannot be created
         if table is None:
             raise
@@ -238,18 +238,9 @@ def make_table(root: Path, spec: TableSpec) -> Table:
 
 
 def _fields(spec: TableSpec) -> list[Field]:
+    """The columns of the table as the Delta library wants them."""
     columns = [*((c.name, _TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
     return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
-
-
-@contextmanager
-def _library() -> Iterator[None]:
-    try:
-        yield
-    except CommitFailedError as error:
-        raise Refused(str(error)) from None
-    except DeltaError as error:
-        raise TableFault(str(error)) from None
 
 
 class Table:
@@ -291,8 +282,9 @@ class Table:
         }
         return self.files().only(near)
 
-    def add(self, files: Sequence[DataFile], streams: Collection[str]) -> None:
-        """Add new rows. Refused where another writer added rows of one of the streams since this table was opened."""
+    def add(self, files: Sequence[AddAction], streams: Collection[str]) -> None:
+        """Add new rows. Raises CommitFailedError where another writer added rows of one of the streams since this table
+        was opened."""
         known, now = self._columns(), int(time.time() * 1000)
         # Before columns are added: that brings the table to its newest version.
         transactions = [
@@ -303,8 +295,8 @@ class Table:
                 self._delta.alter.add_columns(new)
             self._write(files, [], CommitProperties(app_transactions=transactions))
 
-    def replace_files(self, uris: Collection[str], files: Sequence[DataFile]) -> None:
-        """Replace these files, of any days, by others. Refused where one of them is not in the table any more.
+    def replace_files(self, uris: Collection[str], files: Sequence[AddAction]) -> None:
+        """Replace these files, of any days, by others. Raises CommitFailedError where one is not in the table any more.
 
         Not by the library's `optimize.compact`: when two run at the same time on the same files both are accepted, and
         every row is there twice (deltalake 1.6). A removal must therefore be marked as a change of data.
@@ -312,10 +304,10 @@ class Table:
         with self._on_disk(files):
             self._write(files, uris, None)
 
-    def _write(self, files: Sequence[DataFile], gone: Collection[str], properties: CommitProperties | None) -> None:
+    def _write(self, files: Sequence[AddAction], gone: Collection[str], properties: CommitProperties | None) -> None:
+        """Commit new files, in place of the files that are gone."""
         now = int(time.time() * 1000)
-        is_new = not gone
-        actions: list[Any] = [AddAction(f.path, f.size, {"day": f.day}, now, is_new, f.statistics) for f in files]
+        actions: list[Any] = [replace(file, data_change=not gone) for file in files]
         for day, name in sorted((_day_of(uri), uri.rsplit("/", 1)[1]) for uri in gone):
             actions.append(RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}))
         self._delta.create_write_transaction(
@@ -334,19 +326,18 @@ class Table:
         if not dry_run:
             self._delta.cleanup_metadata()
             if not _SETTINGS.items() <= self._delta.metadata().configuration.items():  # made by an earlier version
-                with suppress(Refused), self._on_disk():  # another writer was first: set them the next time
+                with suppress(CommitFailedError), self._on_disk():  # another writer was first: set them the next time
                     self._delta.alter.set_table_properties(_SETTINGS)
         return len(removed)
 
     @contextmanager
-    def _on_disk(self, files: Sequence[DataFile] = ()) -> Iterator[None]:
+    def _on_disk(self, files: Sequence[AddAction] = ()) -> Iterator[None]:
         """Sync the commits and checkpoints that are made within; their data files were synced before. Remove the data
         files of a commit that is refused. After any other error they stay: the commit may have been made."""
         before, log = self._delta.version(), self.folder / "_delta_log"
         try:
-            with _library():
-                yield
-        except Refused:
+            yield
+        except CommitFailedError:
             for file in files:
                 (self.folder / file.path).unlink(missing_ok=True)
             raise

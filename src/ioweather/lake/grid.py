@@ -20,9 +20,9 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix
 from ioweather.core.tables import METRICS, TABLES, ColumnSpec, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, day_start_ns
-from ioweather.lake.database import fetch_frame, literal
+from ioweather.lake.database import fetch_frame, literal, literals
 from ioweather.lake.delta_tables import TableFiles
-from ioweather.lake.inventory import IS_MINUTE, LONGEST_NS, POSSIBLE, find_totals, seal_of
+from ioweather.lake.inventory import LONGEST_NS, POSSIBLE, find_totals, read_seal, rows_of_groups
 
 _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
 
@@ -56,44 +56,30 @@ class Selection:
         return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
+        """The chosen groups of a metric."""
         return tuple(group for group in self.groups if group.metric == metric)
 
     def regular(self, metrics: Collection[str]) -> bool:
         """Whether every row is within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
-    def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
-        """SQL condition for exactly the chosen groups, few terms: metrics and days with the same choice share one."""
-        chosen: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-        for group in groups if groups is not None else self.groups:
-            if group.metric in metrics:
-                place = chosen.setdefault((group.metric, group.source, group.component_kind, group.selection), {})
-                place.setdefault(group.day, set()).add(group.system)
-        terms: dict[tuple[str, str, str, frozenset[str], tuple[str, ...]], list[str]] = {}
-        for (metric, source, kind, selection), days in chosen.items():
-            by_systems: dict[frozenset[str], list[str]] = {}
-            for day, systems in days.items():
-                by_systems.setdefault(frozenset(systems), []).append(day)
-            for same_systems, listed in by_systems.items():
-                terms.setdefault((source, kind, selection, same_systems, tuple(listed)), []).append(metric)
-        rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}
-        clauses = [
-            f"(metric IN ({_listed(several)}) AND source = {literal(source)} AND component_kind = {literal(kind)} "
-            f"AND system IN ({_listed(systems)}) AND day IN ({_listed(listed)}){rows[selection]})"
-            for (source, kind, selection, systems, listed), several in terms.items()
-        ]
+    def rows(self, source: str, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+        """SELECT of the rows of these metrics from a table of `series`, of the chosen groups (or of these) alone."""
+        wanted = [group for group in (self.groups if groups is None else groups) if group.metric in metrics]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
         on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
         # On a grid no row crosses a line, and DuckDB can compare the statistics of a file with this condition.
         begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
         period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
-        return f"({' OR '.join(clauses) or 'FALSE'}) AND ({period}){quality}"
+        # DuckDB skips parts of files by this list, and not by the join.
+        named = f"metric IN ({literals(sorted({group.metric for group in wanted}))})"
+        return f"{rows_of_groups(source, wanted)} AND {named} AND ({period}){quality}"
 
     def scan(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
-        wanted = groups if groups is not None else self.groups
-        days = {group.day for group in wanted}
-        return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND {POSSIBLE}"
+        """SELECT of the stored rows of these metrics."""
+        days = {group.day for group in (self.groups if groups is None else groups)}
+        return f"{self.rows(self.files.scan(days), metrics, groups)} AND {POSSIBLE}"
 
     def split(self, metrics: Sequence[str], scan: str, *more: str) -> str:
         """The rows of a SELECT, each in the cells that it covers; with more of its columns."""
@@ -122,10 +108,6 @@ class Selection:
             FROM ({self.split([metric], once)}) GROUP BY cell, system, component"""
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(literal(name) for name in sorted(names))
-
-
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     """Over all components: start_ns, metric, value, coverage; in time order."""
     expected: dict[tuple[str, str], int] = {}
@@ -135,7 +117,7 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     day = f"CAST(DATE '1970-01-01' + CAST(cell // {DAY_NS} AS INTEGER) AS VARCHAR)"
     sql = f"""SELECT cell AS start_ns, s.metric, value,
             least(1.0, weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
-        FROM (SELECT *, {day} AS day FROM ({_summed(selection, metrics, by_component=False)})) s
+        FROM (SELECT *, {day} AS day FROM ({_select_sums(selection, metrics, by_component=False)})) s
         LEFT JOIN (VALUES {table}) AS e(metric, day, components) ON e.metric = s.metric AND e.day = s.day
         ORDER BY start_ns, s.metric"""
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
@@ -145,13 +127,13 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
 def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
     """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
     means too."""
-    summed = _summed(selection, metrics, by_component=True)
+    summed = _select_sums(selection, metrics, by_component=True)
     sql = f"SELECT cell AS start_ns, component, metric, value FROM ({summed}) ORDER BY ALL"
     columns = ("start_ns", "component", "metric", "value")
     return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
 
 
-def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> str:
+def _select_sums(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> str:
     """SELECT of cell, metric, value and weight (ns), over all components or by component. Sums of sealed days are read,
     the rest is added up."""
     known = _summed_days(selection, metrics, by_component=by_component)
@@ -159,11 +141,11 @@ def _summed(selection: Selection, metrics: Sequence[str], *, by_component: bool)
     columns = "metric, system, component, start_ns, interval_ns, value"
     parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
     if known:
-        files = f"read_parquet([{_listed(map(str, known.values()))}], hive_partitioning=false)"
-        where = selection.where(metrics, [group for group in selection.groups if group.day in known])
+        files = f"read_parquet([{literals(known.values())}], hive_partitioning=false)"
+        summed = [group for group in selection.groups if group.day in known]
         kind = f"component IS {'NOT ' if by_component else ''}NULL"
-        parts.append(f"SELECT {columns}, n FROM {files} WHERE {kind} AND {where}")
-    extensive = ", ".join(literal(name) for name in metrics if METRICS[name].extensive) or "NULL"
+        parts.append(f"SELECT {columns}, n FROM ({selection.rows(f'FROM {files} WHERE {kind}', metrics, summed)})")
+    extensive = literals(name for name in metrics if METRICS[name].extensive)
     # A row that is not split counts exactly.
     amount = "CASE WHEN weight = interval_ns THEN value ELSE value * weight / interval_ns END"
     keys = "cell, component, metric" if by_component else "cell, metric"
@@ -192,49 +174,37 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
     in SQL takes several times as long as reading."""
     if not all(METRICS[name].extensive for name in metrics):
         raise ValueError(f"not all of {', '.join(metrics)} are amounts")
-    con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
-    names = sorted({name for _, name in _labels(selection, selection.groups)})
-    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({_listed(names)})")
-    kinds = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(present))
-    cells = selection.split(metrics, selection.scan(metrics))
-    rows = con.execute(
-        f"""SELECT cell, enum_code(component::__component)::BIGINT AS place, (CASE metric {kinds} END)::TINYINT AS kind,
-            value * weight / interval_ns AS amount, weight::DOUBLE AS weight FROM ({cells})"""
-    ).fetchnumpy()
-    cell, place, kind, amount, weight = (np.ma.getdata(rows[name]) for name in rows)
-    if not len(cell):
-        return Cells(np.zeros(0, np.int64), selection.step_ns, (), {}, {})
-    there = np.bincount(place, minlength=len(names)) > 0
-    components = tuple(name for name, is_there in zip(names, there, strict=True) if is_there)
-    place = (np.cumsum(there) - 1)[place]
-    origin = cell.min()
-    step = (cell - origin) // selection.step_ns
-    seen = np.zeros(int(step.max()) + 1, np.bool_)
-    seen[step] = True
-    step = (np.cumsum(seen) - 1)[step]
-    start_ns = origin + np.flatnonzero(seen) * selection.step_ns
-    shape = len(start_ns), len(components)
+    columns = (*(TABLES["series"].column(n) for n in ("start_ns", "component", "metric", "value")), _COVERAGE)
+    rows = fetch_frame(
+        selection.con,
+        f"""SELECT cell AS start_ns, component, metric, value * weight / interval_ns AS value, weight AS coverage
+            FROM ({selection.split(metrics, selection.scan(metrics))})""",
+        columns,
+    )
+    start_ns, step = np.unique(rows.ints("start_ns"), return_inverse=True)
+    components, kinds = rows.text("component"), rows.text("metric")
+    codes = {name: code for code, name in enumerate(kinds.categories)}
+    shape = len(start_ns), len(components.categories)
     values, coverage = {}, {}
-    for code, name in enumerate(present):
-        mine = np.flatnonzero(kind == code)
-        at = step[mine] * shape[1] + place[mine]
+    for name in [name for name in metrics if len(start_ns) and selection.of_metric(name)]:
+        mine = np.flatnonzero(kinds.codes == codes.get(name, -2))
+        place = step[mine] * shape[1] + components.codes[mine]
         total = np.full(shape[0] * shape[1], np.nan)
-        total[at] = 0.0
-        np.add.at(total, at, amount[mine])
+        total[place] = 0.0
+        np.add.at(total, place, rows.floats("value")[mine])
         values[name] = total.reshape(shape)
         # Component-time of each step if no sample were missing, from the components of its day.
-        days: Counter[str] = Counter()
+        days: Counter[int] = Counter()
         for group in selection.of_metric(name):
-            days[group.day] += group.components
-        there_on = {day: days[str(np.datetime64(day, "D"))] or np.nan for day in np.unique(start_ns // DAY_NS).tolist()}
-        expected_ns = selection.step_ns * np.array([there_on[day] for day in (start_ns // DAY_NS).tolist()])
-        covered_ns = np.bincount(step[mine], weights=weight[mine], minlength=shape[0])
+            days[day_start_ns(group.day) // DAY_NS] += group.components
+        expected_ns = selection.step_ns * np.array([days[day] or np.nan for day in (start_ns // DAY_NS).tolist()])
+        covered_ns = np.bincount(step[mine], weights=rows.floats("coverage")[mine], minlength=shape[0])
         coverage[name] = np.minimum(1.0, covered_ns / expected_ns)
-    return Cells(start_ns, selection.step_ns, components, values, coverage)
+    return Cells(start_ns, selection.step_ns, components.categories, values, coverage)
 
 
 @dataclass(frozen=True)
-class LazyMatrix:
+class _LazyMatrix:
     """A BlockwiseMatrix that reads each stretch from the lake when it is asked for."""
 
     selection: Selection
@@ -246,6 +216,7 @@ class LazyMatrix:
     components: tuple[str, ...]
 
     def load(self) -> Matrix:
+        """The whole matrix."""
         return self.stretch(0, self.steps)
 
     def stretch(self, first: int, last: int) -> Matrix:
@@ -270,29 +241,30 @@ class LazyMatrix:
         return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
 
 
-def matrix(selection: Selection, metric: str) -> LazyMatrix:
-    """The metric on the grid from the first to the last cell of the period that any row touches."""
-    groups = selection.of_metric(metric)
+def matrix(selection: Selection, metric: str, groups: Sequence[SeriesGroup] = ()) -> _LazyMatrix:
+    """The metric on the grid from the first to the last cell of the period that any row of these groups touches, and of
+    their components; by default those of the metric."""
+    groups = groups or selection.of_metric(metric)
     step = selection.step_ns
     first = max(selection.start_ns, min(g.first_ns for g in groups)) // step * step
     last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step
-    labels = _labels(selection, groups)
+    labels = _find_components(selection, groups)
     several = len({system for system, _ in labels}) > 1
     names = tuple(
         name if not several else system if system.endswith(f":{name}") else f"{system}:{name}"
         for system, name in labels
     )
-    return LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
+    return _LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
 
 
-def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
+def _find_components(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
     """(system, component) of all days; from the seals where days are sealed."""
     by_day = selection.files.days()
     listed: set[tuple[str, tuple[str, ...]]] = set()  # on most days the same
     unknown: list[SeriesGroup] = []
     keys = ("source", "system", "component_kind", "metric", "selection")
     for group in groups:
-        seal = seal_of(selection.root, group.day, by_day[group.day])
+        seal = read_seal(selection.root, group.day, by_day[group.day])
         entries = seal["groups"] if seal else []
         mine = [e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)]
         unknown += [] if mine else [group]

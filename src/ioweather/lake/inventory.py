@@ -45,10 +45,11 @@ POSSIBLE: Final = "value >= 0"
 
 
 def seal_file(root: Path, day: str) -> Path:
+    """The file with the seal of a day; it may be missing, or of other table files."""
     return layout.seals_dir(root) / f"{day}.json"
 
 
-def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
+def read_seal(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
     """The seal of a day, if it is of exactly the files that the day has now."""
     path = seal_file(root, day)
     try:
@@ -68,7 +69,7 @@ def _read_seal(path: Path, _changed_ns: int, files: tuple[str, ...]) -> dict[str
 
 def find_totals(root: Path, days: Mapping[str, Iterable[str]]) -> dict[str, Path]:
     """The file with the sums of each of these days, given with their files of `series`, where there is one."""
-    seals = ((day, seal_of(root, day, uris)) for day, uris in days.items())
+    seals = ((day, read_seal(root, day, uris)) for day, uris in days.items())
     named = {day: layout.seals_dir(root) / seal["totals"] for day, seal in seals if seal and "totals" in seal}
     return {day: path for day, path in named.items() if not damaged_files([path])}
 
@@ -77,17 +78,9 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
     """Write the groups and the sums of a day that is one file, sorted and without duplicates."""
     scan, folder = sealed.scan(), layout.seals_dir(root)
     make_directories(folder, root)
-    found = group_rows(con, scan)
+    found = count_groups(con, scan)
     regular = [group for group, _ in found if group.regular]
-    minute = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
-    listed = ", ".join(
-        f"({literal(g.source)}, {literal(g.system)}, {literal(g.component_kind)}, {literal(g.metric)}, "
-        f"{minute[g.selection]})"
-        for g in regular
-    )
-    rows = f"""SELECT rows.* FROM ({scan}) AS rows JOIN (VALUES {listed or "(NULL, NULL, NULL, NULL, NULL)"})
-        AS groups(source, system, component_kind, metric, minute) USING (source, system, component_kind, metric)
-        WHERE (minute IS NULL OR minute = {IS_MINUTE}) AND {POSSIBLE}"""
+    rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
 
     def summed(component: str, start: str, condition: str) -> str:
         return f"""(SELECT day, source, system, component_kind, metric, {component} AS component, {start} AS start_ns,
@@ -115,7 +108,20 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
     write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
 
 
-def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[tuple[SeriesGroup, list[str]]]:
+def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:
+    """SELECT of those rows of `series` that are of these groups; further conditions may follow."""
+    minute = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
+    listed = ", ".join(
+        f"({', '.join(map(literal, (g.day, g.source, g.system, g.component_kind, g.metric)))}, {minute[g.selection]})"
+        for g in groups
+    )
+    return f"""SELECT r.* FROM ({rows}) r
+        JOIN (VALUES {listed or "(NULL, NULL, NULL, NULL, NULL, NULL)"})
+        AS g(day, source, system, component_kind, metric, minute) USING (day, source, system, component_kind, metric)
+        WHERE (minute IS NULL OR minute = {IS_MINUTE})"""
+
+
+def count_groups(con: duckdb.DuckDBPyConnection, scan: str) -> list[tuple[SeriesGroup, list[str]]]:
     """Count rows into groups, each with the names of its components; `filesystem` is left as the raw system."""
     # Per component first: counting distinct names in one step over all rows costs several times as much.
     counted = ", ".join(f"count(*) FILTER (quality & {int(flag)} <> 0) AS f{int(flag)}" for flag in _FLAGS)
@@ -195,13 +201,13 @@ def inventory(
     groups: list[SeriesGroup] = []
     unsealed: set[str] = set()
     for day, uris in files.days().items():
-        seal = seal_of(root, day, uris)
+        seal = read_seal(root, day, uris)
         if seal is None:
             unsealed.add(day)
         else:
             groups += [SeriesGroup(**group["group"]) for group in seal["groups"]]
     if unsealed:
-        groups += [group for group, _ in group_rows(con(), files.scan(unsealed))]
+        groups += [group for group, _ in count_groups(con(), files.scan(unsealed))]
     names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
     oldest = utc_day(OLDEST_NS)
     placed = [group for group in groups if group.day >= oldest and group.end_ns > group.first_ns]
@@ -225,19 +231,26 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
         place = rivals.setdefault((what, group.component_kind, group.metric, group.day), {})
         place.setdefault((group.source, group.selection), []).append(group)
     chosen: list[SeriesGroup] = []
-    for place in rivals.values():
-        covered = {key: sum(group.covered_ns for group in members) for key, members in place.items()}
-
-        def preference(key: tuple[str, str], place: Any = place, covered: Any = covered) -> tuple[Any, ...]:
-            source, selection = key
-            fullest = max(ns for (name, _), ns in covered.items() if name == source)
-            poor = minutes_do and covered[key] < _MUCH * fullest
-            wrong_resolution = (selection == "raw") if minutes_do else (selection == "minute")
-            interval = min(group.interval_ns for group in place[key])
-            return (rank.get(source, len(rank)), poor, wrong_resolution, interval, -covered[key], source)
-
-        chosen += place[min(place, key=preference)]
+    for same in rivals.values():
+        chosen += same[min(same, key=lambda key: _preference(key, same, rank, minutes_do=minutes_do))]
     return chosen
+
+
+def _preference(
+    key: tuple[str, str],
+    same: Mapping[tuple[str, str], list[SeriesGroup]],
+    rank: Mapping[str, int],
+    *,
+    minutes_do: bool,
+) -> tuple[Any, ...]:
+    """Sort key of a (source, selection) of the same thing: the one to read comes first."""
+    covered_ns = {each: sum(group.covered_ns for group in groups) for each, groups in same.items()}
+    source, selection = key
+    fullest_ns = max(ns for (name, _), ns in covered_ns.items() if name == source)
+    is_poor = minutes_do and covered_ns[key] < _MUCH * fullest_ns
+    is_wrong_resolution = selection == ("raw" if minutes_do else "minute")
+    interval_ns = min(group.interval_ns for group in same[key])
+    return (rank.get(source, len(rank)), is_poor, is_wrong_resolution, interval_ns, -covered_ns[key], source)
 
 
 def overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
@@ -259,7 +272,7 @@ def overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[s
     return found
 
 
-def held_series(groups: Iterable[SeriesGroup]) -> list[tuple[str, str, str, int, float, int, int, int]]:
+def summarise_series(groups: Iterable[SeriesGroup]) -> list[tuple[str, str, str, int, float, int, int, int]]:
     """What the lake has of each file system, kind and source: file system, kind, source, components, the finest step
     in seconds, first and last time in ns, rows."""
     found: dict[tuple[str, str, str], list[SeriesGroup]] = {}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from ioweather._version import __version__
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
@@ -24,11 +21,12 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec, Complaints
 from ioweather.core.units import DAY_NS, now_ns, utc_day
 from ioweather.lake import appends, grid, inventory, layout
-from ioweather.lake.caches import LakeCache, Mark, mark_of
-from ioweather.lake.database import connection, fetch_frame, literal, quote
-from ioweather.lake.delta_tables import PinnedTables, TableFiles, newest_files
+from ioweather.lake.caches import LakeCache, Mark, version_mark
+from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
+from ioweather.lake.delta_tables import TableFiles, newest_files, pin_tables
 from ioweather.lake.layout import require_undamaged
-from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
+from ioweather.lake.ledger import FileOutcome, ledger_rows
+from ioweather.lake.sandbox import SqlResult, run_user_sql
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
@@ -88,7 +86,7 @@ class Snapshot:
         if self.owner is None:
             return connection()
         con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
-        note_who_owns_what(con, self.pinned, self.owner)
+        create_owner_tables(con, self.pinned, self.owner)
         return con
 
     @cached_property
@@ -98,23 +96,28 @@ class Snapshot:
 
     def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
         """Run a query. A view is made of each table that it names, and of no other."""
-        self._show(_BETWEEN_WORDS.split(sql))
+        self._create_views(_BETWEEN_WORDS.split(sql))
         return self.bare.execute(sql, values)
 
-    def _show(self, names: Collection[str]) -> None:
+    def _create_views(self, names: Collection[str]) -> None:
+        """Create the views of these tables that the connection lacks."""
         wanted = dict.fromkeys(["ingests", *names] if "quarantine" in names else names)
         for name in [name for name in wanted if name not in self._shown]:
             if name in self.pinned:
-                self.bare.execute(f"CREATE TEMP VIEW {quote(name)} AS {self._visible(name, self.pinned[name].view())}")
+                self.bare.execute(
+                    f"CREATE TEMP VIEW {quote(name)} AS {self._visible_rows(name, self.pinned[name].view())}"
+                )
             elif name == "quarantine":
                 self.bare.execute(f"CREATE TEMP VIEW quarantine AS {QUARANTINE}")
             self._shown.add(name)
 
-    def _visible(self, table: str, select: str) -> str:
+    def _visible_rows(self, table: str, select: str) -> str:
+        """The rows of a SELECT over the table that the owner of this snapshot may see."""
         return select if self.owner is None else owned(table, select, self.owner)
 
     @property
     def versions(self) -> dict[str, int]:
+        """Version of each table that exists."""
         return {name: files.version for name, files in self.pinned.items() if files.version is not None}
 
     def filled(self, among: Collection[str] = TABLES) -> set[str]:
@@ -132,10 +135,11 @@ class Snapshot:
         return counts  # type: ignore[return-value]
 
     def scalar(self, sql: str) -> Cell:
+        """First value of the first row of a query; None without rows."""
         try:
             rows = self.query(sql).fetchall()
         except duckdb.Error as error:
-            self._name_damage(error)
+            self._raise_if_damaged(error)
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
 
@@ -146,12 +150,14 @@ class Snapshot:
         return self.cache.get(("once", what), tuple(part for table in tables for part in self.marks[table]), make)
 
     def series(self) -> list[SeriesGroup]:
+        """Groups of rows of `series`: source, system, metric, day, interval and how much of the day they cover."""
         if self._series is None:
             args = (self.root, lambda: self.bare, self.pinned["series"], self.facility)
             self._series = self.once("series", ("series",), lambda: inventory.inventory(*args))
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:
+        """Names of the file systems that `series` has rows of."""
         return tuple(sorted({group.filesystem for group in self.series()}))
 
     def frame(
@@ -196,24 +202,28 @@ class Snapshot:
         part = days is not None and (not spec.revisable or spec.time in spec.key)
         # The owner of a row may be in another column.
         asked = () if self.owner is not None or not columns else {*columns, *map(_column_of, where or ())}
-        rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None, asked))
+        rows = self._visible_rows(table, self.pinned[table].view(set(days or ()) if part else None, asked))
         return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions) or 'TRUE'}"
 
     def _condition(
         self, table: str, name: str, value: Cell | Sequence[Cell], days: Collection[str] | None = None
     ) -> str:
+        """SQL condition for one entry of `where`."""
         if name == "filesystem":
-            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value, days)) or 'NULL'})"
+            return f"system IN ({literals(self._find_systems(table, value, days))})"
         _, _, comparison = name.partition(" ")
         if comparison:
             return f"{quote(_column_of(name))} {comparison} {literal(value)}"
         if value is None:
             return f"{quote(name)} IS NULL"
         if isinstance(value, (tuple, list)):
-            return f"{quote(name)} IN ({', '.join(literal(item) for item in value) or 'NULL'})"
+            return f"{quote(name)} IN ({literals(value)})"
         return f"{quote(name)} = {literal(value)}"
 
-    def _systems(self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None) -> list[str]:
+    def _find_systems(
+        self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None
+    ) -> list[str]:
+        """Raw systems in the table that facility.toml maps to the file system, or to one of several."""
         wanted = set(filesystem) if isinstance(filesystem, (tuple, list)) else {filesystem}
         rows = self.rows(table, days=days, columns=("system",))
         raw = [row[0] for row in self.bare.execute(f"SELECT DISTINCT system FROM ({rows})").fetchall()]
@@ -260,6 +270,7 @@ class Snapshot:
         )
 
     def close(self) -> None:
+        """Close the connection; the next query opens another."""
         if "whole" in self.__dict__ and self.whole is not self:
             self.whole.close()
         if "bare" in self.__dict__:
@@ -267,7 +278,7 @@ class Snapshot:
             self._shown.clear()
             del self.__dict__["bare"]
 
-    def _name_damage(self, error: BaseException) -> None:
+    def _raise_if_damaged(self, error: BaseException) -> None:
         """Raise an error that names the file, where a damaged file is the cause of this one."""
         # Damaged metadata are a plain Error. Other kinds are faults of the query, and hashing a large lake takes long.
         kinds = (duckdb.IOException, duckdb.InvalidInputException, duckdb.InternalException)
@@ -280,7 +291,7 @@ class Snapshot:
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
         if error is not None:
-            self._name_damage(error)
+            self._raise_if_damaged(error)
         if isinstance(error, duckdb.IOException):
             reason = str(error).splitlines()[0]
             raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
@@ -300,7 +311,7 @@ QUARANTINE = """SELECT path, status, reason, message, source, ingested_ns FROM (
 # The view of one person
 
 
-def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, TableFiles], owner: Owner) -> None:
+def create_owner_tables(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, TableFiles], owner: Owner) -> None:
     """Make tables of the person's uids (from accounting and facility.toml), jobs and logs, once per connection."""
     listed = ", ".join(f"({uid})" for uid in owner.uids)
     known = f'SELECT uid FROM ({pinned["jobs"].scan()}) WHERE "user" = {literal(owner.user)} AND uid IS NOT NULL'
@@ -348,22 +359,6 @@ def new_ingest_id() -> str:
     return f"{now_ns():020d}-{secrets.token_hex(4)}"
 
 
-class LedgerEntry(NamedTuple):  # a data class takes four times as long to make, and there is one per log
-    """The outcome of one file."""
-
-    digest: str
-    path: str
-    bytes: int
-    source: str
-    status: str
-    rows: Mapping[str, int]
-    reason: str | None = None
-    message: str | None = None
-    refused_rows: int = 0
-    flagged_rows: int = 0
-    rows_ingest_ids: str | None = None
-
-
 class Lake:
     """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
     what that person may see. With a cache, for a process that answers many questions, they share what they read."""
@@ -389,13 +384,15 @@ class Lake:
     def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
         """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
         with self.snapshot() as snapshot:
-            return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
+            return run_user_sql(snapshot, query, rows=rows, seconds=seconds, memory=memory)
 
     def seen_by(self, owner: Owner | None) -> Lake:
+        """The same lake as this person may see it; None: as an operator sees it."""
         return Lake(self.root, owner, self.cache)
 
     @property
     def facility(self) -> Facility:
+        """facility.toml of the lake; empty defaults without one."""
         return load_facility(layout.facility_file(self.root))
 
     def append(
@@ -422,32 +419,17 @@ class Lake:
         where = layout.tables_dir(self.root)
         return appends.append(where, TABLES[table], rows, source=source, ingest_id=ingest_id or new_ingest_id())
 
-    def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
+    def record(self, outcomes: Collection[FileOutcome], rows_ingest_ids: str | None = None) -> None:
         """Write to the ledger, always after the rows. `rows_ingest_ids`: the ids of the rows of all these files."""
-        by_source: dict[str, list[LedgerEntry]] = {}
-        for entry in entries:
-            by_source.setdefault(entry.source, []).append(entry)
-        for source, group in by_source.items():
-            values = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
-            frame = TABLES["ingests"].frame(
-                {
-                    **{name: values[name] for name in ("digest", "path", "bytes", "status", "reason", "message")},
-                    "rows_ingest_ids": rows_ingest_ids or values["rows_ingest_ids"],
-                    "rows": [json.dumps(dict(rows), sort_keys=True) for rows in values["rows"]],
-                    "refused_count": values["refused_rows"],
-                    "flagged_count": values["flagged_rows"],
-                    "ingested_ns": now_ns(),
-                    "software_version": __version__,
-                },
-            )
-            self.append("ingests", frame, source=source)
+        for source, rows in ledger_rows(outcomes, rows_ingest_ids):
+            self.append("ingests", rows, source=source)
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
         if self.cache is None:
             return Snapshot(self.root, self.pinned(), self.facility, self.owner)
         # The marks first: after a commit in between, files are newer than their mark, and are listed again.
-        marks = {name: mark_of(self.root, (name,)) for name in LEDGER_FIRST}
+        marks = {name: version_mark(self.root, (name,)) for name in LEDGER_FIRST}
         newest = partial(newest_files, layout.tables_dir(self.root))
         pinned = {
             name: self.cache.get(("files", name), mark, partial(newest, TABLES[name])) for name, mark in marks.items()
@@ -455,7 +437,8 @@ class Lake:
         return Snapshot(self.root, pinned, self.facility, self.owner, cache=self.cache, marks=marks)
 
     def pinned(self) -> Mapping[str, TableFiles]:
-        return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)
+        """All tables at their newest versions."""
+        return pin_tables(layout.tables_dir(self.root), LEDGER_FIRST)
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
@@ -481,49 +464,3 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
 def lake_at(lake: Lake | str | os.PathLike[str] | None, *, create: bool = False) -> Lake:
     """A lake, or the one in that directory; None is the person's own."""
     return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
-
-
-class Place:
-    """The lake that a question reads, opened on first use. `asked` is a lake, its directory, or None: the person's own,
-    where there is one."""
-
-    def __init__(self, asked: Lake | str | os.PathLike[str] | None, until: ExitStack) -> None:
-        self._asked = asked
-        self._until = until
-        self.opened: Snapshot | None = None
-
-    @property
-    def was_named(self) -> bool:
-        return self._asked is not None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a lake to open; opening a named lake that is missing is an error."""
-        return self.was_named or layout.is_lake(layout.default_lake_dir())
-
-    @property
-    def directory(self) -> Path | None:
-        if self._asked is None:
-            return layout.default_lake_dir() if self.is_there else None
-        return self._asked.root if isinstance(self._asked, Lake) else Path(self._asked)
-
-    @cached_property
-    def lake(self) -> Lake:
-        return lake_at(self._asked)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        if self.opened is None:
-            self.opened = self._until.enter_context(self.lake.snapshot())
-        return self.opened
-
-    def snapshot_if_there(self) -> Snapshot | None:
-        return self.snapshot if self.is_there else None
-
-    @property
-    def facility(self) -> Facility:
-        """Of a log alone nothing is known of where it ran."""
-        if self.opened is not None:
-            return self.opened.facility
-        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
-        return self.lake.facility if is_lake else Facility()

@@ -12,18 +12,20 @@
 <lake>/damaged/          table files that `lake check --set-aside` took out
 <lake>/catch_up.json     where the next pass of `ingest --watch` begins, and the result of the last one
 <lake>/inbox/<host>/     last status of each host that pushes
-<lake>/queue/<host>/     pushed files that are not in the tables yet
+<lake>/queue/            checked rows of pushed files that are not in the tables yet
 <lake>/counters/         last values of pushed counters, by sender
-<lake>/refused/<host>/   pushed files that could not be written to the tables
+<lake>/refused/          checked rows that could not be written to the tables
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -32,8 +34,10 @@ from ioweather._version import __version__
 from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
-from ioweather.core.tables import SCHEMA_VERSION
 from ioweather.core.units import now_ns
+
+# Version of the schemas of all tables together; lake.json has the one that the lake was written with.
+SCHEMA_VERSION: Final = 1
 
 
 def lake_marker(root: Path) -> Path:
@@ -41,6 +45,7 @@ def lake_marker(root: Path) -> Path:
 
 
 def is_lake(root: Path) -> bool:
+    """Whether the directory is a lake."""
     return lake_marker(root).exists()
 
 
@@ -66,7 +71,9 @@ def create_lake(root: Path) -> None:
     except OSError as error:
         raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
     with opened as folder:
-        # A draft belongs to a process that was killed, or that is making the lake now.
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(folder.fd, fcntl.LOCK_EX)  # one process makes the lake, the others find it made
+        # A draft belongs to a process that was killed.
         known = ("lake.json", "facility.toml")
         foreign = [name for name in folder.names() if name not in known and not name.startswith(".lake.json.")]
         if foreign and not is_lake(root):
@@ -74,7 +81,7 @@ def create_lake(root: Path) -> None:
                 f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
             )
         body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
-        if not is_lake(root):  # another process may have made it
+        if not is_lake(root):
             folder.replace(lake_marker(root).name, json.dumps(body).encode() + b"\n", 0o644)
 
 
@@ -93,6 +100,24 @@ def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
             hint="Nothing was written. Choose another.",
         )
     return folder
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[int | None]:
+    """A descriptor of the file, locked as long as this context; None where another process has it locked. On a file
+    system without locks it is as if there were no other process."""
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        except OSError:
+            pass  # a file system without locks
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def check_version(root: Path) -> None:
@@ -122,6 +147,7 @@ _NAME_WITH_DIGEST: Final = re.compile(r"-([0-9a-f]{32})\.zstd\.parquet$")
 
 
 def content_digest(path: Path) -> str:
+    """BLAKE2 digest of the file, as in the names of table files."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 

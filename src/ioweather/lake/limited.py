@@ -25,6 +25,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ioweather.core.errors import IoweatherError
 from ioweather.core.logs import set_up as set_up_logs
 
 T = TypeVar("T")
@@ -33,15 +34,12 @@ _starting = threading.Lock()
 _is_limited = False
 
 
-class WorkerDied(Exception):
-    """The process ended before its task: because of a time limit (`overran`), or for another reason."""
-
-    def __init__(self, *, overran: bool) -> None:
-        super().__init__("the task took too long" if overran else "the process of the task died")
-        self.overran = overran
+class WorkerDied(IoweatherError):
+    """The process of a task ended before the task: because of its time limit (kind TooMuchTime), or for another
+    reason."""
 
 
-class Worker(ForkServerProcess):
+class _Worker(ForkServerProcess):
     """A process that does not import the script of its parent, which need not guard itself by `__name__`."""
 
     @staticmethod
@@ -61,7 +59,7 @@ class Worker(ForkServerProcess):
 
 
 class _Context(ForkServerContext):
-    Process = Worker
+    Process = _Worker
 
 
 CONTEXT: Final = _Context()
@@ -73,11 +71,11 @@ CONTEXT.set_forkserver_preload(
 
 def run_limited(task: Callable[..., T], *args: Any, wall_seconds: float) -> T:
     """task(*args) in a process of its own, for a task that returns its result."""
-    results: list[T] = [*stream_limited(_in_list, task, args, wall_seconds=wall_seconds)]
+    results: list[T] = [*stream_limited(_call_once, task, args, wall_seconds=wall_seconds)]
     return results[0]
 
 
-def _in_list(task: Callable[..., T], args: tuple[Any, ...]) -> list[T]:
+def _call_once(task: Callable[..., T], args: tuple[Any, ...]) -> list[T]:
     return [task(*args)]
 
 
@@ -85,7 +83,7 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
     """The items of task(*args), made in a process of its own. The task waits while the caller handles an item; this
     time does not count. Raises WorkerDied, or the exception of the task."""
     ours, theirs = CONTEXT.Pipe(duplex=False)
-    worker = CONTEXT.Process(target=_work, args=(theirs, task, args), daemon=True)
+    worker = CONTEXT.Process(target=_run_in_worker, args=(theirs, task, args), daemon=True)
     worker.start()
     theirs.close()
     left = wall_seconds
@@ -93,12 +91,13 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
         while True:
             asked = time.monotonic()
             if not ours.poll(max(0.0, left)):
-                raise WorkerDied(overran=True)
+                raise _overran()
             try:
                 is_last, value = ours.recv()
             except (EOFError, OSError):
                 worker.join(_JOIN_SECONDS)
-                raise WorkerDied(overran=worker.exitcode == -signal.SIGPROF) from None
+                is_overrun = worker.exitcode == -signal.SIGPROF
+                raise (_overran() if is_overrun else WorkerDied("The process of a task died.")) from None
             left -= time.monotonic() - asked
             if not is_last:
                 yield value
@@ -113,11 +112,17 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
         ours.close()
 
 
-def stop_workers() -> None:
-    """Kill the processes of all tasks of this process."""
-    for child in multiprocessing.active_children():
-        if isinstance(child, Worker):
-            child.kill()
+def _overran() -> WorkerDied:
+    return WorkerDied("A task took too long.", kind="TooMuchTime")
+
+
+def stop_workers(threads: Iterable[threading.Thread]) -> None:
+    """Kill the processes of all tasks of this process, until the threads that wait for them have ended."""
+    while any(thread.is_alive() for thread in threads):
+        for child in multiprocessing.active_children():
+            if isinstance(child, _Worker):
+                child.kill()
+        time.sleep(0.05)
 
 
 def end_with_parent() -> None:
@@ -130,7 +135,8 @@ def end_with_parent() -> None:
         fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, os.O_ASYNC)
 
 
-def _work(connection: Connection, task: Callable[..., Iterable[Any]], args: tuple[Any, ...]) -> None:
+def _run_in_worker(connection: Connection, task: Callable[..., Iterable[Any]], args: tuple[Any, ...]) -> None:
+    """Run the task in this new process and send its items, then (True, its exception or None)."""
     global _is_limited
     end_with_parent()
     _is_limited = True

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 
@@ -26,10 +25,10 @@ from ioweather.core.safe_files import make_directories, write_whole
 from ioweather.core.tables import TABLES, TableSpec
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, day_start_ns, now_ns, utc_day
 from ioweather.lake import layout
-from ioweather.lake.appends import delete_rows, retry_refused, rewrite_day, writing
-from ioweather.lake.database import connection, literal, quote
+from ioweather.lake.appends import delete_rows, retry_conflicts, rewrite_day, writer_connection
+from ioweather.lake.database import connection, literal, literals, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
-from ioweather.lake.inventory import IS_MINUTE, find_totals, seal_file, seal_of, write_seal
+from ioweather.lake.inventory import IS_MINUTE, find_totals, read_seal, seal_file, write_seal
 from ioweather.lake.layout import damaged_files, digest_in_name, require_undamaged
 
 if TYPE_CHECKING:
@@ -42,20 +41,14 @@ _ROLLED_UP = ("responses", "scan_entries")
 _SEAL_AGAIN_SECONDS = 3600.0
 
 
-class Sealed(NamedTuple):
-    table: str
-    day: str
-    files_before: int
-    rows_before: int
-    rows: int
+# A sealed day: table, day, number of files before, number of rows.
+SealedDay: TypeAlias = tuple[str, str, int, int]
 
 
-def compact(
-    lake: Lake, *, through_day: str | None = None, everything: bool = False, progress: Progress = silent
-) -> list[Sealed]:
+def compact(lake: Lake, *, everything: bool = False, progress: Progress = silent) -> list[SealedDay]:
     """Seal every closed UTC day that is not sealed yet (with `everything`, today too)."""
-    last = through_day or utc_day(now_ns() - DAY_NS)
-    done: list[Sealed] = []
+    last = utc_day(now_ns() - DAY_NS)
+    done: list[SealedDay] = []
     for name, spec in TABLES.items():
         table = open_table(layout.tables_dir(lake.root), spec)
         if table is None:
@@ -77,7 +70,7 @@ def compact(
     return done
 
 
-def seal_new_days(lake: Lake, since_ns: int) -> list[Sealed]:
+def seal_new_days(lake: Lake, since_ns: int) -> list[SealedDay]:
     """Seal closed days of `series` from this time on, so that a lake that was only ingested answers as fast as one that
     is tended. A day that late rows keep coming for is sealed again an hour after the last time at the earliest."""
     spec = TABLES["series"]
@@ -85,7 +78,7 @@ def seal_new_days(lake: Lake, since_ns: int) -> list[Sealed]:
     if table is None or table.unknown_columns:
         return []
     first, last = utc_day(max(since_ns, 0)), utc_day(now_ns() - DAY_NS)
-    done: list[Sealed] = []
+    done: list[SealedDay] = []
     for day, uris in sorted(table.files().days().items()):
         if first <= day <= last and not _is_sealed(lake.root, spec, day, uris):
             sealed_before = seal_file(lake.root, day)
@@ -99,12 +92,13 @@ def _age_seconds(path: Path) -> float:
 
 
 def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
+    """Whether the day is one file that needs no search for duplicates (and a day of `series` has its seal)."""
     if spec.name == "series":
-        return seal_of(root, day, uris) is not None
+        return read_seal(root, day, uris) is not None
     return len(uris) == 1 and (spec.keeps_revisions or is_one_per_key(uris[0]))
 
 
-def _seal_day(root: Path, spec: TableSpec, day: str) -> list[Sealed]:
+def _seal_day(root: Path, spec: TableSpec, day: str) -> list[SealedDay]:
     """Rewrite the current files into one; files that are added in the meantime are sealed the next time. Nothing where
     another sealer was faster."""
     table = Table(layout.tables_dir(root), spec)
@@ -118,19 +112,20 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> list[Sealed]:
         rows, prefix = f"SELECT * FROM ({once}) ORDER BY {order}", "part"
     else:
         rows, prefix = f"SELECT * FROM ({files.view({day})}) ORDER BY {order}", ONE_PER_KEY
-    with writing(spec) as con:
-        before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
-        done = rewrite_day(con, table, files, day, rows, prefix)
-        if done is None:
+    with writer_connection(spec) as con:
+        made = rewrite_day(con, table, files, day, rows, prefix)
+        if made is None:
             return []
+        sealed = TableFiles(spec, None, (str(made),))
         if spec.name == "series":
-            write_seal(con, root, TableFiles(spec, None, (str(done[0]),)), day)
-    return [Sealed(spec.name, day, len(uris), before, done[1])]
+            write_seal(con, root, sealed, day)
+        count = con.execute(f"SELECT count(*) FROM ({sealed.scan()})").fetchall()[0][0]
+    return [(spec.name, day, len(uris), count)]
 
 
 def write_seal_of_day(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
     """Write the seal of a day that is already one file, sorted and without duplicates."""
-    with writing(spec) as con:
+    with writer_connection(spec) as con:
         write_seal(con, root, TableFiles(spec, None, tuple(uris)), day)
 
 
@@ -186,46 +181,40 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
 # Damaged table files
 
 
-@dataclass(frozen=True)
-class LakeCheck:
-    """Result of a check of all table files. Paths are relative to the lake's tables."""
-
-    checked_ns: int
-    files: int
-    bytes: int
-    damaged: tuple[str, ...]
-    without_digest: int  # written by ioweather 0.2: they can be read, which is all that is known
-
-
-def check_lake(lake: Lake, *, progress: Progress = silent) -> LakeCheck:
-    """Compare every table file with its digest, and record when that was done in `checked.json`."""
+def check_lake(lake: Lake, *, progress: Progress = silent) -> dict[str, Any]:
+    """Compare every table file with its digest. Returns what `checked.json` then says: `checked_ns`, number of `files`,
+    their `bytes`, the `damaged` ones (paths relative to the tables), and the number `without_digest` (written by
+    ioweather 0.2), which are only tried for being readable."""
     tables = layout.tables_dir(lake.root).resolve()
     paths = [Path(uri) for files in lake.pinned().values() for uri in files.uris]
     damaged: list[str] = []
     size = 0
     for position, path in enumerate(paths):
         progress(position, len(paths), "files checked")
-        if damaged_files([path]) or (digest_in_name(path) is None and not _can_be_read(path)):
+        if damaged_files([path]) or (digest_in_name(path) is None and not _is_readable(path)):
             damaged.append(str(path.relative_to(tables)))
         if path.exists():
             size += path.stat().st_size
     progress(len(paths), len(paths), "files checked")
     unknown = sum(digest_in_name(path) is None for path in paths)
-    found = LakeCheck(now_ns(), len(paths), size, tuple(damaged), unknown)
+    found = {"checked_ns": now_ns(), "files": len(paths), "bytes": size, "damaged": damaged, "without_digest": unknown}
     with suppress(OSError, UnsafePlace):  # a lake that this user may only read
         layout.lake_directory(lake.root).close()
-        write_whole(lake.root / "checked.json", json.dumps(vars(found)).encode(), 0o644)
+        write_whole(lake.root / "checked.json", json.dumps(found).encode(), 0o644)
     return found
 
 
-def last_check(root: Path) -> LakeCheck | None:
+def last_check(root: Path) -> dict[str, Any] | None:
+    """What the last `check_lake` returned; None where there was none, or its file is damaged."""
     try:
-        return LakeCheck(**json.loads((root / "checked.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        found: dict[str, Any] = json.loads((root / "checked.json").read_text(encoding="utf-8"))
+        return found if {"checked_ns", "files", "damaged"} <= found.keys() else None
+    except (OSError, ValueError, AttributeError):
         return None
 
 
-def _can_be_read(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
+    """Whether DuckDB reads every row of the file."""
     try:
         with connection() as con:
             con.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet({literal(path)}) t").fetchall()
@@ -242,7 +231,7 @@ def set_aside(lake: Lake, damaged: Sequence[str]) -> list[str]:
     ranges: list[tuple[str, str]] = []
     for name in sorted({relative.split("/", 1)[0] for relative in damaged}):
         files = [relative for relative in damaged if relative.startswith(f"{name}/")]
-        ranges += retry_refused(TABLES[name], partial(_remove_files, root, name, files))
+        ranges += retry_conflicts(TABLES[name], partial(_remove_files, root, name, files))
         for relative in files:
             aside = lake.root / "damaged" / relative
             make_directories(aside.parent, lake.root)
@@ -269,17 +258,9 @@ def _remove_files(root: Path, name: str, files: Sequence[str]) -> list[tuple[str
 # Removing the rows of a file
 
 
-@dataclass(frozen=True)
-class Forgettable:
-    """What would be removed: files (path to digest) and rows per table."""
-
-    files: dict[str, str]
-    rows: dict[str, int]
-    ingest_ids: tuple[str, ...]
-
-
-def find_file(lake: Lake, name: str) -> Forgettable:
-    """Files and rows that came in with the file of this path or digest."""
+def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tuple[str, ...]]:
+    """What came in together with the file of this path or digest: files (path to digest), number of rows by table, and
+    the ids of their ingests."""
     with lake.snapshot() as snapshot:
         wanted = f"path = {literal(str(Path(name).absolute()))} OR digest = {literal(name)}"
         # Every entry, not the newest alone: a file that was read again brought its rows the first time.
@@ -296,24 +277,25 @@ def find_file(lake: Lake, name: str) -> Forgettable:
                 hint="Read it again with `ioweather ingest --again`, or make a new lake.",
             )
         ids = tuple(found[0][0].split(","))
-        together = f"list_has_any(string_split(rows_ingest_ids, ','), [{_listed(ids)}])"
+        together = f"list_has_any(string_split(rows_ingest_ids, ','), [{literals(ids)}])"
         files = snapshot.bare.execute(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
         rows = {}
         for table, pinned in snapshot.pinned.items():
             if pinned.uris and table != "ingests":
-                counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({_listed(ids)})"
+                counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({literals(ids)})"
                 if count := snapshot.bare.execute(counted).fetchall()[0][0]:
                     rows[table] = int(count)
-    return Forgettable(dict(files), rows, ids)
+    return dict(files), rows, ids
 
 
-def forget_file(lake: Lake, found: Forgettable) -> None:
-    if rolled := [table for table in _ROLLED_UP if table in found.rows]:
+def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], ingest_ids: Collection[str]) -> None:
+    """Remove what `find_file` found: rows first, then the ledger entries."""
+    if rolled := [table for table in _ROLLED_UP if table in rows]:
         raise LakeError(f"Rows of {rolled[0]} cannot be taken back: sums were made of them.")
     layout.lake_directory(lake.root).close()
-    for table in found.rows:
-        _remove_rows(lake, table, f"ingest_id IN ({_listed(found.ingest_ids)})")
-    _remove_rows(lake, "ingests", f"digest IN ({_listed(found.files.values())})")
+    for table in rows:
+        _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")
+    _remove_rows(lake, "ingests", f"digest IN ({literals(files.values())})")
 
 
 def forget_runs(lake: Lake, digests: Collection[str]) -> None:
@@ -322,12 +304,8 @@ def forget_runs(lake: Lake, digests: Collection[str]) -> None:
     if digests:
         named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
         for name in sorted(named, key=lambda name: name == "applications"):
-            _remove_rows(lake, name, f"log_digest IN ({_listed(digests)})")
+            _remove_rows(lake, name, f"log_digest IN ({literals(digests)})")
 
 
 def _remove_rows(lake: Lake, name: str, condition: str) -> None:
     delete_rows(layout.tables_dir(lake.root), TABLES[name], condition)
-
-
-def _listed(texts: Collection[str]) -> str:
-    return ", ".join(map(literal, texts))

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.errors import QueryRefused
@@ -33,6 +33,8 @@ from ioweather.core.units import joined, names_of, parse_size
 from ioweather.lake.confinement import confine
 
 if TYPE_CHECKING:
+    import duckdb
+
     from ioweather.lake.lake import Snapshot
 
 # DuckDB reads the limits of its container there, and aborts where it cannot.
@@ -41,31 +43,22 @@ _READABLE: Final = ("/proc/self", "/sys/fs/cgroup")
 _OWN_BYTES: Final = 2 << 30
 _THREADS: Final = 2
 _MOST_COLUMNS: Final = 60
-# They show where the lake is, or run text as SQL.
-_HIDDEN: Final = re.compile(
-    r"\b(current_setting|duckdb_settings|pg_settings|duckdb_external_file_cache|query|query_table"
-    r"|json_execute_serialized_sql)\b",
-    re.IGNORECASE,
+# Functions and tables that show where the lake is, or run text as SQL.
+_HIDDEN: Final = frozenset(
+    names_of("""
+    current_setting duckdb_settings pg_settings duckdb_external_file_cache query query_table json_execute_serialized_sql
+""")
 )
+# Parts of DuckDB's syntax tree that name nothing: constants, and names that the query gives or that columns have.
+_HARMLESS: Final = frozenset(names_of("value alias column_names column_name_alias"))
 # Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
 # times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
-_WHOLE: Final = frozenset(
+_PYTHON_TYPES: Final = frozenset(
     names_of("""
     boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double decimal
     varchar blob uuid enum
 """)
 )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of one query. With `must_confine`, it is refused where the kernel cannot confine the child."""
-
-    rows: int = 10_000
-    seconds: float = 30.0
-    memory: str = "1GiB"
-    answer_bytes: int = 1 << 30
-    must_confine: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,9 +78,18 @@ class SqlResult(Tabular):
         return joined(f"<SqlResult: {len(self.rows):,} rows of {', '.join(self.columns)}{more}>")
 
 
-def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> SqlResult:
+def run_user_sql(
+    snapshot: Snapshot,
+    sql: str,
+    *,
+    rows: int = 10_000,
+    seconds: float = 30.0,
+    memory: str = "1GiB",
+    answer_bytes: int = 1 << 30,
+    must_confine: bool = False,
+) -> SqlResult:
     """Run the query over the tables. Raises QueryRefused where it is not one SELECT or EXPLAIN of one, fails, or
-    exceeds a limit."""
+    exceeds a limit; with `must_confine`, also where the kernel cannot confine the child."""
     from ioweather.lake.database import literal, quote  # not loaded by the child
     from ioweather.lake.lake import QUARANTINE
 
@@ -102,17 +104,27 @@ def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> Sql
     setup = [
         *(f"CREATE VIEW {quote(name)} AS {files.view()}" for name, files in tables.items()),
         f"CREATE VIEW quarantine AS {QUARANTINE}",
-        f"SET memory_limit = {literal(limits.memory)}",
+        f"SET memory_limit = {literal(memory)}",
         "SET TimeZone = 'UTC'",
-        *locking([literal(path) for path in paths]),
+        *locking_settings([literal(path) for path in paths]),
     ]
-    body = {"directory": directory, "files": paths, "setup": setup, "sql": sql, "limits": asdict(limits)}
+    question = {
+        "directory": directory,
+        "files": paths,
+        "setup": setup,
+        "sql": sql,
+        "rows": rows,
+        "seconds": seconds,
+        "memory": memory,
+        "answer_bytes": answer_bytes,
+        "must_confine": must_confine,
+    }
     child = start_child(stderr=subprocess.DEVNULL)
     try:
-        data, _ = child.communicate(json.dumps(body).encode(), timeout=limits.seconds)
+        data, _ = child.communicate(json.dumps(question).encode(), timeout=seconds)
     except subprocess.TimeoutExpired:
         raise QueryRefused(
-            f"The query ran longer than {limits.seconds:g} s and was stopped.", hint="Ask for less, or give --timeout."
+            f"The query ran longer than {seconds:g} s and was stopped.", hint="Ask for less, or give --timeout."
         ) from None
     finally:
         child.kill()
@@ -120,20 +132,20 @@ def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> Sql
     try:
         answer = json.loads(data, object_hook=_decode)
     except (ValueError, decimal.InvalidOperation):  # the kernel stopped it before it could say why
-        raise _too_large(limits) from None
+        raise _too_large(memory) from None
     if "refused" in answer:
         raise QueryRefused(str(answer["refused"]), hint=str(answer["hint"]))
-    rows = tuple(tuple(row) for row in answer["rows"])
-    return SqlResult(tuple(answer["columns"]), tuple(answer["types"]), rows, bool(answer["truncated"]))
+    found = tuple(tuple(row) for row in answer["rows"])
+    return SqlResult(tuple(answer["columns"]), tuple(answer["types"]), found, bool(answer["truncated"]))
 
 
-def _too_large(limits: Limits) -> QueryRefused:
+def _too_large(memory: str) -> QueryRefused:
     return QueryRefused(
-        f"The query needed more than {limits.memory} of memory and was stopped.", hint="Aggregate, or filter by day."
+        f"The query needed more than {memory} of memory and was stopped.", hint="Aggregate, or filter by day."
     )
 
 
-def locking(paths: Sequence[str]) -> list[str]:
+def locking_settings(paths: Sequence[str]) -> list[str]:
     """Settings of a child's DuckDB, for the end of its setup. `paths` are SQL literals of the files it may read."""
     return [
         f"SET threads = {_THREADS}",
@@ -175,7 +187,7 @@ def require_select(sql: str, select: str) -> None:
         raise QueryRefused(f"{named} is not allowed here.", hint=hint)
 
 
-def checked_statement(sql: str) -> str:
+def checked_statement(con: duckdb.DuckDBPyConnection, sql: str) -> str:
     """Return the text of the only statement: a SELECT, or EXPLAIN [ANALYZE] of one. Raises QueryRefused otherwise.
 
     EXPLAIN ANALYZE runs its statement, and DuckDB calls both EXPLAIN, so what follows is checked by itself.
@@ -187,10 +199,28 @@ def checked_statement(sql: str) -> str:
     end = next((at for at, _ in duckdb.tokenize(sql) if text[at : at + 1] == b";"), len(text))
     statement = text[:end].decode()
     explained = re.match(r"\s*EXPLAIN\s+(ANALYZE\s+)?", statement, re.IGNORECASE)
-    require_select(sql, statement[explained.end() :] if explained else statement)
-    if hidden := _HIDDEN.search(statement):
-        raise QueryRefused(f"{hidden[0]} is not available here.")
+    select = statement[explained.end() :] if explained else statement
+    require_select(sql, select)
+    if hidden := min(_hidden_names(con, select), default=None):
+        raise QueryRefused(f"{hidden} is not available here.")
     return statement
+
+
+def _hidden_names(con: duckdb.DuckDBPyConnection, select: str) -> set[str]:
+    """Hidden functions and tables that the SELECT uses. An alias, a column or a text may have such a name."""
+    tree = json.loads(con.execute("SELECT json_serialize_sql(?::VARCHAR)", [select]).fetchall()[0][0])
+    if tree["error"]:  # DuckDB serialises no PIVOT: no word of it may be such a name
+        return set(_HIDDEN).intersection(re.findall(r"\w+", select.lower()))
+    found, waiting = set(), [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += [each for key, each in part.items() if key not in _HARMLESS]
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, str):
+            found.add(part.lower())
+    return found & _HIDDEN
 
 
 # JSON and not pickle: the child ran untrusted SQL. Values without a form in JSON are objects with one key.
@@ -216,7 +246,7 @@ def _decode(value: dict[str, Any]) -> Any:
 # In the child
 
 
-def _answer(question: Mapping[str, Any], limits: Limits) -> str:
+def _answer_query(question: Mapping[str, Any]) -> str:
     """The rows of a query over the lake, as JSON. The setup creates the views, and locks the configuration."""
     import duckdb
 
@@ -224,41 +254,42 @@ def _answer(question: Mapping[str, Any], limits: Limits) -> str:
     try:
         for line in question["setup"]:
             con.execute(line)
-        asked = con.sql(checked_statement(question["sql"]))
+        asked = con.sql(checked_statement(con, question["sql"]))
         columns, types = asked.columns, asked.types
         every = enumerate(types, start=1)  # by position, because names may be there twice
-        readable = [f"#{n}" if _is_whole(kind) else f"CAST(#{n} AS {_textual(kind)})" for n, kind in every]
-        rows = asked.project(", ".join(readable)).limit(limits.rows + 1).fetchall()
-        result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: limits.rows]}
-        data = json.dumps({**result, "truncated": len(rows) > limits.rows}, default=_encode)
+        readable = [f"#{n}" if _fits_python(kind) else f"CAST(#{n} AS {_type_as_text(kind)})" for n, kind in every]
+        rows = asked.project(", ".join(readable)).limit(question["rows"] + 1).fetchall()
+        result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: question["rows"]]}
+        data = json.dumps({**result, "truncated": len(rows) > question["rows"]}, default=_encode)
     except (duckdb.OutOfMemoryException, MemoryError):
-        raise _too_large(limits) from None
+        raise _too_large(question["memory"]) from None
     except duckdb.Error as error:
         raise QueryRefused(f"DuckDB says: {error}") from None
-    if len(data) > limits.answer_bytes:
-        raise QueryRefused(f"The answer is larger than {limits.answer_bytes >> 20} MiB.", hint="Ask for less.")
+    if len(data) > question["answer_bytes"]:
+        raise QueryRefused(f"The answer is larger than {question['answer_bytes'] >> 20} MiB.", hint="Ask for less.")
     return data
 
 
-def _is_whole(kind: Any) -> bool:
+def _fits_python(kind: Any) -> bool:
+    """Whether Python represents every value of the DuckDB type exactly."""
     if kind.id in ("list", "array"):
-        return _is_whole(kind.children[0][1])
+        return _fits_python(kind.children[0][1])
     if kind.id == "struct":
-        return all(_is_whole(child) for _, child in kind.children)
-    return kind.id in _WHOLE or kind.id == "null"
+        return all(_fits_python(child) for _, child in kind.children)
+    return kind.id in _PYTHON_TYPES or kind.id == "null"
 
 
-def _textual(kind: Any) -> str:
+def _type_as_text(kind: Any) -> str:
     """The type with text in place of types that Python cannot represent. A map becomes text: its keys may not hash."""
     if kind.id in ("list", "array"):
-        return f"{_textual(kind.children[0][1])}[]"
+        return f"{_type_as_text(kind.children[0][1])}[]"
     if kind.id == "struct":
         quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
-        return "STRUCT(" + ", ".join(f'"{name}" {_textual(child)}' for name, child in quoted) + ")"
-    return str(kind) if kind.id in _WHOLE else "VARCHAR"
+        return "STRUCT(" + ", ".join(f'"{name}" {_type_as_text(child)}' for name, child in quoted) + ")"
+    return str(kind) if kind.id in _PYTHON_TYPES else "VARCHAR"
 
 
-def _write_rows(question: Mapping[str, Any], limits: Limits) -> None:
+def _write_rows(question: Mapping[str, Any]) -> None:
     """Write the rows of a SELECT over a foreign file, with every column of the table, to standard output."""
     import duckdb
     from arro3 import core, io
@@ -272,23 +303,23 @@ def _write_rows(question: Mapping[str, Any], limits: Limits) -> None:
                 except duckdb.Error as error:
                     if not line.startswith("CREATE VIEW"):
                         raise
-                    unreadable = f" The file is no table: {_brief(error)}"  # but may have lines()
+                    unreadable = f" The file is no table: {_one_line(error)}"  # but may have lines()
             names = [] if unreadable else con.sql("FROM input").columns
             more = f" and {len(names) - _MOST_COLUMNS} more" if len(names) > _MOST_COLUMNS else ""
             present = f"The file has: {', '.join(names[:_MOST_COLUMNS])}{more}." if names else ""
-            asked = con.sql(checked_statement(question["sql"]))
-            rows = asked.project(_projection(question, asked.columns)).limit(limits.rows + 1)
+            asked = con.sql(checked_statement(con, question["sql"]))
+            rows = asked.project(_projection(question, asked.columns)).limit(question["rows"] + 1)
             io.write_ipc_stream(core.RecordBatchReader.from_stream(rows), sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except (duckdb.OutOfMemoryException, MemoryError):
-            raise QueryRefused(f"The SELECT took more than {limits.memory} of memory.") from None
+            raise QueryRefused(f"The SELECT took more than {question['memory']} of memory.") from None
         except QueryRefused as refusal:
             raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
         except Exception as error:  # of DuckDB, or of the stream that its rows go through
-            raise QueryRefused(f"DuckDB says: {_brief(error)}{unreadable}", hint=present) from None
+            raise QueryRefused(f"DuckDB says: {_one_line(error)}{unreadable}", hint=present) from None
 
 
-def _brief(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
 
 
@@ -310,12 +341,16 @@ def _projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def give_up_rights(directory: str, files: Sequence[str], limits: Limits) -> None:
+def give_up_rights(
+    directory: str, files: Sequence[str], *, seconds: float, memory: str, must_confine: bool = False
+) -> None:
+    """Limit this process for good: it may read these files of the directory, and write none. `seconds` are those of
+    processor time of each thread; `memory`, such as "1GiB", is that of the query."""
     for module in ("duckdb", "arro3.core", "arro3.io"):
         importlib.import_module(module)  # code cannot be read later
     for what, value in (
-        (resource.RLIMIT_AS, _OWN_BYTES + parse_size(limits.memory)),
-        (resource.RLIMIT_CPU, math.ceil(limits.seconds) * _THREADS + 1),
+        (resource.RLIMIT_AS, _OWN_BYTES + parse_size(memory)),
+        (resource.RLIMIT_CPU, math.ceil(seconds) * _THREADS + 1),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -323,23 +358,25 @@ def give_up_rights(directory: str, files: Sequence[str], limits: Limits) -> None
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (most, most))
     os.chdir(directory)
-    if not confine(files, _READABLE) and limits.must_confine:
+    if not confine(files, _READABLE) and must_confine:
         hint = "SQL over HTTP needs Landlock or seccomp. `ioweather sql` works without."
         raise QueryRefused("This kernel cannot confine a query.", hint=hint)
 
 
 def main() -> None:
+    """Answer the question on standard input."""
     question = json.loads(sys.stdin.buffer.read())
-    limits, is_file = Limits(**question["limits"]), "table" in question
+    is_file = "table" in question
     try:
         try:
-            give_up_rights(question["directory"], question["files"], limits)
+            limits = {name: question[name] for name in ("seconds", "memory", "must_confine")}
+            give_up_rights(question["directory"], question["files"], **limits)
             if is_file:
-                _write_rows(question, limits)
+                _write_rows(question)
             else:
-                sys.stdout.write(_answer(question, limits))
+                sys.stdout.write(_answer_query(question))
         except MemoryError:
-            raise _too_large(limits) from None
+            raise _too_large(question["memory"]) from None
     except QueryRefused as error:
         refusal = json.dumps({"refused": error.message, "hint": error.hint.strip()})
         (sys.stderr if is_file else sys.stdout).write(refusal)

@@ -40,6 +40,7 @@ class Token:
     user: str | None = None
 
     def is_for(self, host: str) -> bool:
+        """Whether the token may bring rows of this host."""
         return self.user is None and fnmatch.fnmatchcase(host, self.hosts)
 
 
@@ -52,7 +53,7 @@ def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> 
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name for a token.", hint="Letters, digits, dot, dash and underscore.")
     text = secrets.token_urlsafe(_BYTES)
-    with _changing(root) as tokens:
+    with _edit_tokens(root) as tokens:
         if any(token.name == name for token in tokens):
             raise UsageError(f"There is a token {name} already.", hint="Revoke it first, or choose another name.")
         tokens.append(Token(name, hosts, _digest(text), now_ns(), user))
@@ -60,7 +61,8 @@ def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> 
 
 
 def revoke_token(root: Path, name: str) -> None:
-    with _changing(root) as tokens:
+    """Remove a token; it is refused from then on."""
+    with _edit_tokens(root) as tokens:
         others = [token for token in tokens if token.name != name]
         if len(others) == len(tokens):
             known = ", ".join(token.name for token in tokens) or "none"
@@ -69,6 +71,7 @@ def revoke_token(root: Path, name: str) -> None:
 
 
 def list_tokens(root: Path) -> list[Token]:
+    """All tokens of the lake."""
     try:
         body = json.loads(tokens_file(root).read_text(encoding="utf-8"))
         return [Token(**entry) for entry in body["tokens"]]
@@ -100,7 +103,7 @@ def _digest(text: str) -> str:
 
 
 @contextmanager
-def _changing(root: Path) -> Iterator[list[Token]]:
+def _edit_tokens(root: Path) -> Iterator[list[Token]]:
     """The list, to be changed in place; one writer at a time. Readable by us alone from its first moment."""
     with lake_directory(root) as folder:
         try:

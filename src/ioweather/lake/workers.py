@@ -1,4 +1,4 @@
-"""Executors: worker processes of this machine, threads that wait for limited processes, or a Dask cluster.
+"""Executors: worker processes of this machine, or a Dask cluster.
 
 Work is fed to any `concurrent.futures.Executor`, with bounded work in flight and results in the order of the inputs.
 The order makes a run on a cluster equal to one in a single process: sums and commits are made in one order.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
@@ -21,13 +20,12 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from ioweather.core.errors import FacilityError, IoweatherError, UsageError
+from ioweather.core.errors import FacilityError, UsageError
 from ioweather.core.logs import Progress, silent
-from ioweather.lake.limited import CONTEXT, end_with_parent, stop_workers
+from ioweather.lake.limited import CONTEXT, WorkerDied, end_with_parent
 
 T = TypeVar("T")
 # A task whose worker died once among others, and so often when it was alone, is the cause.
@@ -42,43 +40,12 @@ _FORMS = {
 }
 
 
-class Serial(Executor):
-    """Runs at once in this process: for small work, where starting processes would cost more than it saves."""
-
-    workers = 1
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:
-            future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        return future
-
-
-class Threads(ThreadPoolExecutor):
-    """For tasks that wait for limited processes (`lake.limited`)."""
-
-    def __init__(self, workers: int) -> None:
-        super().__init__(workers)
-        self.workers = workers
-
-    def stop(self) -> None:
-        """End at once: the processes that threads wait for are killed."""
-        self.shutdown(wait=False, cancel_futures=True)
-        while any(thread.is_alive() for thread in self._threads):
-            stop_workers()
-            time.sleep(0.05)
-
-
 class Processes(Executor):
-    """Worker processes, started with the first task. A pool that lost a process fails all its tasks; the next task
-    starts another pool."""
+    """Worker processes (default: one per usable core), started with the first task. A pool that lost a process fails
+    all its tasks; the next task starts another pool."""
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or usable_cores()
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -108,44 +75,35 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def local_executor(workers: int | None = None) -> Serial | Processes:
-    count = workers or usable_cores()
-    return Serial() if count == 1 else Processes(count)
-
-
-class WorkersDied(IoweatherError):
-    """A task killed its worker repeatedly, and no `lost` handler was given."""
-
-
-class TaskLost(BrokenExecutor):
-    """A cluster tried a task on several workers, and each of them died."""
-
-
 def workers_of(executor: Executor) -> int:
     """How many tasks run at once; one, if the executor does not say. The number of a cluster changes."""
+    if isinstance(executor, ThreadPoolExecutor):
+        return executor._max_workers
     return max(1, getattr(executor, "workers", 1))
 
 
 def in_order(
-    executor: Executor,
+    executor: Executor | None,
     task: Callable[..., T],
     inputs: Iterable[tuple[Any, ...]],
     *,
-    in_flight: int | None = None,
     lost: Callable[..., T] | None = None,
 ) -> Iterator[T]:
-    """task(*input) for each input, in that order; at most `in_flight` at a time, so inputs may be endless.
+    """task(*input) for each input, in that order; without an executor, in this process. Inputs may be endless: only a
+    few tasks per worker are in flight.
 
     When a worker dies, all tasks in flight may be lost with it: those run again, one at a time. A task that kills its
-    worker then too gives `lost(*input)`, in this process, or ends the work. Closing the iterator cancels what has not
-    begun.
+    worker then too gives `lost(*input)`, in this process, or raises WorkerDied. Closing the iterator cancels what has
+    not begun.
     """
+    if executor is None:
+        yield from (task(*arguments) for arguments in inputs)
+        return
     source = iter(inputs)
     waiting: deque[tuple[tuple[Any, ...], Future[T]]] = deque()
     try:
         while True:
-            width = in_flight or (1 if isinstance(executor, Serial) else _IN_FLIGHT * workers_of(executor))
-            for arguments in islice(source, max(0, width - len(waiting))):
+            for arguments in islice(source, max(0, _IN_FLIGHT * workers_of(executor) - len(waiting))):
                 waiting.append((arguments, _submit(executor, task, arguments)))
             if not waiting:
                 return
@@ -166,6 +124,7 @@ def in_order(
 
 
 def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
+    """Submit the task; a broken executor gives a future with its error."""
     try:
         return executor.submit(task, *arguments)
     except BrokenExecutor as error:
@@ -175,6 +134,7 @@ def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ..
 
 
 def _result(executor: Executor, future: Future[T]) -> T:
+    """The result of the task; raises IoweatherError where a cluster has no workers for minutes."""
     while not wait((future,), _LOOK_SECONDS).done:
         workers_of(executor)  # raises, if a cluster has had none for long
     return future.result()
@@ -183,48 +143,41 @@ def _result(executor: Executor, future: Future[T]) -> T:
 def _run_alone(
     executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...], lost: Callable[..., T] | None
 ) -> T:
+    """Run a task while no other is in flight, twice at most; then `lost` gives its result."""
     for _ in range(_TRIES_ALONE):
         try:
             return _result(executor, _submit(executor, task, arguments))
         except (BrokenExecutor, CancelledError):
             continue
     if lost is None:
-        raise WorkersDied(
+        raise WorkerDied(
             "A worker died over the same piece of work several times (killed, or out of memory).",
             hint="Give each worker more memory, then run the same command again: it goes on from what is in.",
         ) from None
     return lost(*arguments)
 
 
-@dataclass(frozen=True)
-class ClusterSettings:
-    """One Slurm job: `cores` workers of one thread each, which share `memory`."""
-
-    partition: str | None = None
-    account: str | None = None
-    walltime: str = "01:00:00"
-    cores: int = 1
-    memory: str = "2 GiB"
-    interface: str | None = None  # the network between login node and compute nodes
-    setup: tuple[str, ...] = ()  # shell lines before the workers start: modules, an environment
-    directives: tuple[str, ...] = ()  # further options of sbatch
-
-    @property
-    def walltime_seconds(self) -> int:
-        """`[D-]H:M[:S]`, as sbatch reads it with the hours always there."""
-        days, _, clock = self.walltime.rpartition("-")
-        hours, minutes, seconds = (*map(int, clock.split(":")), 0)[:3]
-        return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+# A Slurm job of workers, by the keys of [engine]: `cores` workers of one thread each share `memory`; `interface` is the
+# network between login node and compute nodes; `setup` are shell lines before the workers start (modules, an
+# environment), `directives` further options of sbatch.
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "partition": None,
+    "account": None,
+    "walltime": "01:00:00",
+    "cores": 1,
+    "memory": "2 GiB",
+    "interface": None,
+    "setup": [],
+    "directives": [],
+}
 
 
-def cluster_settings(section: Mapping[str, Any]) -> ClusterSettings:
-    """[engine] of facility.toml, checked; every complaint names the key."""
-    known = {field.name for field in fields(ClusterSettings)}
-    if unknown := sorted(set(section) - known):
+def cluster_settings(section: Mapping[str, Any]) -> dict[str, Any]:
+    """[engine] of facility.toml, checked and completed by defaults. FacilityError names the key that is wrong."""
+    if unknown := sorted(set(section) - set(_DEFAULTS)):
         raise FacilityError(
-            f"unknown key {', '.join(unknown)} in [engine].", hint=f"Known: {', '.join(sorted(known))}."
+            f"unknown key {', '.join(unknown)} in [engine].", hint=f"Known: {', '.join(sorted(_DEFAULTS))}."
         )
-    found: dict[str, Any] = {}
     for key, value in section.items():
         if key in ("setup", "directives"):
             wanted, is_good = "a list of strings", isinstance(value, list) and all(isinstance(v, str) for v in value)
@@ -235,34 +188,33 @@ def cluster_settings(section: Mapping[str, Any]) -> ClusterSettings:
             is_good = isinstance(value, str) and form.fullmatch(value) is not None
         if not is_good:
             raise FacilityError(f"`{key}` in [engine] must be {wanted}, not {value!r}.")
-        found[key] = tuple(value) if isinstance(value, list) else value
-    return ClusterSettings(**found)
+    return {**_DEFAULTS, **section}
 
 
 @contextmanager
-def opened(
+def open_executor(
     *,
     workers: int | None = None,
     dask: str | None = None,
     slurm: int | None = None,
-    settings: Callable[[], ClusterSettings] = ClusterSettings,
+    settings: Callable[[], Mapping[str, Any]] = dict,
     progress: Progress = silent,
 ) -> Iterator[Executor]:
     """The executor that options ask for, closed at the end: processes end, Slurm jobs are cancelled, a cluster that
-    was there before stays. `settings` is called for Slurm alone."""
+    was there before stays. `settings` returns [engine] of facility.toml; it is called for Slurm alone."""
     if sum(choice is not None for choice in (workers, dask, slurm)) > 1:
         raise UsageError("--workers, --dask and --slurm exclude each other.")
     executor: Executor
     if dask is not None:
-        from ioweather.lake.dask_cluster import connected
+        from ioweather.lake.dask_cluster import connect_dask
 
-        executor = connected(dask)
+        executor = connect_dask(dask)
     elif slurm is not None:
-        from ioweather.lake.dask_cluster import on_slurm
+        from ioweather.lake.dask_cluster import start_slurm_cluster
 
-        executor = on_slurm(slurm, settings(), progress)
+        executor = start_slurm_cluster(slurm, cluster_settings(settings()), progress)
     else:
-        executor = local_executor(workers)
+        executor = Processes(workers)
     try:
         yield executor
     except BaseException:

@@ -34,9 +34,9 @@ from ioweather.core.results import (
     Finding,
     Reference,
     ResultTable,
-    largest,
+    largest_facts,
 )
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -74,9 +74,9 @@ from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource
 
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
-_MOVED: Final = specs_of("key=text exe=text? slot=int64 bytes=float64")
+_MOVED: Final = query_columns("key=text exe=text? slot=int64 bytes=float64")
 # [ours] How many moments the wider group counts for.
-_SHRINK: Final = 2.0
+_PARENT_WEIGHT: Final = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def expected_load(jobs: KnownJobs, windows: int, horizons: tuple[int, ...]) -> F
             first = np.searchsorted(moments, group)
             last = np.maximum(np.searchsorted(moments, group + now - horizon, side="right"), first)
             total = np.concatenate([[0.0], np.cumsum(came[order])])
-            mean = (total[last] - total[first] + _SHRINK * mean) / (last - first + _SHRINK)
+            mean = (total[last] - total[first] + _PARENT_WEIGHT * mean) / (last - first + _PARENT_WEIGHT)
         found[place] = np.bincount(now, mean, minlength=windows)
     return found
 
@@ -246,10 +246,12 @@ class History:
         return {"read": "Reads", "write": "Writes"}.get(self.op, "Reads and writes") + f" on {self.filesystem}"
 
     def forward(self, values: Any) -> Any:
+        """Convert values to the scale of errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log1p(values / MIB) if self.of == "load" else np.log(values)
 
     def back(self, values: Any) -> Any:
+        """Convert from the scale of errors to values."""
         return np.maximum(np.expm1(values), 0.0) * MIB if self.of == "load" else np.exp(values)
 
     def show(self, value: float | None) -> str:
@@ -257,7 +259,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _JudgedForecast:
     """The forecast of one horizon and the skill of past ones: `shown` is of the combination if its skill is above zero
     (`skilled`), else of the better of persistence and climatology.
 
@@ -333,8 +335,9 @@ def forecast_answer(
         horizons.add(-(-horizon_ns // window_ns) * window_ns)
     windows = tuple(horizon // window_ns for horizon in sorted(horizons)) or (1,)
     zone, zone_name = facility_zone(facility)
-    series = timed(seen, zone, windows[-1] * window_ns)
-    forecasts = [judged(each, seen) for each in rolling_forecasts(series, windows, by_jobs(seen, windows))]
+    series = with_local_clock(seen, zone, windows[-1] * window_ns)
+    rolling = rolling_forecasts(series, windows, forecast_from_jobs(seen, windows))
+    forecasts = [judge_forecasts(each, seen) for each in rolling]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, seen.end_ns, (zone, zone_name), duration_ns)
     main = next((o for o in forecasts if o.shown.horizon_ns == (horizon_ns or HEADLINE_NS)), forecasts[-1])
@@ -346,7 +349,7 @@ def forecast_answer(
         headline=_headline(seen, main),
         facts=(*_facts(seen, forecasts, zone), *start_facts),
         exhibits=(forecast_exhibit(seen, forecasts), *starts),
-        findings=(*_findings(forecasts), _knows(seen), start_finding),
+        findings=(*_findings(forecasts), _describe_input(seen), start_finding),
         caveats=(*seen.notes, *_caveats(seen, zone_name)),
         result=replace(
             outcome,
@@ -366,17 +369,17 @@ def without_maintenance(history: History, facility: Facility) -> History:
     return replace(history, values=values[: int(seen[-1]) + 1 if len(seen) else 0])
 
 
-def timed(history: History, zone: dt.tzinfo, longest_ns: int) -> Timed:
+def with_local_clock(history: History, zone: dt.tzinfo, longest_ns: int) -> Timed:
     """Return the logarithms of a history, with the local clock of its windows and of those ahead."""
     ahead = longest_ns // history.window_ns
     times = history.start_ns + np.arange(len(history.values) + ahead, dtype=np.int64) * history.window_ns
-    clock = local_clock(times, zone)
+    day, hour, weekday = local_clock(times, zone)
     values = np.asarray(history.forward(history.values), np.float64)
     values[~np.isfinite(values)] = np.nan
-    return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
+    return Timed(values, day - day[0], weekday * 24 + hour, history.window_ns / MINUTE_NS)
 
 
-def by_jobs(history: History, horizons: tuple[int, ...]) -> Floats | None:
+def forecast_from_jobs(history: History, horizons: tuple[int, ...]) -> Floats | None:
     """Return logarithms (horizons, T) of the load of known jobs plus the other load unchanged."""
     if (jobs := history.jobs) is None:
         return None
@@ -385,7 +388,7 @@ def by_jobs(history: History, horizons: tuple[int, ...]) -> Floats | None:
     return np.asarray(history.forward(expected_load(jobs, len(history.values), horizons) + rest))
 
 
-def judged(rolling: Rolling, history: History) -> _Judged:
+def judge_forecasts(rolling: Rolling, history: History) -> _JudgedForecast:
     """Return the skill of one horizon, and the last forecast of the candidate chosen by it."""
     scored = rolling.scored()
     n = int(scored.sum())
@@ -406,21 +409,21 @@ def judged(rolling: Rolling, history: History) -> _Judged:
     )
     skilled = surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
     by = COMBINED if skilled else int(sums[:, :COMBINED].sum(axis=0).argmin())
-    bands = rolling_intervals(rolling, by)
-    known = np.isfinite(bands.inside)
+    lows, highs, within = rolling_intervals(rolling, by)
+    known = np.isfinite(within)
     covered = Intervals(known, history.window_ns)
-    inside = covered.sums(known, bands.inside)
+    inside = covered.sums(known, within)
     coverage = covered.estimate(
         f"coverage {label}", "ratio", inside, lambda s: s[..., 1] / s[..., 0], n=int(known.sum())
     )
     value, low, high = (
         float(last) if np.isfinite(last := history.back(values)[-1]) else None
-        for values in (rolling.point[by], bands.low, bands.high)
+        for values in (rolling.point[by], lows, highs)
     )
     amount_of_skill = Amount(skill.value, skill.low, skill.high)
     time_ns, by_name = history.end_ns + horizon_ns, CANDIDATES[by]
     shown = Horizon(horizon_ns, time_ns, by_name, value, low, high, amount_of_skill, coverage.value)
-    return _Judged(shown, skill, against, skill_of(f" in {history.unit}", sums_amount), coverage, skilled)
+    return _JudgedForecast(shown, skill, against, skill_of(f" in {history.unit}", sums_amount), coverage, skilled)
 
 
 def _skill_of_sums(sums: Floats) -> Any:
@@ -433,17 +436,17 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     """Compare starts in the 24 hours after `after_ns`; `hourly` are means of logarithms. None unless the climate is
     known for all starts."""
     times = -(-after_ns // HOUR_NS) * HOUR_NS + np.arange(24, dtype=np.int64) * HOUR_NS
-    local = local_clock(times, zone[0])
-    slot = local.weekday * 24 + local.hour
+    _, hour, weekday = local_clock(times, zone[0])
+    slot = weekday * 24 + hour
     hours = max(1, math.ceil(duration_ns / HOUR_NS))
     recent = HourlyMeans(hourly.means[-MEMORY_DAYS:], hourly.weekday[-MEMORY_DAYS:])
-    typical = run_means(climate_tables(recent)[-1], slot, hours)
+    typical = means_from_each_start(climate_tables(recent)[-1], slot, hours)
     if not np.isfinite(typical).all():
         return None
     bootstrap = BlockBootstrap(len(recent.means))
     low = high = np.full(len(typical), np.nan)
     if bootstrap.blocks >= MIN_BLOCKS:
-        again = run_means(climate_replicates(recent, bootstrap.weights), slot, hours)
+        again = means_from_each_start(climate_replicates(recent, bootstrap.weights), slot, hours)
         low, high = np.quantile(again, expanded_levels(LEVEL, bootstrap.blocks), axis=0)
     clock = tuple(ns_to_datetime(int(moment), zone[0]).strftime("%a %H:%M") for moment in times)
     # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
@@ -459,7 +462,7 @@ def best_start(hourly: HourlyMeans, after_ns: int, zone: tuple[dt.tzinfo, str], 
     return _BestStart(times, clock, zone[1], hours, typical, low, high, gain)
 
 
-def run_means(climate: Floats, slot: Ints, hours: int) -> Floats:
+def means_from_each_start(climate: Floats, slot: Ints, hours: int) -> Floats:
     """Return means over `hours` hours of the week from each slot on: (..., len(slot))."""
     return np.asarray(climate[..., (slot[:, None] + np.arange(hours)) % SLOTS].mean(axis=-1))
 
@@ -481,7 +484,7 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
     climate = climate_tables(hourly)
     gains = np.full(days, np.nan)
     for day in range(1, days):
-        expected = run_means(climate[day], hourly.weekday[day] * HOURS + np.arange(HOURS), hours)
+        expected = means_from_each_start(climate[day], hourly.weekday[day] * HOURS + np.arange(HOURS), hours)
         known = np.isfinite(actual[day]) & np.isfinite(expected)
         if known.sum() >= _SEEN * HOURS:
             is_flat = np.ptp(expected[known]) < 1e-9
@@ -490,7 +493,7 @@ def past_gains(hourly: HourlyMeans, hours: int) -> Floats:
     return gains
 
 
-def _headline(history: History, main: _Judged) -> str:
+def _headline(history: History, main: _JudgedForecast) -> str:
     """Return a sentence: the last value, what is expected, and whether such forecasts had skill."""
     text, shown = f"{history.title}: {history.show(history.values[-1])} now", main.shown
     ahead = f"{main.minutes} minutes"
@@ -506,6 +509,8 @@ def _headline(history: History, main: _Judged) -> str:
 
 
 def _with_interval(skill: Estimate) -> str:
+    """Return a skill with its interval as text."""
+
     def signed(value: float) -> str:
         text = f"{value:.3f}" if 0 < abs(value) < 0.01 else f"{value:.2f}"
         return text.removeprefix("-") if float(text) == 0 else text
@@ -517,7 +522,7 @@ def _with_interval(skill: Estimate) -> str:
     return f"{signed(skill.value)} ({signed(skill.low)} to {signed(skill.high)})"
 
 
-def _facts(history: History, forecasts: Sequence[_Judged], zone: dt.tzinfo) -> Iterator[FactGroup]:
+def _facts(history: History, forecasts: Sequence[_JudgedForecast], zone: dt.tzinfo) -> Iterator[FactGroup]:
     """Yield the expected values, the skill of each horizon, and how often intervals contained the actual value."""
     width = format_seconds(history.window_ns / 1e9)
     until = format_time_ns(history.end_ns, zone)
@@ -548,10 +553,10 @@ def _facts(history: History, forecasts: Sequence[_Judged], zone: dt.tzinfo) -> I
         yield FactGroup("intervals", "Intervals", (Fact("coverage", "contained the actual value", text, note=note),))
 
 
-def _findings(forecasts: Sequence[_Judged]) -> Iterator[Finding]:
+def _findings(forecasts: Sequence[_JudgedForecast]) -> Iterator[Finding]:
     """Yield at which horizons the forecast has skill, at which it has none, and where intervals are too narrow."""
 
-    def listed(some: Sequence[_Judged]) -> str:
+    def listed(some: Sequence[_JudgedForecast]) -> str:
         *first, last = (str(o.minutes) for o in some)
         return f"{', '.join(first)} and {last} minutes ahead" if first else f"{last} minutes ahead"
 
@@ -569,7 +574,7 @@ def _findings(forecasts: Sequence[_Judged]) -> Iterator[Finding]:
         yield Finding(text, name="narrow_intervals")
 
 
-def _knows(history: History) -> Finding:
+def _describe_input(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
     known = "no jobs"
@@ -595,7 +600,7 @@ def _caveats(history: History, zone_name: str) -> list[str]:
     ]
 
 
-def forecast_exhibit(history: History, forecasts: Sequence[_Judged]) -> Exhibit:
+def forecast_exhibit(history: History, forecasts: Sequence[_JudgedForecast]) -> Exhibit:
     """Return the forecasts as a table, and as a curve that continues the last hours."""
     unit, title, horizons = history.unit, history.title, [o.shown for o in forecasts]
     rows: list[tuple[Cell, ...]] = []
@@ -699,12 +704,13 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
+    """Choose load if servers were sampled, else slowdown."""
     return "load" if choices.busiest_filesystem(snapshot) is not None else "slowdown"
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
     """What is expected, and when to start."""
-    yield from (largest(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
+    yield from (largest_facts(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
     yield from (finding for finding in answer.findings if finding.name == "knows")
 
 
@@ -755,7 +761,7 @@ _NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or r
 def read_history(snapshot: Snapshot, values: Mapping[str, Any]) -> History:
     """Return load or slowdown (`of`) as of `at`, or of the newest data."""
     at_ns, window_ns = values["at"], values["window"]
-    read = _load if values["of"] == "load" else _slowdown
+    read = _read_load if values["of"] == "load" else _read_slowdown
     seen = read(snapshot, values["filesystem"], values["op"], window_ns, at_ns or 2**62)
     notes, jobs = [], None
     age = (at_ns or now_ns()) - seen.end_ns
@@ -770,7 +776,7 @@ def read_history(snapshot: Snapshot, values: Mapping[str, Any]) -> History:
     return replace(seen, notes=tuple(notes), jobs=jobs)
 
 
-def _load(snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int) -> History:
+def _read_load(snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int) -> History:
     """Return the rates that servers sampled, until the last whole window before `until_ns`."""
     name = filesystem or choices.busiest_filesystem(snapshot)
     groups = [g for g in snapshot.series() if g.metric in choices.TRAFFIC]
@@ -796,7 +802,9 @@ def _load(snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns:
     return History(name, "load", op or "all", steps.start_ns, step, np.asarray(total, np.float64))
 
 
-def _slowdown(snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int) -> History:
+def _read_slowdown(
+    snapshot: Snapshot, filesystem: str | None, op: str | None, window_ns: int, until_ns: int
+) -> History:
     """Return the ratio of probe times to their usual ones, until the last whole window before `until_ns`."""
     # Timed operations by file system and kind.
     counts: dict[str, Counter[str]] = {}

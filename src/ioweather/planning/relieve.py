@@ -105,36 +105,43 @@ def run(source: DataSource, params: Params) -> Answer:
     """
     snapshot, period, by = source.snapshot, source.period_ns, params["by"]
     filesystem = params["filesystem"] or _filesystem(snapshot, params["target"])
-    scan = _scan(snapshot, filesystem) if by == "space" else None
-    amounts = _held(snapshot, filesystem, period, scan) if by == "space" else _moved(snapshot, filesystem, period)
+    scan = _newest_scan(snapshot, filesystem) if by == "space" else None
+    amounts = (
+        _stored_bytes(snapshot, filesystem, period, scan)
+        if by == "space"
+        else _moved_bytes(snapshot, filesystem, period)
+    )
     # Of each target stored or moved bytes, and its capacity (1 each for load).
     names = sorted(amounts)
     amount, size = (np.array([amounts[name][i] for name in names]) for i in (0, 1))
-    target = _target(names, amount / size, params["target"])
+    target = _choose_target(names, amount / size, params["target"])
     number = target_number(target)
     if number is None:
         raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
     if by == "load":
-        select, origin = _files_of_logs(snapshot, filesystem, number, period), "those that several logged runs used"
+        select, origin = (
+            _sql_of_logged_files(snapshot, filesystem, number, period),
+            "those that several logged runs used",
+        )
     elif scan is not None or snapshot.owner is not None:
-        select, origin = _files_of_scan(snapshot, scan, number), "those in the list of the file system"
+        select, origin = _sql_of_scanned_files(snapshot, scan, number), "those in the list of the file system"
     else:
         raise DataUnavailable(
             f"The lake has no list of the files of {filesystem} with their OSTs.",
             hint=f"Make one by {_LIST} and ingest it with --raw --start TIME --system {filesystem}.",
         )
-    count, files = _largest(snapshot, select)
+    count, files = _read_largest(snapshot, select)
     here = names.index(target)
     level, mean = float(amount[here] / size[here]), float(amount.sum() / size.sum())
     excess = float(amount[here] - mean * size[here])
     chosen = [files[i] for i in fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
     moved = sum(file.bytes_there for file in chosen)
-    users = _users(snapshot)
+    users = _user_names(snapshot)
     stripes = destinations(target, names, amount, size, chosen)
     to_move = tuple(
         FileToMove(
             *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
-            osts=tuple(_numbers(file)),
+            osts=tuple(_ost_numbers(file)),
             command=_command(file, to),
         )
         for file, to in zip(chosen, stripes, strict=True)
@@ -187,6 +194,7 @@ def _headline(outcome: RelieveOutcome, verb: str, unit: str) -> str:
 
 
 def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
+    """Yield that some files have no command, and that the known files are not enough."""
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
@@ -226,7 +234,7 @@ def destinations(
     place = {number: i for i, name in enumerate(names) if (number := target_number(name)) is not None}
     found: list[list[int] | None] = []
     for file in chosen:
-        stripes = _numbers(file)
+        stripes = _ost_numbers(file)
         free = {number: i for number, i in place.items() if number != own and number not in stripes}
         if not free or ";" in file.osts:
             found.append(None)
@@ -237,7 +245,8 @@ def destinations(
     return found
 
 
-def _numbers(file: FileThere) -> list[int]:
+def _ost_numbers(file: FileThere) -> list[int]:
+    """Return the OST numbers of a file's layout, of all its components."""
     return [int(number) for number in file.osts.replace(";", ",").split(",")]
 
 
@@ -270,7 +279,8 @@ def _filesystem(snapshot: Snapshot, target: str | None) -> str:
     return found
 
 
-def _target(names: Sequence[str], level: Floats, asked: str | None) -> str:
+def _choose_target(names: Sequence[str], level: Floats, asked: str | None) -> str:
+    """Return the target that was asked for, else the one with the highest level."""
     if asked is None:
         return names[int(np.argmax(level))]
     if asked not in names:
@@ -282,7 +292,9 @@ def _target(names: Sequence[str], level: Floats, asked: str | None) -> str:
     return asked
 
 
-def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None) -> dict[str, tuple[float, float]]:
+def _stored_bytes(
+    snapshot: Snapshot, filesystem: str, period: Period, scan: str | None
+) -> dict[str, tuple[float, float]]:
     """Return bytes used and capacity of each target in the last samples; without samples, the bytes in the list of
     files."""
     groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == "ost"]
@@ -302,7 +314,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
             f"The lake has no samples of how full the targets of {filesystem} are.",
             hint="Collect them with `ioweather agent run lustre` on the servers, or use --by load.",
         )
-    rows = _entries(snapshot, scan)
+    rows = _sql_of_entries(snapshot, scan)
     bytes_of = snapshot.bare.execute(
         f"SELECT number, sum(share) FROM (SELECT unnest({_STRIPES}) AS number, bytes / len({_STRIPES}) AS share "
         f"FROM ({rows})) GROUP BY number"
@@ -310,7 +322,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
     return {f"{filesystem}-OST{int(number):04x}": (float(total), 1.0) for number, total in bytes_of}
 
 
-def _moved(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, tuple[float, float]]:
+def _moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, tuple[float, float]]:
     """Return the bytes that each target read and wrote in the period."""
     whole = loads(snapshot, filesystem, period)
     traffic = next((t for t in whole.traffic if t.component_kind == "ost"), None)
@@ -323,7 +335,7 @@ def _moved(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, tup
     return {name: (float(moved), 1.0) for name, moved in zip(traffic.components, total, strict=True)}
 
 
-def _scan(snapshot: Snapshot, filesystem: str) -> str | None:
+def _newest_scan(snapshot: Snapshot, filesystem: str) -> str | None:
     """Return the newest list of the file system whose entries have OSTs."""
     if not snapshot.pinned["scan_entries"].uris:
         return None
@@ -334,7 +346,7 @@ def _scan(snapshot: Snapshot, filesystem: str) -> str | None:
     return next((scan for scan, system in rows if snapshot.facility.filesystem_of(system) == filesystem), None)
 
 
-def _entries(snapshot: Snapshot, scan: str) -> str:
+def _sql_of_entries(snapshot: Snapshot, scan: str) -> str:
     """SQL of files with stripes; of several names of one inode the first."""
     return (
         "SELECT *, coalesce(capacity_bytes, size_bytes, 0) AS bytes FROM "
@@ -344,22 +356,22 @@ def _entries(snapshot: Snapshot, scan: str) -> str:
     )
 
 
-def _files_of_scan(snapshot: Snapshot, scan: str | None, number: int) -> str:
+def _sql_of_scanned_files(snapshot: Snapshot, scan: str | None, number: int) -> str:
     """SQL of the files on the target, and the bytes that they have there."""
-    there = f"bytes * {_stripes_on(number)} / len({_STRIPES})"
+    there = f"bytes * {_sql_of_stripes_on(number)} / len({_STRIPES})"
     return (
         f"SELECT path, escaped, {there} AS there, size_bytes, uid, greatest(atime_ns, mtime_ns), osts "
-        f"FROM ({_entries(snapshot, scan or '')}) WHERE {there} > 0"
+        f"FROM ({_sql_of_entries(snapshot, scan or '')}) WHERE {there} > 0"
     )
 
 
-def _stripes_on(number: int) -> str:
+def _sql_of_stripes_on(number: int) -> str:
     """SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
-def _files_of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
+def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
     """SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file of one run
     does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
@@ -373,7 +385,7 @@ def _files_of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Per
         systems = {mount: snapshot.facility.filesystem_of_path(mount) for mount in mounts}
         here = [literal(mount) for mount, system in systems.items() if system is not None and system.name == filesystem]
         on_filesystem = f"mount IN ({', '.join(here) or 'NULL'})"
-    mine = _stripes_on(number)
+    mine = _sql_of_stripes_on(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     return f"""
         SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
@@ -385,14 +397,15 @@ def _files_of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Per
         GROUP BY path HAVING sum(there) > 0 AND count(DISTINCT log_digest) > 1"""
 
 
-def _largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]]:
+def _read_largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]]:
     """Return the number of files, and the largest first."""
     ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({select})").fetchall()
     rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {_MOST_FILES}").fetchall()
     return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
 
 
-def _users(snapshot: Snapshot) -> dict[int | None, str]:
+def _user_names(snapshot: Snapshot) -> dict[int | None, str]:
+    """Return user names by uid, from accounting."""
     if not snapshot.pinned["jobs"].uris:
         return {}
     found = snapshot.query(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame
 from ioweather.core.results import Answer, Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds, parse_size
+from ioweather.facts.job_metrics import file_records
 from ioweather.facts.response_samples import (
     PROBABILITIES,
     WIDEST,
@@ -45,7 +45,7 @@ from ioweather.facts.response_samples import (
     targets_together,
     without_incidents,
 )
-from ioweather.job_io.view import find_job, note_log
+from ioweather.job_io.view import JobView, find_job, note_log
 from ioweather.stats.order_statistics import BySize, MaximumOf
 from ioweather.stats.summary_tables import cdf_table
 from ioweather.topics.source import DataSource
@@ -124,6 +124,7 @@ class _NoAnswerError(Exception):
     """There is no answer: a sentence with the reason and a remedy, and the coverage of the samples."""
 
     def answer(self, question: str, name: str, result: PredictOutcome | StripeOutcome) -> Answer:
+        """Return an answer that says why there is none."""
         reason, coverage = self.args
         return Answer(question, f"No answer: {reason}", coverage=coverage, name=name, result=result)
 
@@ -459,7 +460,7 @@ def run(source: DataSource, params: Params) -> Answer:
     facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
-        moved = None if log is None else largest_file_bytes(log.files, op)
+        moved = None if log is None else largest_file_bytes(log, op)
         total_bytes = parse_size(str(params["size"])) if moved is None else moved
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
@@ -490,17 +491,10 @@ def run(source: DataSource, params: Params) -> Answer:
     return replace(found, name="predict", result=outcome, caveats=(*found.caveats, *left_out))
 
 
-def largest_file_bytes(files: Frame, op: str) -> int:
+def largest_file_bytes(run: JobView, op: str) -> int:
     """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
-    column = "read_bytes" if op == "read" else "write_bytes"
-    records, layers = files.array("record_id").tolist(), files.text("module").tolist()
-    by_mpiio = {record for record, layer in zip(records, layers, strict=True) if layer == "MPI-IO"}
-    moved: Counter[int] = Counter()
-    for record, layer, amount in zip(records, layers, files.array(column).tolist(), strict=True):
-        # The POSIX record of a file repeats the bytes of MPI-IO.
-        if layer == "MPI-IO" or record not in by_mpiio:
-            moved[record] += amount or 0
-    largest = max(moved.values(), default=0)
+    records = file_records(run.applications, run.files)
+    largest = int(records.per_file(records.ints(f"{op}_bytes"), records.counted).max(initial=0))
     if not largest:
         raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")
     return largest

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -20,12 +21,12 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, local_to_ns, names_of, pairs_of, parse_json, parse_size, whole_number
+from ioweather.core.units import GIB, MIB, NS, names_of, pairs_of, parse_json, parse_size, whole_number
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import numbered_lines, plain_head
+from ioweather.readers.text_files import LocalClock, numbered_lines, plain_head
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # asctime(3), '11/15/2026 07:04:40' and '2024-05-03 09:25:48'. Not strptime: its month names follow the reader's locale.
@@ -37,10 +38,10 @@ _DATES: Final = (
 )
 
 
-def find_date(text: str) -> dt.datetime | None:
+def _find_date(text: str) -> dt.datetime | None:
     """The date in a line, as benchmarks print it: local time of the machine, without a zone, to the second.
 
-    The forms are tried in turn: asctime, MM/DD/YYYY, ISO. None where there is no date, or one that no calendar has.
+    The forms are tried in turn: asctime, MM/DD/YYYY, ISO. None where there is no date, or an impossible one.
     """
     match = next((found for form in _DATES if (found := form.search(text))), None)
     if match is None:
@@ -55,30 +56,15 @@ def find_date(text: str) -> dt.datetime | None:
 
 
 class _LocalTimes:
-    """Turns the dates of one output, in their order, into UTC. The order settles the doubled hour of autumn."""
+    """Converts the dates in the lines of one output to UTC."""
 
     def __init__(self, path: Path, zone: ZoneInfo | None) -> None:
-        self._path = path
-        self._zone = zone
-        self._last_ns: int | None = None
+        self._path, self._clock = path, LocalClock(zone)
 
-    def ns(self, text: str) -> int | None:
-        """The date in a line; None where it has none."""
-        naive = find_date(text)
-        if naive is None:
-            return None
-        if self._zone is None:
-            raise UndatedInput(
-                f"{self._path} gives local times ({naive}) and does not say in which zone.",
-                hint="Give --zone, or set `zone` in facility.toml.",
-            )
-        # Two lines may carry the same second, so the moment before the last one is what the next must follow.
-        after_ns = None if self._last_ns is None else self._last_ns - 1
-        try:
-            self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
-        except UndatedInput as error:
-            raise UndatedInput(f"{self._path}: {error.message}", hint=error.hint) from None
-        return self._last_ns
+    def ns(self, text: object) -> int | None:
+        """The date in a text as UTC nanoseconds; None where it has none."""
+        naive = _find_date(str(text))
+        return None if naive is None else self._clock.to_ns(naive, str(self._path))
 
 
 # Longer than any run; a damaged digit must not lead beyond the range of the clock.
@@ -87,10 +73,10 @@ _LONGEST_SECONDS: Final = 366 * 86_400
 
 @dataclass(frozen=True)
 class _Phase:
-    """One phase of a run. `details` go into the parameters; `target` is the directory it worked in.
+    """One row of `benchmarks`: a phase of a run, or the run itself. `details` are its parameters, `target` is the
+    directory it worked in.
 
-    `marks_time` is false where the times should not be on a time line: those of a run whose phases are all there
-    themselves, and those of a phase of which only the run is known (`within`).
+    Without `marks_time` it has no event: a run whose phases have events, or a phase with the times of its run.
     """
 
     name: str
@@ -106,23 +92,11 @@ class _Phase:
     marks_time: bool = True
 
 
-@dataclass(frozen=True)
-class _TextFile:
-    """All lines of a file. `torn` is a last one without a line end, which is not to be trusted."""
-
-    path: Path
-    digest: str
-    lines: tuple[str, ...]
-    torn: str | None
-
-
-def _read_lines(path: Path) -> _TextFile:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-    found = list(numbered_lines(path, closing="}"))
-    torn = found.pop()[1] if found and found[-1][2] else None
-    lines = [line for _, line, _ in found]
-    return _TextFile(path, digest, tuple(lines), torn)
+def _read_lines(path: Path) -> tuple[list[str], str | None]:
+    """The lines of a file that have a line end, and the last line if it has none: it may be incomplete."""
+    lines = [(line, torn) for _, line, torn in numbered_lines(path, closing="}")]
+    last = lines.pop()[0] if lines and lines[-1][1] else None
+    return [line for line, _ in lines], last
 
 
 def _number(text: object) -> float | None:
@@ -134,27 +108,32 @@ def _number(text: object) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _whole(text: object) -> int | None:
+def _integer(text: object) -> int | None:
     value = _number(text)
     return None if value is None else int(value)
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
+def _scaled(text: object, factor: float) -> float | None:
+    """A printed figure times a factor; None where it is not a number."""
+    value = _number(text)
     return None if value is None else value * factor
 
 
 def _end_of(start_ns: int | None, seconds: float | None, printed_ns: int | None = None) -> int | None:
-    """The end of a phase: of what was printed, which lacks the fraction of a second, and the start with the length the
-    later; None where neither is known."""
+    """The end of a phase: the later of the printed end, which is cut to seconds, and start plus duration."""
     known = [] if printed_ns is None else [printed_ns]
     if start_ns is not None and seconds is not None and seconds <= _LONGEST_SECONDS:
         known.append(start_ns + round(seconds * NS))
     return max(known, default=None)
 
 
-def _within(run: _Phase, phases: Iterable[_Phase]) -> Iterator[_Phase]:
-    """The run and its phases. Those whose own times are not known get those of the run, so that they are found by time;
-    marked as such."""
+def _run_prefix(number: int) -> str:
+    """The prefix of the phases of the second run and later ones in one file."""
+    return "" if number <= 1 else f"run{number}/"
+
+
+def _with_times_of_run(run: _Phase, phases: Iterable[_Phase]) -> Iterator[_Phase]:
+    """The run and its phases. Phases without times get those of the run, so that a query by time finds them."""
     yield run
     for phase in phases:
         if phase.start_ns is None and run.start_ns is not None:
@@ -163,38 +142,44 @@ def _within(run: _Phase, phases: Iterable[_Phase]) -> Iterator[_Phase]:
         yield phase
 
 
-def _frames(tool: str, text: _TextFile, phases: Sequence[_Phase], context: ReadContext) -> Iterator[tuple[str, Frame]]:
+_FIGURES: Final = names_of("operation bytes_per_s ops_per_s duration_seconds start_ns end_ns")
+
+
+def _make_frames(tool: str, path: Path, phases: Sequence[_Phase], context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """Rows of `benchmarks` for all phases, and of `events` for those whose start and end are known."""
-    names = [phase.name for phase in phases]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    names = Counter(phase.name for phase in phases)
+    if twice := sorted(name for name, count in names.items() if count > 1):
         raise CorruptInput(
-            f"{text.path} gives the figures of {', '.join(twice)} twice in one run.",
+            f"{path} gives the figures of {', '.join(twice)} twice in one run.",
             hint="Two outputs were probably written into one file; ingest them apart.",
         )
-    digest = _run_digest(tool, text, phases)
-    same = ("operation", "bytes_per_s", "ops_per_s", "duration_seconds", "start_ns", "end_ns")
-    rows = [
-        {"digest": digest, "tool": tool, "phase": phase.name, "parameters": _parameters(phase, context)}
-        | {name: getattr(phase, name) for name in same}
-        for phase in phases
-    ]
+    digest = _run_digest(tool, path, phases)
+    rows, events = list[dict[str, Any]](), list[dict[str, Any]]()
+    for phase in phases:
+        # Command lines contain paths of their owner.
+        private = {"command": phase.command, "path": phase.target} if context.paths == "keep" else {}
+        known = {name: value for name, value in {**phase.details, **private}.items() if value is not None}
+        figures = {name: getattr(phase, name) for name in _FIGURES}
+        parameters = json.dumps(known, sort_keys=True)
+        rows.append({"digest": digest, "tool": tool, "phase": phase.name, "parameters": parameters, **figures})
+        if not phase.marks_time or phase.start_ns is None or phase.end_ns is None:
+            continue
+        # IO500's phases are known by their own names; others need their tool's.
+        label = phase.name if tool == "io500" else f"{tool} {phase.name}"
+        events.append(
+            {
+                # The same phase has the same identity in a cut output and in the whole one, in text and in JSON.
+                "event_id": _hash(tool, phase.name, phase.start_ns, phase.command),
+                "kind": "phase",
+                "system": context.system or (f"mount:{private['path']}" if private.get("path") else None),
+                "host": context.host,
+                "start_ns": phase.start_ns,
+                "end_ns": phase.end_ns,
+                "label": tool if phase.operation is None else label,
+                "details": json.dumps({"digest": digest, "phase": phase.name, "tool": tool}, sort_keys=True),
+            }
+        )
     yield "benchmarks", TABLES["benchmarks"].frame_of(rows)
-    events = [
-        {
-            # The same phase has the same identity in a cut output and in the whole one, in text and in JSON.
-            "event_id": _hash(tool, phase.name, phase.start_ns, phase.command),
-            "kind": "phase",
-            "system": _system(phase, context),
-            "host": context.host,
-            "start_ns": phase.start_ns,
-            "end_ns": phase.end_ns,
-            "label": _label(tool, phase),
-            "details": json.dumps({"digest": digest, "phase": phase.name, "tool": tool}, sort_keys=True),
-        }
-        for phase in phases
-        if phase.marks_time and None not in (phase.start_ns, phase.end_ns)
-    ]
     if events:
         yield "events", TABLES["events"].frame_of(events)
 
@@ -203,33 +188,14 @@ def _hash(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
-def _run_digest(tool: str, text: _TextFile, phases: Sequence[_Phase]) -> str:
-    """Of when the run began and what it was, where it prints that: so an output that was cut and the whole one, or text
-    and JSON, are one run. Else of the file."""
+def _run_digest(tool: str, path: Path, phases: Sequence[_Phase]) -> str:
+    """Identity of a run: of its start and command where they are printed, so that a cut and a whole output, or text and
+    JSON, are one run. Else of the file."""
     run = next((phase for phase in phases if phase.name == "run" and phase.start_ns is not None), None)
-    if run is None or run.command is None:
-        return text.digest
-    return _hash(tool, run.start_ns, run.command, run.details.get("machine") or "", run.details.get("tasks"))
-
-
-def _parameters(phase: _Phase, context: ReadContext) -> str:
-    known = dict(phase.details)
-    if context.paths == "keep":  # a command line is full of its owner's paths
-        known |= {"command": phase.command, "path": phase.target}
-    return json.dumps({name: value for name, value in known.items() if value is not None}, sort_keys=True)
-
-
-def _system(phase: _Phase, context: ReadContext) -> str | None:
-    if context.system is not None or phase.target is None or context.paths != "keep":
-        return context.system
-    return f"mount:{phase.target}"
-
-
-def _label(tool: str, phase: _Phase) -> str:
-    """IO500's phases are known by their own names; others need their tool's."""
-    if phase.operation is None:
-        return tool
-    return phase.name if tool == "io500" else f"{tool} {phase.name}"
+    if run is not None and run.command is not None:
+        return _hash(tool, run.start_ns, run.command, run.details.get("machine") or "", run.details.get("tasks"))
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
 # IOR
@@ -238,7 +204,7 @@ _BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel
 # What launchers put before each line: 'stdout[0] ' (Blue Gene), '[1,0]<stdout>:' (Open MPI).
 _LAUNCHER: Final = re.compile(r"^(?:std(?:out|err)\[\d+\]:? ?|\[\d+,\d+\]<std(?:out|err)>: ?)")
 _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z \t]*)[:=](.*)")
-_TEST: Final = re.compile(r"^Test (\d+) started\s*:(.*)$")
+_TEST: Final = re.compile(r"^Test (\d{1,9}) started\s*:(.*)$")
 _COMMENCING: Final = re.compile(r"^Commencing (?:write|read) performance test[.:]?(.*)$")
 _MAX: Final = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec")
 _ERROR: Final = re.compile(r"(?:ior ERROR|ERROR)\b:?\s*(.*)")
@@ -248,27 +214,35 @@ _IOR_OPTIONS: Final = frozenset(
         *("test filename", "clients per node", "aggregate filesize"),
     )
 )
+# 'StdDev' occurs twice in a summary, so its columns go by place: four of bandwidth, then four of operations.
 _SUMMARY_COLUMNS: Final = names_of("max_mib min_mib mean_mib sd_mib max_ops min_ops mean_ops sd_ops")
 _JSON_SUMMARY: Final = pairs_of("""
-    max_mib=bwMaxMIB min_mib=bwMinMIB mean_mib=bwMeanMIB sd_mib=bwStdMIB
-    max_ops=OPsMax min_ops=OPsMin mean_ops=OPsMean sd_ops=OPsSD mean_seconds=MeanTime
+    max_mib=bwMaxMIB min_mib=bwMinMIB mean_mib=bwMeanMIB sd_mib=bwStdMIB max_ops=OPsMax mean_seconds=MeanTime
 """)
-_Summary = dict[str, float | None]
 
 
 @dataclass
 class _IorTest:
-    """One test of a run. `rows` are access, iteration, MiB/s, operations/s, seconds, and the start where IOR said it;
-    `summaries` maps an access to what IOR says of all its iterations."""
+    """One test of a run. `iterations` lists its results as (access, iteration, result), `summaries` has the figures
+    over all iterations by access."""
 
     id: int = 0
     started_ns: int | None = None
     options: dict[str, str] = field(default_factory=dict)
-    rows: list[tuple[str, int, float | None, float | None, float | None, int | None]] = field(default_factory=list)
-    summaries: dict[str, _Summary] = field(default_factory=dict)
+    iterations: list[tuple[str, int, _Phase]] = field(default_factory=list)
+    summaries: dict[str, _Phase] = field(default_factory=dict)
 
-    def iterations(self, access: str) -> set[int]:
-        return {row[1] for row in self.rows if row[0] == access}
+    def add(self, access: str, iteration: int, figures: Sequence[object], start_ns: int | None = None) -> None:
+        """Add a result; `figures` are MiB/s, operations per second and seconds as printed."""
+        speed, rate, seconds = figures
+        operation = "delete" if access == "remove" else access
+        result = _Phase("", operation, _scaled(speed, MIB), _number(rate), _number(seconds), start_ns)
+        self.iterations.append((access, iteration, result))
+
+    def is_short(self, access: str) -> bool:
+        """Whether fewer iterations have a result than were asked for."""
+        found = {number for each, number, _ in self.iterations if each == access}
+        return 0 < len(found) < (_integer(self.options.get("repetitions")) or 1)
 
 
 @dataclass
@@ -291,6 +265,20 @@ class _IorRun:
             self.tests.append(_IorTest())
         return self.tests[-1]
 
+    def add_summary(self, test_id: object, access: str, figures: Mapping[str, object]) -> None:
+        """Add the figures over all iterations to the tests of this id."""
+        rates = {f"bytes_per_s_{name}": _scaled(figures.get(f"{name}_mib"), MIB) for name in ("min", "mean", "sd")}
+        summary = _Phase(
+            "",
+            access,
+            _scaled(figures.get("max_mib"), MIB),
+            _number(figures.get("max_ops")),
+            details=rates | {"seconds_mean": _number(figures.get("mean_seconds"))},
+        )
+        for test in self.tests:
+            if test.id == test_id:
+                test.summaries[access] = summary
+
 
 def _detect_ior(head: bytes, path: Path) -> float:
     text = plain_head(head)
@@ -302,20 +290,21 @@ def _is_ior_json(head: str) -> bool:
 
 
 def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    text = _read_lines(path)
-    runs = (_ior_runs_of_json if _is_ior_json("\n".join(text.lines[:50])) else _ior_runs_of_text)(text, context)
-    phases = [phase for index, run in enumerate(runs, start=1) for phase in _ior_phases(index, run)]
-    if any(test.rows for run in runs for test in run.tests):
-        yield from _frames("ior", text, phases, context)
+    """Rows of all runs; then TruncatedInput if one has no result or lost its end."""
+    lines, last = _read_lines(path)
+    times = _LocalTimes(path, context.zone)
+    if _is_ior_json("\n".join(lines[:50])):
+        runs = [_parse_ior_json(path, "\n".join((*lines, last or "")), times)]
+    else:
+        runs = _parse_ior_text(lines, last, times)
+    phases = [phase for number, run in enumerate(runs, start=1) for phase in _ior_phases(_run_prefix(number), run)]
+    if any(test.iterations for run in runs for test in run.tests):
+        yield from _make_frames("ior", path, phases, context)
     # Fewer iterations than were asked for and no end. A missing end alone says little: under IO500 IOR prints none.
     for run in runs:
-        has_rows = any(test.rows for test in run.tests)
-        short = any(
-            0 < len(test.iterations(access)) < (_whole(test.options.get("repetitions")) or 1)
-            for test in run.tests
-            for access in ("write", "read")
-        )
-        if not has_rows or (not run.finished and (short or text.torn is not None)):
+        has_rows = any(test.iterations for test in run.tests)
+        short = any(test.is_short(access) for test in run.tests for access in ("write", "read"))
+        if not has_rows or (not run.finished and (short or last is not None)):
             missing = "ends before its last result" if has_rows else "has no result"
             said = f" IOR said: {run.error}" if run.error else ""
             raise TruncatedInput(f"{path} {missing}.{said}", hint=_UNFINISHED)
@@ -323,37 +312,28 @@ def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
 
 _UNFINISHED: Final = "The benchmark failed or is still running; ingest its output when it has finished."
 
-IOR = FileReader(
-    "ior",
-    "IOR output (text of 2.10 to 4.x, JSON)",
-    ("benchmarks", "events"),
-    _detect_ior,
-    _read_ior,
-    tried="2.10 to 4.1",
-    made_by="ior ... > ior.out",
-    lost="nothing that IOR prints of an iteration",
-    used_by="car11.table1, kun19.fig3 (phases)",
-)
+IOR = FileReader("ior", "IOR output (text of 2.10 to 4.x, JSON)", ("benchmarks", "events"), _detect_ior, _read_ior)
 
 
-def _ior_runs_of_text(text: _TextFile, context: ReadContext) -> list[_IorRun]:
-    """Unknown lines are skipped: warnings of any rank may come between the others."""
-    times, runs = _LocalTimes(text.path, context.zone), list[_IorRun]()
-    columns, summary_columns = list[str](), list[str]()
+def _parse_ior_text(lines: Sequence[str], last: str | None, times: _LocalTimes) -> list[_IorRun]:
+    """The runs in the text of IOR. Unknown lines are skipped: warnings of any rank may come between the others."""
+    runs, columns, summary_columns = list[_IorRun](), list[str](), list[str]()
     commenced_ns: int | None = None
     date_follows = False
-    lines = text.lines
-    if text.torn is not None and re.match(r"(?:Run )?[Ff]inished\b", _LAUNCHER.sub("", text.torn)):
-        lines += (text.torn,)  # without its line end a row may lack digits; the date of the end cannot
+    if last is not None and re.match(r"(?:Run )?[Ff]inished\b", _LAUNCHER.sub("", last)):
+        lines = [*lines, last]  # without its line end a row may lack digits; the date of the end cannot
     for whole_line in lines:
         line = _LAUNCHER.sub("", whole_line)
         words = line.split()
         if match := _BANNER.search(line):
             runs.append(_IorRun(version=match[1]))
             columns, summary_columns = [], []
-        elif not runs:
             continue
-        elif date_follows:  # 2.x prints the date on a line of its own
+        if not runs:
+            continue
+        run = runs[-1]
+        is_row = words and words[0] in ("write", "read", "remove") and len(words) == len(summary_columns or columns)
+        if date_follows:  # 2.x prints the date on a line of its own
             commenced_ns, date_follows = times.ns(line), False
         elif match := _COMMENCING.match(line):
             commenced_ns = times.ns(match[1])
@@ -362,29 +342,28 @@ def _ior_runs_of_text(text: _TextFile, context: ReadContext) -> list[_IorRun]:
             columns = words
         elif line.startswith("Operation ") and "Max(MiB)" in line:
             summary_columns = words
-        elif (
-            words
-            and words[0] in ("write", "read", "remove")
-            and len(words) == len(summary_columns or columns)
-            and (summary_columns or _number(dict(zip(columns, words, strict=True)).get("iter")) is not None)
-        ):
-            if summary_columns:
-                _add_ior_summary(runs[-1], summary_columns, words)
-                continue
-            row = dict(zip(columns, words, strict=True))
-            speeds = (_number(row["bw(MiB/s)"]), _number(row.get("IOPS")), _number(row.get("total(s)")))
-            runs[-1].test.rows.append((words[0], _whole(row["iter"]) or 0, *speeds, commenced_ns))
+        elif is_row and summary_columns:
+            count = 8 if "Max(OPs)" in summary_columns else 4
+            by_name = dict(zip(summary_columns, words, strict=True))
+            figures = dict(zip(_SUMMARY_COLUMNS[:count], words[1:], strict=False))
+            run.add_summary(
+                _number(by_name.get("Test#", "0")), words[0], {**figures, "mean_seconds": by_name.get("Mean(s)")}
+            )
+        elif is_row and _number((row := dict(zip(columns, words, strict=True))).get("iter")) is not None:
+            speeds = (row["bw(MiB/s)"], row.get("IOPS"), row.get("total(s)"))
+            run.test.add(words[0], _integer(row["iter"]) or 0, speeds, commenced_ns)
             commenced_ns = None
         elif match := _TEST.match(line):
-            runs[-1].tests.append(_IorTest(int(match[1]), times.ns(match[2])))
+            run.tests.append(_IorTest(int(match[1]), times.ns(match[2])))
         elif match := _MAX.match(line):
-            runs[-1].test.summaries.setdefault(match[1].lower(), {"max_mib": _number(match[2])})
+            if match[1].lower() not in run.test.summaries:
+                run.add_summary(run.test.id, match[1].lower(), {"max_mib": match[2]})
         elif match := _PAIR.match(line):
             key, value = match[1].strip().lower(), match[2].strip()
             if key == "testid":
                 columns = []
-            run = runs[-1]
-            if key in ("began", "run began"):
+                run.tests.append(_IorTest(_integer(value) or 0))
+            elif key in ("began", "run began"):
                 run.began_ns = times.ns(value)
             elif key in ("finished", "run finished"):
                 run.finished_ns, run.finished = times.ns(value), True
@@ -392,45 +371,31 @@ def _ior_runs_of_text(text: _TextFile, context: ReadContext) -> list[_IorRun]:
                 run.command = value
             elif key == "machine":
                 run.machine = value
-            elif key == "testid":
-                run.tests.append(_IorTest(_whole(value) or 0))
             elif key == "starttime":
                 run.test.started_ns = times.ns(value)
             elif key in _IOR_OPTIONS:
                 run.test.options.setdefault(key, value)
-            elif not run.error and ("ERROR" in line):
+            elif not run.error and "ERROR" in line:
                 run.error = value
-        elif not runs[-1].error and (match := _ERROR.match(line)):
-            runs[-1].error = match[1]
+        elif not run.error and (match := _ERROR.match(line)):
+            run.error = match[1]
     return runs
 
 
-def _add_ior_summary(run: _IorRun, columns: list[str], words: list[str]) -> None:
-    # 'StdDev' occurs twice, so the first columns go by their place: four of bandwidth, then four of operations.
-    names = _SUMMARY_COLUMNS[: 8 if "Max(OPs)" in columns else 4]
-    values: _Summary = {name: _number(word) for name, word in zip(names, words[1:], strict=False)}
-    values["mean_seconds"] = _number(words[columns.index("Mean(s)")]) if "Mean(s)" in columns else None
-    wanted = _number(words[columns.index("Test#")]) if "Test#" in columns else 0
-    for test in run.tests:
-        if test.id == wanted:
-            test.summaries[words[0]] = values
-
-
-def _ior_runs_of_json(text: _TextFile, context: ReadContext) -> list[_IorRun]:
-    """IOR's JSON output (`-O summaryFormat=JSON`): the same runs, tests and rows as its text."""
+def _parse_ior_json(path: Path, text: str, times: _LocalTimes) -> _IorRun:
+    """The run in IOR's JSON output (`-O summaryFormat=JSON`)."""
     try:
-        document = parse_json("\n".join((*text.lines, text.torn or "")))
+        document = parse_json(text)
     except ValueError as error:
         raise TruncatedInput(
-            f"{text.path} is not a whole JSON document ({error}).",
+            f"{path} is not a whole JSON document ({error}).",
             hint="IOR writes it as it goes; ingest it when the run has finished.",
         ) from None
     if not isinstance(document, Mapping) or not isinstance(document.get("tests"), list):
-        raise CorruptInput(f"{text.path} has no list 'tests', so it is no output of IOR.")
-    times = _LocalTimes(text.path, context.zone)
+        raise CorruptInput(f"{path} has no list 'tests', so it is no output of IOR.")
     run = _IorRun(
         version=str(document.get("Version", "")),
-        began_ns=times.ns(str(document.get("Began", ""))),
+        began_ns=times.ns(document.get("Began", "")),
         command=str(document.get("Command line", "")) or None,
         machine=str(document.get("Machine", "")) or None,
         finished="Finished" in document,
@@ -441,24 +406,21 @@ def _ior_runs_of_json(text: _TextFile, context: ReadContext) -> list[_IorRun]:
         given = data.get("Options")
         options = {str(key).lower(): str(value) for key, value in given.items()} if isinstance(given, Mapping) else {}
         options.setdefault("path", str(data.get("Path", "")))
-        test = _IorTest(_whole(data.get("TestID")) or 0, times.ns(str(data.get("StartTime", ""))), options)
-        for result in _objects(data.get("Results")):
-            access, iteration = str(result.get("access")), _whole(result.get("iter"))
-            # Not every version numbers its iterations; they come in order.
-            number = len(test.iterations(access)) if iteration is None else iteration
-            speeds = (_number(result.get("bwMiB")), _number(result.get("iops")), _number(result.get("totalTime")))
-            test.rows.append((access, number, *speeds, None))
+        test = _IorTest(_integer(data.get("TestID")) or 0, times.ns(data.get("StartTime", "")), options)
+        for result in _flatten_objects(data.get("Results")):
+            access, number = str(result.get("access")), _integer(result.get("iter"))
+            if number is None:  # some versions do not number iterations; they come in order
+                number = len({each for name, each, _ in test.iterations if name == access})
+            test.add(access, number, (result.get("bwMiB"), result.get("iops"), result.get("totalTime")))
         run.tests.append(test)
-    run.finished_ns = times.ns(str(document.get("Finished", "")))
-    for summary in _objects(document.get("summary")):
-        for test in run.tests:
-            if test.id == summary.get("TestID", 0):
-                values = {name: _number(summary.get(key)) for name, key in _JSON_SUMMARY.items()}
-                test.summaries[str(summary.get("operation"))] = values
-    return [run]
+    run.finished_ns = times.ns(document.get("Finished", ""))
+    for summary in _flatten_objects(document.get("summary")):
+        figures = {name: summary.get(key) for name, key in _JSON_SUMMARY.items()}
+        run.add_summary(summary.get("TestID", 0), str(summary.get("operation")), figures)
+    return run
 
 
-def _objects(listed: Any) -> Iterator[Mapping[str, Any]]:
+def _flatten_objects(listed: Any) -> Iterator[Mapping[str, Any]]:
     """Those in the list; some versions put the results of each iteration into a list of their own."""
     for item in listed if isinstance(listed, list) else []:
         for part in item if isinstance(item, list) else [item]:
@@ -466,9 +428,27 @@ def _objects(listed: Any) -> Iterator[Mapping[str, Any]]:
                 yield part
 
 
-def _ior_phases(index: int, run: _IorRun) -> Iterator[_Phase]:
-    prefix = "" if index == 1 else f"run{index}/"
-    phases = [phase for place, test in enumerate(run.tests) for phase in _ior_test_phases(prefix, place, run, test)]
+def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
+    """The run as a whole, then the results of its tests."""
+    phases = []
+    for position, test in enumerate(run.tests):
+        ahead = prefix if position == 0 else f"{prefix}test{position + 1}/"
+        details, moved = _ior_details(run, test.options), _parse_bytes(test.options.get("aggregate filesize"))
+        same: dict[str, Any] = {"command": run.command, "target": _ior_directory(test.options)}
+        for order, (access, iteration, result) in enumerate(test.iterations):
+            seconds, start_ns = result.duration_seconds, result.start_ns
+            if start_ns is None and order == 0:  # the first phase begins with the test
+                start_ns = test.started_ns
+            if seconds is None and moved and result.bytes_per_s:
+                # IOR's bandwidth is the bytes of all tasks over the time from the first open to the last close (its
+                # manual); versions that do not print that time still print the other two.
+                seconds = moved / result.bytes_per_s
+            phase = replace(result, name=f"{ahead}{access}[{iteration}]", details=details | {"iteration": iteration})
+            end_ns = None if start_ns is None else _end_of(start_ns, seconds)
+            phases.append(replace(phase, duration_seconds=seconds, start_ns=start_ns, end_ns=end_ns, **same))
+        for access, summary in test.summaries.items():
+            name = f"{ahead}{access}[max]"
+            phases.append(replace(summary, name=name, details={**details, **summary.details}, **same))
     took = sum(phase.duration_seconds or 0 for phase in phases)
     whole = _Phase(
         name=f"{prefix}run",
@@ -480,50 +460,16 @@ def _ior_phases(index: int, run: _IorRun) -> Iterator[_Phase]:
         # Where an iteration has no time of its own, the run is on the time line.
         marks_time=any(phase.start_ns is None for phase in phases if "[max]" not in phase.name),
     )
-    return _within(whole, phases)
-
-
-def _ior_test_phases(prefix: str, position: int, run: _IorRun, test: _IorTest) -> Iterator[_Phase]:
-    prefix = prefix if position == 0 else f"{prefix}test{position + 1}/"
-    details = _ior_details(run, test.options)
-    same: dict[str, Any] = {"command": run.command, "target": _ior_directory(test.options)}
-    moved = _size(test.options.get("aggregate filesize"))
-    for order, (access, iteration, mib_per_s, ops_per_s, seconds, commenced_ns) in enumerate(test.rows):
-        # The first phase begins with the test.
-        start_ns = test.started_ns if commenced_ns is None and order == 0 else commenced_ns
-        if seconds is None and moved and mib_per_s:
-            # IOR's bandwidth is the bytes of all tasks over the time from the first open to the last close (its
-            # manual); versions that do not print that time still print the other two.
-            seconds = moved / (mib_per_s * MIB)
-        yield _Phase(
-            f"{prefix}{access}[{iteration}]",
-            "delete" if access == "remove" else access,
-            _scaled(mib_per_s, MIB),
-            ops_per_s,
-            seconds,
-            start_ns,
-            None if start_ns is None else _end_of(start_ns, seconds),
-            details | {"iteration": iteration},
-            **same,
-        )
-    for access, summary in test.summaries.items():
-        rates = {f"bytes_per_s_{name}": _scaled(summary.get(f"{name}_mib"), MIB) for name in ("min", "mean", "sd")}
-        yield _Phase(
-            f"{prefix}{access}[max]",
-            access,
-            _scaled(summary.get("max_mib"), MIB),
-            summary.get("max_ops"),
-            details=details | rates | {"seconds_mean": summary.get("mean_seconds")},
-            **same,
-        )
+    return _with_times_of_run(whole, phases)
 
 
 def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a test: version, API, tasks and nodes, sizes in bytes."""
     # '2048 (1 per node)' in older versions.
     clients = re.match(r"(\d+)(?: \((\d+) per node\))?", options.get("clients", ""))
-    tasks = _whole(options.get("tasks")) or (clients and _whole(clients[1])) or None
-    per_node = _whole(options.get("clients per node")) or (clients and _whole(clients[2])) or None
-    nodes = _whole(options.get("nodes"))
+    tasks = _integer(options.get("tasks")) or (clients and _integer(clients[1])) or None
+    per_node = _integer(options.get("clients per node")) or (clients and _integer(clients[2])) or None
+    nodes = _integer(options.get("nodes"))
     if nodes is None and tasks and per_node:
         nodes = -(-tasks // per_node)
     return {
@@ -533,15 +479,15 @@ def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
         "tasks": tasks,
         "nodes": nodes,
         "tasks_per_node": per_node,
-        **{name: _whole(options.get(name)) for name in ("segments", "repetitions")},
-        "transfer_bytes": _size(options.get("xfersize")),
-        "block_bytes": _size(options.get("blocksize")),
-        "aggregate_bytes": _size(options.get("aggregate filesize")),
+        **{name: _integer(options.get(name)) for name in ("segments", "repetitions")},
+        "transfer_bytes": _parse_bytes(options.get("xfersize")),
+        "block_bytes": _parse_bytes(options.get("blocksize")),
+        "aggregate_bytes": _parse_bytes(options.get("aggregate filesize")),
     }
 
 
-def _size(text: str | None) -> int | None:
-    """'1 MiB' or '47008 bytes', in IOR's own rounding to two digits."""
+def _parse_bytes(text: str | None) -> int | None:
+    """Bytes of '1 MiB' or '47008 bytes', which IOR rounds to two digits; None for other texts."""
     try:
         return parse_size((text or "").replace("bytes", "B"))
     except (ValueError, OverflowError):
@@ -577,11 +523,11 @@ _MDTEST_OPERATIONS: Final = {"creation": "create", "removal": "delete"}
 
 
 def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    text = _read_lines(path)
-    runs = _mdtest_runs(text, context)
-    phases = [phase for index, run in enumerate(runs, start=1) for phase in _mdtest_phases(index, run)]
+    """Rows of all runs; then TruncatedInput if one has no table of rates."""
+    runs = _parse_mdtest(_read_lines(path)[0], _LocalTimes(path, context.zone))
+    phases = [phase for number, run in enumerate(runs, start=1) for phase in _mdtest_phases(_run_prefix(number), run)]
     if any(run.rates for run in runs):
-        yield from _frames("mdtest", text, phases, context)
+        yield from _make_frames("mdtest", path, phases, context)
     if not all(run.rates for run in runs):
         raise TruncatedInput(f"{path} ends before the table of rates of a run of mdtest.", hint=_UNFINISHED)
 
@@ -592,10 +538,6 @@ MDTEST = FileReader(
     ("benchmarks", "events"),
     lambda head, path: 0.9 if _MDTEST_BANNER.search(plain_head(head)) else 0.0,
     _read_mdtest,
-    tried="1.9, 3.x, 4.x",
-    made_by="mdtest ... > mdtest.out",
-    lost="times of single phases",
-    used_by="car11.table1",
 )
 
 
@@ -612,13 +554,12 @@ class _MdtestRun:
     seconds: dict[str, list[float | None]] = field(default_factory=dict)
 
 
-def _mdtest_runs(text: _TextFile, context: ReadContext) -> list[_MdtestRun]:
+def _parse_mdtest(lines: Sequence[str], times: _LocalTimes) -> list[_MdtestRun]:
     """Runs in the order of the file. '-- started at' comes before the banner, and may be missing."""
-    times = _LocalTimes(text.path, context.zone)
     runs: list[_MdtestRun] = []
     started_ns: int | None = None
     table: dict[str, list[float | None]] | None = None
-    for line in text.lines:
+    for line in lines:
         if match := _STARTED.search(line):
             started_ns = times.ns(match[1])
         elif match := _MDTEST_BANNER.search(line):
@@ -647,27 +588,28 @@ def _mdtest_runs(text: _TextFile, context: ReadContext) -> list[_MdtestRun]:
     return runs
 
 
-def _mdtest_phases(index: int, run: _MdtestRun) -> Iterator[_Phase]:
-    prefix = "" if index == 1 else f"run{index}/"
+def _mdtest_phases(prefix: str, run: _MdtestRun) -> Iterator[_Phase]:
+    """The run as a whole, then its operations."""
     same: dict[str, Any] = {"command": run.command, "target": run.target}
     phases = []
-    for operation, values in run.rates.items():
+    for printed, values in run.rates.items():
         highest, lowest, mean, deviation = (*values, None, None, None, None)[:4]
-        seconds = run.seconds.get(operation, [])
-        if highest:  # mdtest prints zeros for what it was not asked to do
-            phases.append(
-                _Phase(
-                    prefix + operation.lower().replace(" ", "_"),
-                    _MDTEST_OPERATIONS.get(operation.split()[1], operation.split()[1]),
-                    ops_per_s=mean,
-                    duration_seconds=seconds[2] if len(seconds) == 4 else None,
-                    details=run.details
-                    | {"ops_per_s_max": highest, "ops_per_s_min": lowest, "ops_per_s_sd": deviation},
-                    **same,
-                )
+        seconds, operation = run.seconds.get(printed, []), printed.split()[1]
+        if not highest:  # mdtest prints zeros for what it was not asked to do
+            continue
+        rates = {"ops_per_s_max": highest, "ops_per_s_min": lowest, "ops_per_s_sd": deviation}
+        phases.append(
+            _Phase(
+                prefix + printed.lower().replace(" ", "_"),
+                _MDTEST_OPERATIONS.get(operation, operation),
+                ops_per_s=mean,
+                duration_seconds=seconds[2] if len(seconds) == 4 else None,
+                details=run.details | rates,
+                **same,
             )
+        )
     whole = _Phase(f"{prefix}run", start_ns=run.start_ns, end_ns=run.end_ns, details=run.details, **same)
-    return _within(whole, phases)
+    return _with_times_of_run(whole, phases)
 
 
 # IO500
@@ -701,14 +643,15 @@ def _detect_io500(head: bytes, path: Path) -> float:
 
 
 def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    text = _read_lines(path)
-    if any(_SECTION.match(line) for line in text.lines):
-        phases, complete = _from_sections(text, context)
+    """Rows of result.txt or of a summary; then TruncatedInput if the last run has no score."""
+    lines, _ = _read_lines(path)
+    if any(_SECTION.match(line) for line in lines):
+        phases, is_complete = _parse_io500_sections(path, lines, _LocalTimes(path, context.zone))
     else:
-        phases, complete = _from_summary(text)
+        phases, is_complete = _parse_io500_summary(lines)
     if phases:
-        yield from _frames("io500", text, phases, context)
-    if not complete:
+        yield from _make_frames("io500", path, phases, context)
+    if not is_complete:
         raise TruncatedInput(
             f"{path} ends before the score of IO500.",
             hint="The benchmark was stopped or is still running; the phases that ended are kept.",
@@ -721,99 +664,83 @@ IO500 = FileReader(
     ("benchmarks", "events"),
     _detect_io500,
     _read_io500,
-    tried="result.txt of 2020 and 2021, io-500-summary of 2018 to 2020; result_summary.txt",
-    made_by="io500 config.ini; keep its results folder",
-    lost="times, where the file has none",
-    used_by="car11.table1, kun19.fig3 (phases)",
 )
 
 
-def _from_summary(text: _TextFile) -> tuple[list[_Phase], bool]:
+def _parse_io500_summary(lines: Iterable[str]) -> tuple[list[_Phase], bool]:
+    """Phases and scores of result_summary.txt or of the terminal, and whether the last run has a score."""
     phases: list[_Phase] = []
-    run, prefix, scored = 0, "", False
+    run = 0
+    figures: tuple[str, ...]
     details: dict[str, Any] = {}
     seen: dict[str, tuple[str, ...]] = {}
-    for line in text.lines:
+    for line in lines:
         if match := _VERSION.search(line):
-            run, scored, seen = run + 1, False, {}
-            prefix = "" if run == 1 else f"run{run}/"
+            run, seen = run + 1, {}
             details = {"version": match[1], "mode": match[2]}
-        elif (match := _RESULT.match(line.strip())) and match[2] != _MARK:
-            invalid, name, value, _, seconds, flag = match.groups()
-            name = name.replace("_", "-")  # scripts and program write it differently, perhaps in one file
-            if seen.get(name) == (value, seconds):
-                continue  # the shell scripts print each result again under [Summary]
-            if name in seen:  # another run whose first lines are not there
-                run, scored, seen = run + 1, False, {}
-                prefix = f"run{run}/"
-            seen[name] = (value, seconds)
-            run = max(run, 1)
-            about = details | ({"valid": False} if invalid or flag else {})
-            phases.append(_io500_phase(name, _number(value), about, prefix, duration_seconds=_number(seconds)))
+            continue
+        if (match := _RESULT.match(line.strip())) and match[2] != _MARK:
+            # Scripts and program write names differently, perhaps in one file.
+            name, figures, invalid = match[2].replace("_", "-"), (match[3], match[5]), match[1] or match[6]
+            phase = _io500_phase(name, match[3], details, duration_seconds=_number(match[5]))
         elif match := _SCORE.search(line):
-            name, figures = match[1].lower(), (match[3], match[4], match[5])
-            if seen.get(name) == figures:
-                continue  # printed again
-            if name in seen:  # other figures of the same name: the next run begins
-                run, seen = run + 1, {}
-                prefix = f"run{run}/"
-            seen[name], scored = figures, True
-            invalid = bool(match[2] or match[6])
-            phases.append(_io500_score(prefix + name, match[3], match[4], match[5], invalid, details))
-    return phases, scored
+            name, figures, invalid = match[1].lower(), (match[3], match[4], match[5]), match[2] or match[6]
+            phase = _io500_score(name, match[3], match[4], match[5], details)
+        else:
+            continue
+        if seen.get(name) == figures:
+            continue  # the shell scripts print each result again under [Summary]
+        if name in seen:  # another run whose first lines are not there
+            run, seen = run + 1, {}
+        run, seen[name] = max(run, 1), figures
+        phases.append(replace(phase, name=_run_prefix(run) + name, details=_with_validity(phase.details, invalid)))
+    return phases, not seen.keys().isdisjoint(("score", "scorex"))
 
 
-def _from_sections(text: _TextFile, context: ReadContext) -> tuple[list[_Phase], bool]:
+def _with_validity(details: Mapping[str, Any], invalid: object) -> Mapping[str, Any]:
+    """The details, with a mark where IO500 calls a result invalid."""
+    return {**details, "valid": False} if invalid else details
+
+
+def _parse_io500_sections(path: Path, lines: Sequence[str], times: _LocalTimes) -> tuple[list[_Phase], bool]:
+    """Run, phases and scores of result.txt, and whether it has a score."""
     parser = configparser.ConfigParser(interpolation=None, strict=True, delimiters=("=",), comment_prefixes=(";", "#"))
     try:
         # Results of 2020 say version and configuration before the first section.
         # The parser's own patterns take time in the square of a run of blanks.
-        lines = (f"{line[:1] if line[:1].isspace() else ''}{' '.join(line.split())}" for line in text.lines)
-        parser.read_string("\n".join([f"[{_PREAMBLE}]", *lines]), source=str(text.path))
+        shorter = (f"{line[:1] if line[:1].isspace() else ''}{' '.join(line.split())}" for line in lines)
+        parser.read_string("\n".join([f"[{_PREAMBLE}]", *shorter]), source=str(path))
     except configparser.Error as error:
         raise CorruptInput(
-            f"{text.path} is not a result.txt of IO500: {' '.join(error.message.split())}.",
+            f"{path} is not a result.txt of IO500: {' '.join(error.message.split())}.",
             hint="Ingest the file as the benchmark wrote it.",
         ) from None
-    times = _LocalTimes(text.path, context.zone)
-    edges = {match[1]: match[2] for line in text.lines if (match := _EDGE.match(line))}
+    edges = {match[1]: match[2] for line in lines if (match := _EDGE.match(line))}
     start_ns = times.ns(edges.get("START", ""))
-    about_run = parser["run"] if parser.has_section("run") else parser[_PREAMBLE]
-    details = {name: about_run.get(name) for name in ("version", "mode")} | {
-        "tasks": whole_number(about_run.get("procs", ""))
-    }
+    about = parser["run"] if parser.has_section("run") else parser[_PREAMBLE]
+    details = {name: about.get(name) for name in ("version", "mode")} | {"tasks": whole_number(about.get("procs", ""))}
     phases = []
     for name, section in parser.items():
         if "score" in section and not name.startswith("SCORE") and name != _MARK:
             began_ns, ended_ns = times.ns(section.get("t_start", "")), times.ns(section.get("t_end", ""))
-            duration, command = _number(section.get("t_delta")), section.get("exe")
+            duration, command = _number(section.get("t_delta")), section.get("exe", "")
             # Where it worked: IOR is given a file (-o), mdtest a directory (-d).
-            at = re.search(r" -o (/\S+)/[^/\s]+(?: |$)", command or "") or re.search(r" -d (/\S+)", command or "")
-            phases.append(
-                _io500_phase(
-                    name,
-                    _number(section["score"]),
-                    details,
-                    duration_seconds=duration,
-                    start_ns=began_ns,
-                    end_ns=_end_of(began_ns, duration, ended_ns),
-                    command=command,
-                    target=at[1] if at else None,
-                )
-            )
+            at = re.search(r" -o (/\S+)/[^/\s]+(?: |$)", command) or re.search(r" -d (/\S+)", command)
+            phase = _io500_phase(name, section["score"], details, duration_seconds=duration, start_ns=began_ns)
+            end_ns, target = _end_of(began_ns, duration, ended_ns), at[1] if at else None
+            phases.append(replace(phase, end_ns=end_ns, command=section.get("exe"), target=target))
     for name in ("SCORE", "SCOREX"):
         if parser.has_section(name):
-            total, _, flag = parser[name].get("score", "").partition(" ")
-            phases.append(
-                _io500_score(name.lower(), parser[name].get("bw"), parser[name].get("md"), total, bool(flag), details)
-            )
-    end_ns = times.ns(edges.get("END", ""))
-    # The run itself stays off the time line: its phases, one after the other, are there.
-    whole = _Phase(name="run", start_ns=start_ns, end_ns=end_ns, details=details, marks_time=False)
-    return list(_within(whole, phases)), parser.has_section("SCORE")
+            score = parser[name]
+            total, _, flag = score.get("score", "").partition(" ")
+            with_flag = _with_validity(details, flag)
+            phases.append(_io500_score(name.lower(), score.get("bw"), score.get("md"), total, with_flag))
+    # The run itself has no event: its phases, one after the other, have.
+    whole = _Phase("run", start_ns=start_ns, end_ns=times.ns(edges.get("END", "")), details=details, marks_time=False)
+    return list(_with_times_of_run(whole, phases)), parser.has_section("SCORE")
 
 
-def _io500_phase(name: str, value: float | None, details: dict[str, Any], prefix: str = "", **more: Any) -> _Phase:
+def _io500_phase(name: str, value: str, details: Mapping[str, Any], **more: Any) -> _Phase:
     """IO500 gives GiB/s to phases that begin with an i (IOR) and thousands of operations per second to all others.
 
     'GB/s' of its first versions is MiB/s divided by 1024: the same GiB/s under another name. A phase that failed has 0.
@@ -822,14 +749,11 @@ def _io500_phase(name: str, value: float | None, details: dict[str, Any], prefix
     operation = next((word for word in reversed(words) if word in _OPERATIONS), words[0])
     if words[0] == "mdtest" and operation == "write":
         operation = "create"  # mdtest's write phases create files
-    bytes_per_s = _scaled(value or None, GIB) if name.startswith("i") else None
-    ops_per_s = None if name.startswith("i") else _scaled(value or None, 1000)
-    return _Phase(prefix + name, operation, bytes_per_s, ops_per_s, details=details, **more)
+    rate, is_ior = _number(value) or None, name.startswith("i")
+    bytes_per_s, ops_per_s = (_scaled(rate, GIB), None) if is_ior else (None, _scaled(rate, 1000))
+    return _Phase(name, operation, bytes_per_s, ops_per_s, details=details, **more)
 
 
-def _io500_score(
-    name: str, bandwidth: str | None, rate: str | None, total: str, invalid: bool, details: dict[str, Any]
-) -> _Phase:
-    """The geometric means of IO500, and its score, which has no unit."""
-    about = details | {"score": _number(total)} | ({"valid": False} if invalid else {})
-    return _Phase(name, None, _scaled(_number(bandwidth), GIB), _scaled(_number(rate), 1000), details=about)
+def _io500_score(name: str, speed: str | None, rate: str | None, total: str, details: Mapping[str, Any]) -> _Phase:
+    """The geometric means of IO500 in GiB/s and kIOPS, and its score, which has no unit."""
+    return _Phase(name, None, _scaled(speed, GIB), _scaled(rate, 1000), details={**details, "score": _number(total)})

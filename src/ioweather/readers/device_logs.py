@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -35,9 +37,9 @@ from ioweather.core.counters.diskstats import DISCARD_MS, FLUSHES, RESET, SECTOR
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import TABLES, encode_text
-from ioweather.core.units import KIB, MIB, NS, local_to_ns, names_of, parse_time_ns
+from ioweather.core.units import KIB, MIB, NS, names_of, parse_time_ns
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import plain_head, text_blocks, whole_lines
+from ioweather.readers.text_files import LocalClock, batches, plain_head, text_blocks, whole_lines
 
 _LOCAL = re.compile(
     r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})[ T]+"
@@ -103,6 +105,7 @@ def is_day_first(dates: Iterable[str]) -> bool:
 
 
 def _date(a: str, separator: str, b: str, c: str, *, day_first: bool) -> dt.date:
+    """The date of three printed numbers: year first if it has four digits, else last."""
     if len(a) == 4:
         return dt.date(int(a), int(b), int(c))
     if separator == "/" and not day_first:
@@ -117,54 +120,50 @@ def _full_year(digits: str) -> int:
 
 
 class StampReader:
-    """Reads the stamps of one file in their order, which distinguishes the two passes of a doubled hour."""
+    """Reads the time stamps of one file in their order."""
 
     def __init__(self, where: str, zone: ZoneInfo | None, *, day_first: bool = False) -> None:
-        self._where = where
-        self._zone = zone
-        self._day_first = day_first
-        self._text = ""
-        self._ns: int | None = None
+        self._where, self._clock, self._day_first = where, LocalClock(zone), day_first
+        self._known: tuple[str, int] | None = None  # the last stamp: samples of one time follow each other
 
     def restart(self) -> None:
         """Forget the order: the next stamp may be earlier."""
-        self._text, self._ns = "", None
+        self._clock.restart()
+        self._known = None
 
     def read(self, text: str, line: int) -> int:
-        if text == self._text and self._ns is not None:
-            return self._ns
-        value = self._absolute(text, line)
-        if not 0 <= value < _END_OF_TIME_NS:
-            raise CorruptInput(f"{self._where}, line {line}: {text!r} is not a time of this age.")
-        self._ns, self._text = value, text
-        return value
+        """A stamp as UTC nanoseconds. Raises CorruptInput or UndatedInput with its line."""
+        if self._known is None or self._known[0] != text:
+            where = f"{self._where}, line {line}"
+            try:
+                value = self._parse(text, where)
+            except (ValueError, OverflowError):
+                raise CorruptInput(
+                    f"{where}: {text!r} is not a time stamp.",
+                    hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
+                ) from None
+            if not 0 <= value < _END_OF_TIME_NS:
+                raise CorruptInput(f"{where}: {text!r} is not a time of this age.")
+            self._known = text, value
+        return self._known[1]
 
-    def _absolute(self, text: str, line: int) -> int:
-        try:
-            if text.replace(".", "", 1).isdigit():
-                return parse_time_ns("@" + text)
-            if _ABSOLUTE.fullmatch(text):
-                return parse_time_ns(text)
-            match = _LOCAL.fullmatch(text.rstrip())
-            if match is None:
-                raise ValueError(text)
-            *date_parts, hour, minute, second, fraction, half = match.groups()
-            if half is not None:
-                if not 1 <= int(hour) <= 12:
-                    raise ValueError(hour)
-                hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
-            time = dt.time(int(hour), int(minute), int(second))
-            naive = dt.datetime.combine(_date(*date_parts, day_first=self._day_first), time)
-            if self._zone is None:
-                raise UndatedInput(f"{text!r} has no zone.", hint="Give --zone, or set `zone` in facility.toml.")
-            return local_to_ns(naive, self._zone, after_ns=self._ns) + int((fraction or "").ljust(9, "0"))
-        except UndatedInput as error:
-            raise UndatedInput(f"{self._where}, line {line}: {error.message}", hint=error.hint) from None
-        except (ValueError, OverflowError):
-            raise CorruptInput(
-                f"{self._where}, line {line}: {text!r} is not a time stamp.",
-                hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
-            ) from None
+    def _parse(self, text: str, where: str) -> int:
+        """A stamp in epoch seconds, with an offset, or in local time. Raises ValueError for other texts."""
+        if text.replace(".", "", 1).isdigit():
+            return parse_time_ns("@" + text)
+        if _ABSOLUTE.fullmatch(text):
+            return parse_time_ns(text)
+        match = _LOCAL.fullmatch(text.rstrip())
+        if match is None:
+            raise ValueError(text)
+        *date_parts, hour, minute, second, fraction, half = match.groups()
+        if half is not None:
+            if not 1 <= int(hour) <= 12:
+                raise ValueError(hour)
+            hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
+        time = dt.time(int(hour), int(minute), int(second))
+        naive = dt.datetime.combine(_date(*date_parts, day_first=self._day_first), time)
+        return self._clock.to_ns(naive, where) + int((fraction or "").ljust(9, "0"))
 
 
 # Values by metric, and where they are present (None: everywhere). A value can be present and null: an await without
@@ -172,7 +171,7 @@ class StampReader:
 Values = Mapping[str, tuple[Floats, "Bools | None"]]
 
 # Samples per frame: some hundred thousand rows, so that a day of a large server is never in memory at once.
-BATCH_SAMPLES = 50_000
+_BATCH_SAMPLES = 50_000
 # Where a counter wrapped or restarted, sysstat may print 18446744073709551.61 or a large negative number: not a sample.
 # A small negative number is rounding.
 _MOST_PRINTED = 1e12
@@ -181,7 +180,7 @@ _NOT_STORAGE = re.compile(r"(?:loop|ram|zram)\d+(?:p\d+)?")
 
 
 @dataclass(frozen=True)
-class Reading:
+class _Reading:
     """How one printed number becomes a value: times `factor`, and times the interval where it is a rate."""
 
     metric: str
@@ -193,58 +192,20 @@ class Reading:
 _UNITS: Mapping[str, float] = {"KiB": KIB, "MiB": MIB, "sectors": SECTOR_BYTES, "ms": 1e-3, "%": 1e-2, "-": 1.0}
 
 
-def _readings(text: str) -> dict[str, Reading]:
-    """Readings by column, of lines: amount or rate, metric, unit, columns. In `ms?` a 0 is unknown."""
-    found: dict[str, Reading] = {}
+def _readings(text: str) -> dict[str, _Reading]:
+    """Readings by the name of the column, from lines of `device_columns.toml`."""
+    found: dict[str, _Reading] = {}
     for kind, metric, unit, *columns in (line.split() for line in text.strip().splitlines()):
-        reading = Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
+        reading = _Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
         found |= dict.fromkeys(columns, reading)
     return found
 
 
-# Text and JSON of iostat; the short JSON names without /s are those of sysstat 11. A kB of sysstat is 1024 bytes.
-# `kB_read` (iostat -d) is the amount itself, free of the rounding of the stamps; `MB_read` is too coarse to use.
-IOSTAT_READINGS = _readings("""
-    amount read_bytes          KiB      kB_read
-    amount read_bytes          sectors  Blk_read
-    amount write_bytes         KiB      kB_wrtn
-    amount write_bytes         sectors  Blk_wrtn
-    amount discard_bytes       KiB      kB_dscd
-    amount discard_bytes       sectors  Blk_dscd
-    amount await_seconds       ms       await
-    amount read_await_seconds  ms       r_await
-    amount write_await_seconds ms       w_await
-    amount queue_length        -        aqu-sz avgqu-sz
-    amount busy_ratio          %        %util util
-    rate   read_ops            -        r/s r
-    rate   write_ops           -        w/s w
-    rate   discard_ops         -        d/s
-    rate   flush_ops           -        f/s
-    rate   read_bytes          KiB      rkB/s rkB kB_read/s
-    rate   read_bytes          MiB      rMB/s MB_read/s
-    rate   read_bytes          sectors  rsec/s Blk_read/s
-    rate   write_bytes         KiB      wkB/s wkB kB_wrtn/s
-    rate   write_bytes         MiB      wMB/s MB_wrtn/s
-    rate   write_bytes         sectors  wsec/s Blk_wrtn/s
-    rate   discard_bytes       KiB      dkB/s kB_dscd/s
-    rate   discard_bytes       MiB      dMB/s MB_dscd/s
-    rate   discard_bytes       sectors  dsec/s Blk_dscd/s
-""")
-# sadf: one device (sar -d), and the whole host (sar -b). The JSON names have no /s and are rates all the same.
-SAR_READINGS = _readings("""
-    amount await_seconds       ms       await
-    amount queue_length        -        aqu-sz avgqu-sz
-    amount busy_ratio          %        %util util-percent
-    rate   read_ops            -        rtps
-    rate   write_ops           -        wtps
-    rate   discard_ops         -        dtps
-    rate   read_bytes          KiB      rkB/s rkB
-    rate   read_bytes          sectors  rd_sec/s rd_sec bread/s bread
-    rate   write_bytes         KiB      wkB/s wkB
-    rate   write_bytes         sectors  wr_sec/s wr_sec bwrtn/s bwrtn
-    rate   discard_bytes       KiB      dkB/s dkB
-    rate   discard_bytes       sectors  dc_sec/s dc_sec bdscd/s bdscd
-""")
+_COLUMNS: Final = tomllib.loads(
+    resources.files(__package__).joinpath("device_columns.toml").read_text(encoding="utf-8")
+)
+IOSTAT_READINGS = _readings(_COLUMNS["iostat"])
+SAR_READINGS = _readings(_COLUMNS["sar"])
 
 # Columns whose sum is the number of requests behind a mean response time.
 _REQUESTS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -257,13 +218,13 @@ _IOWAIT = ("%iowait", "iowait", "Wait%")
 
 
 def find_metrics(
-    columns: Sequence[str], readings: Mapping[str, Reading], printed: Floats, seconds: Floats
+    columns: Sequence[str], readings: Mapping[str, _Reading], printed: Floats, seconds: Floats
 ) -> dict[str, tuple[Floats, Bools | None]]:
     """Values of every metric in a table of `printed` numbers (sample x column).
 
     Of two columns with one metric, an amount is better than a rate; else the first is read.
     """
-    chosen: dict[str, tuple[int, Reading]] = {}
+    chosen: dict[str, tuple[int, _Reading]] = {}
     for index, name in enumerate(columns):
         reading = readings.get(name)
         if reading is not None and (
@@ -318,66 +279,54 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _parse_printed(
-    path: Path, rows: Sequence[Any], lines: Sequence[int], columns: Sequence[str], delimiter: str | None
-) -> Floats:
-    """Row x column of lines of text, or of lists of numbers; `lines` are their line numbers."""
-    if not isinstance(rows[0], str):
-        return np.array(rows, np.float64).reshape(len(rows), len(columns))
-    numbers = np.empty((len(rows), len(columns)))
-    for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
-        words = row.replace(",", ".").split(delimiter)  # the writer's locale may have a decimal comma
-        if len(words) != len(columns):
-            expected = f"expected {len(columns)} numbers, found {len(words)} in {row.strip()[:60]!r}"
-            raise CorruptInput(f"{path}, line {line}: {expected}.")
-        try:
-            numbers[place] = [float(word) for word in words]
-        except ValueError:
-            wrong = next(word for word in words if not is_number(word))
-            hint = "iostat -h (--human) rounds to two digits; run it without."
-            raise CorruptInput(f"{path}, line {line}: {wrong!r} is not a number.", hint=hint) from None
-    return numbers
+def parse_numbers(words: Sequence[str], columns: Sequence[str], where: str) -> list[float]:
+    """The printed numbers of a line, one for each column; the writer's locale may have a decimal comma."""
+    if len(words) != len(columns):
+        shown = " ".join(words)[:60]
+        raise CorruptInput(f"{where}: expected {len(columns)} numbers, found {len(words)} in {shown!r}.")
+    try:
+        return [float(word.replace(",", ".")) for word in words]
+    except ValueError:
+        wrong = next(word for word in words if not is_number(word.replace(",", ".")))
+        hint = "Numbers with units are not read: run iostat without -h (--human)."
+        raise CorruptInput(f"{where}: {wrong!r} is not a number.", hint=hint) from None
 
 
-class SampleTables:
-    """Collects printed samples until a frame is worth making. A sample is of a device, of a host or of its CPUs."""
+class DeviceSample(NamedTuple):
+    """Printed numbers of one device, of a host or of its CPUs (`kind`: device, host, cpu) in an interval."""
 
-    def __init__(self, path: Path, readings: Mapping[str, Reading], delimiter: str | None = None) -> None:
-        self._path, self._readings, self._delimiter = path, readings, delimiter
-        self._tables: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, int, int, Any, int]]] = {}
-        self._count = 0
+    kind: str
+    columns: tuple[str, ...]
+    host: str
+    device: str
+    start_ns: int
+    interval_ns: int
+    numbers: list[float]
 
-    def add(
-        self, kind: str, columns: tuple[str, ...], host: str, name: str, span: tuple[int, int], row: Any, line: int
-    ) -> None:
-        """`span` is start and length in nanoseconds; `row` is a line of numbers, or a list of them."""
-        self._tables.setdefault((kind, columns), []).append((host, name, *span, row, line))
-        self._count += 1
 
-    def frames(self, *, least: int = 1) -> Iterator[Frame]:
-        """Rows of all samples, once there are `least` of them."""
-        if self._count < least:
-            return
-        for (kind, columns), samples in self._tables.items():
-            hosts, names, starts, intervals, rows, lines = zip(*samples, strict=True)
-            printed = _parse_printed(self._path, rows, lines, columns, self._delimiter)
+def sample_frames(
+    samples: Iterator[DeviceSample], readings: Mapping[str, _Reading], empty: EmptyInput
+) -> Iterator[tuple[str, Frame]]:
+    """Frames of `series` from samples, a batch at a time; raises `empty` if they have no row."""
+    rows = 0
+    for batch in batches(samples, _BATCH_SAMPLES):
+        tables: dict[tuple[str, tuple[str, ...]], list[DeviceSample]] = {}
+        for sample in batch:
+            tables.setdefault((sample.kind, sample.columns), []).append(sample)
+        for (kind, columns), found in tables.items():
+            _, _, hosts, devices, starts, intervals, numbers = zip(*found, strict=True)
+            printed = np.array(numbers, np.float64).reshape(len(found), len(columns))
             start_ns, interval_ns = np.array(starts, np.int64), np.array(intervals, np.int64)
             if kind == "cpu":
                 ratio = cpu_ratio(columns, printed)
                 values: Values = {} if ratio is None else {"cpu_ratio": (ratio, np.isfinite(ratio))}
             else:
-                values = find_metrics(columns, self._readings, printed, interval_ns / NS)
+                values = find_metrics(columns, readings, printed, interval_ns / NS)
             if values:
-                yield series_rows("device" if kind == "device" else "host", hosts, names, start_ns, interval_ns, values)
-        self._tables, self._count = {}, 0
-
-
-def check_rows(frames: Iterable[Frame], empty: EmptyInput) -> Iterator[tuple[str, Frame]]:
-    """Frames of `series`; raises `empty` where none of them has a row."""
-    rows = 0
-    for frame in frames:
-        rows += frame.rows
-        yield "series", frame
+                shown_kind = "device" if kind == "device" else "host"
+                frame = series_rows(shown_kind, hosts, devices, start_ns, interval_ns, values)
+                rows += frame.rows
+                yield "series", frame
     if not rows:
         raise empty
 
@@ -433,7 +382,7 @@ _Sample: TypeAlias = tuple[str, int, _Counters]  # device, time and counters
 def _difference_frame(
     samples: Sequence[_Sample], last: dict[str, tuple[int, tuple[int, ...]]], host: str
 ) -> Frame | None:
-    """Rows of what each device did since its sample before; `last` is the latest sample of each, and is kept up."""
+    """Rows of what each device did since its previous sample; updates `last`, the latest sample of each device."""
     names, starts, ends, found = list[str](), list[int](), list[int](), list[tuple[dict[str, float], bool]]()
     width = 0
     for device, time_ns, after in samples:
@@ -482,10 +431,11 @@ def _detect_diskstats(head: bytes, path: Path) -> float:
 
 
 def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """What each device did between its samples."""
     samples = _diskstats_samples(path, context)
     last: dict[str, tuple[int, _Counters]] = {}
     rows = 0
-    while batch := list(islice(samples, BATCH_SAMPLES)):
+    while batch := list(islice(samples, _BATCH_SAMPLES)):
         frame = _difference_frame(batch, last, context.host or "localhost")
         if frame is not None:
             rows += frame.rows
@@ -499,13 +449,7 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
         )
 
 
-DISKSTATS = FileReader(
-    "diskstats",
-    "logs of /proc/diskstats",
-    ("series",),
-    _detect_diskstats,
-    _read_diskstats,
-)
+DISKSTATS = FileReader("diskstats", "logs of /proc/diskstats", ("series",), _detect_diskstats, _read_diskstats)
 
 
 def _is_time(text: str) -> bool:
@@ -513,7 +457,8 @@ def _is_time(text: str) -> bool:
 
 
 def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
-    """Each line of a snapshot, with its own time, that of the line before its snapshot, or that of its place."""
+    """Each line of a snapshot, with its own time, that of the time line before the snapshot, or one counted from
+    --start."""
     stated_ns: int | None = None
     snapshot, in_snapshot = 0, set[str]()
     for number, line in whole_lines(path):
@@ -576,20 +521,10 @@ _COLUMN = re.compile(r"\[(?P<subsystem>[A-Z]+)(?::(?P<name>[^\]]+))?\](?P<column
 _HOST = re.compile(r"# Host:\s+(\S+)")
 _OPTIONS = re.compile(r"# SubSys:.* Options: (\S*) Interval:")
 _DATE = re.compile(r"^(\d{4})(\d{2})(\d{2})$")
-# Per device ([DSK:sda]Reads) and all together ([DSK]ReadTot). QueLen is the mean while the device was busy, not over
-# the interval, and therefore another quantity than `queue_length`. Waits are whole milliseconds: a 0 is no request, or
-# any time below one.
-_RATES = _readings("""
-    rate   read_ops            -        Reads ReadTot
-    rate   write_ops           -        Writes WriteTot
-    rate   read_bytes          KiB      RKBytes ReadKBTot
-    rate   write_bytes         KiB      WKBytes WriteKBTot
-    amount await_seconds       ms?      Wait
-    amount read_await_seconds  ms?      WaitR
-    amount write_await_seconds ms?      WaitW
-    amount busy_ratio          %        Util
-""")
-_AMOUNTS = {name: replace(reading, is_rate=False) for name, reading in _RATES.items()}
+_RATES = _readings(_COLUMNS["collectl"])
+# What a column prints under collectl -on.
+_AMOUNT = " (amount)"
+_READINGS = _RATES | {name + _AMOUNT: replace(reading, is_rate=False) for name, reading in _RATES.items()}
 
 
 def _detect_collectl(head: bytes, path: Path) -> float:
@@ -600,74 +535,66 @@ def _detect_collectl(head: bytes, path: Path) -> float:
 
 def _read_collectl(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     empty = f"{path} holds no two samples of disks or CPUs yet."
-    return check_rows(
-        _collectl_frames(path, context), EmptyInput(empty, hint="Record them with: collectl -scdD -P -f DIR")
-    )
+    hint = "Record them with: collectl -scdD -P -f DIR"
+    return sample_frames(_collectl_samples(path, context), _READINGS, EmptyInput(empty, hint=hint))
 
 
-COLLECTL = FileReader(
-    "collectl",
-    "collectl -P: disks and CPUs",
-    ("series",),
-    _detect_collectl,
-    _read_collectl,
-    tried="collectl of Debian 12",
-    made_by="collectl -scdD -P -oU -i 60 -f DIR",
-    lost="response times below a millisecond; raw files are refused with the command that converts them",
-    used_by="now, why, lake series",
-)
+COLLECTL = FileReader("collectl", "collectl -P: disks and CPUs", ("series",), _detect_collectl, _read_collectl)
 
 
-def _collectl_frames(path: Path, context: ReadContext) -> Iterator[Frame]:
+def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
+    """Samples of collectl -P, each from the time stamp of the line before to its own."""
     host, separator, titles = context.host, " ", list[str]()
     parts: dict[tuple[str, str], dict[str, int]] = {}
-    tables = SampleTables(path, _RATES)
     stamps = StampReader(str(path), context.zone)
+    gives_amounts = False
     previous_ns: int | None = None
-    first: tuple[list[str], int] | None = None  # waits for the second sample, which gives its length
+    first: tuple[list[str], str] | None = None  # waits for the second sample, which gives its length
     for number, line in whole_lines(path):
+        where = f"{path}, line {number}"
         if line.startswith("#"):
             # Column names begin a new run: its first sample has no predecessor.
-            yield from tables.frames()
             previous_ns = first = None
             if line.startswith(("#Date", "#UTC")):
                 separator = re.sub(r"^#(?:Date|UTC)", "", line)[:1] or " "
                 titles = line[1:].split(separator)
-                parts = {}
-                for place, title in enumerate(titles):
-                    match = _COLUMN.fullmatch(title)
-                    if match is None or match["column"] == "Name":
-                        continue
-                    subsystem, name = match["subsystem"], match["name"] or ""
-                    kind = "cpu" if subsystem == "CPU" else "device" if name else "host"
-                    if subsystem == "DSK" or (subsystem == "CPU" and not name):
-                        parts.setdefault((kind, name), {})[match["column"]] = place
+                parts = _collectl_columns(titles, gives_amounts)
             elif found := _HOST.match(line):
                 host = context.host or found[1]
             elif found := _OPTIONS.match(line):
-                tables = SampleTables(path, _AMOUNTS if "n" in found[1] else _RATES)
+                gives_amounts = "n" in found[1]
             continue
         if not line or not titles or line.startswith("waiting for"):  # 1 second sample...
             continue
         row = line.split(separator)
         if len(row) != len(titles):
-            raise CorruptInput(f"{path}, line {number}: expected {len(titles)} fields, found {len(row)}.")
+            raise CorruptInput(f"{where}: expected {len(titles)} fields, found {len(row)}.")
         date = _DATE.sub(r"\1-\2-\3", row[0])
         end_ns = stamps.read(row[0] if titles[0] == "UTC" else f"{date} {row[1]}", number)
         if previous_ns is not None and end_ns > previous_ns:
             if host is None:
                 raise SourceError(f"{path} does not name its host.", hint="Give --host.")
             length_ns = end_ns - previous_ns
-            for start_ns, sample in ((previous_ns - length_ns, first), (previous_ns, (row, number))):
-                if sample is None:
-                    continue
-                for (kind, name), places in parts.items():
-                    try:
-                        values = [float(sample[0][place]) for place in places.values()]
-                    except ValueError as error:
-                        raise CorruptInput(f"{path}, line {sample[1]}: {error}.") from None
-                    tables.add(kind, tuple(places), host, name, (start_ns, length_ns), values, sample[1])
-        first = (row, number) if previous_ns is None else None
+            spans = [(previous_ns - length_ns, *first)] if first is not None else []
+            for start_ns, words, place_of in (*spans, (previous_ns, row, where)):
+                for (kind, device), places in parts.items():
+                    numbers = parse_numbers([words[place] for place in places.values()], list(places), place_of)
+                    yield DeviceSample(kind, tuple(places), host, device, start_ns, length_ns, numbers)
+        first = (row, where) if previous_ns is None else None
         previous_ns = end_ns
-        yield from tables.frames(least=BATCH_SAMPLES)
-    yield from tables.frames()
+
+
+def _collectl_columns(titles: Sequence[str], gives_amounts: bool) -> dict[tuple[str, str], dict[str, int]]:
+    """By kind of sample and device the places of its columns."""
+    parts: dict[tuple[str, str], dict[str, int]] = {}
+    for place, title in enumerate(titles):
+        match = _COLUMN.fullmatch(title)
+        if match is None or match["column"] == "Name":
+            continue
+        subsystem, device, column = match["subsystem"], match["name"] or "", match["column"]
+        if subsystem == "CPU" and not device:
+            parts.setdefault(("cpu", ""), {})[column] = place
+        elif subsystem == "DSK":
+            kind = "device" if device else "host"
+            parts.setdefault((kind, device), {})[column + (_AMOUNT if gives_amounts else "")] = place
+    return parts

@@ -34,6 +34,7 @@ from ioweather.core.frames import Bools, Floats, Frame, Ints, Text
 from ioweather.core.tables import COMPONENTS, METRICS, SERIES, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, local_to_ns, ns_to_datetime
 from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.text_files import ZONE_HINT
 
 Flags: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = Iterator[tuple[str, Frame]]
@@ -76,20 +77,8 @@ class Samples:
         )
 
 
-@dataclass(eq=False)
-class CounterMemory:
-    """The last counters (component, counter) seen of each component, and in which step; ABSENT before the first."""
-
-    counters: Ints
-    steps: Ints
-
-    @classmethod
-    def empty(cls, components: int, counters: int) -> CounterMemory:
-        return cls(np.full((components, counters), ABSENT, np.int64), np.zeros(components, np.int64))
-
-
-class Amounts(NamedTuple):
-    """`values[i, j, k]`: growth of counter k of component j since the previous sample, NaN where there is none.
+class _Amounts(NamedTuple):
+    """`values[i, j, k]`: growth of counter k of component j since its previous sample, NaN where there is none.
 
     `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters started again in between.
     """
@@ -99,29 +88,22 @@ class Amounts(NamedTuple):
     restarted: Bools
 
 
-def difference_counters(counters: Ints, first_step: int, memory: CounterMemory) -> Amounts:
-    """Differences of `counters` (step, component, counter; ABSENT where there is no sample); updates the memory.
+def difference_counters(counters: Ints) -> _Amounts:
+    """Differences of `counters` (step, component, counter; ABSENT where there is no sample).
 
-    A server that restarts begins at zero with all its counters at once, so one that dropped means that all started
-    again: their values are their amounts since, the least that can have moved.
+    A server that restarts begins at zero with all its counters at once. If one fell, all restarted: their values are
+    the amounts since, a lower bound.
     """
-    steps, components, _ = counters.shape
-    known = np.concatenate([memory.counters[None], counters])
-    present: Bools = np.all(known >= 0, axis=2)
-    latest = np.maximum.accumulate(np.where(present, np.arange(steps + 1)[:, None], -1), axis=0)
-    before = np.maximum(latest[:-1], 0)
-    valid = present[1:] & (latest[:-1] >= 0)
-    growth = counters - np.take_along_axis(known, before[:, :, None], axis=0)
+    step = np.arange(len(counters))[:, None]
+    present: Bools = np.all(counters >= 0, axis=2)
+    latest = np.maximum.accumulate(np.where(present, step, -1), axis=0)
+    before = np.concatenate([np.full_like(latest[:1], -1), latest[:-1]])
+    valid = present & (before >= 0)
+    growth = counters - np.take_along_axis(counters, np.maximum(before, 0)[:, :, None], axis=0)
     restarted: Bools = valid & np.any(growth < 0, axis=2)
     values = np.where(restarted[:, :, None], counters, growth).astype(np.float64)
     values[~valid] = np.nan
-    own_steps = np.broadcast_to(np.arange(steps)[:, None] + first_step, present[1:].shape)
-    at_step = np.concatenate([memory.steps[None], own_steps])
-    spans = np.where(valid, at_step[1:] - np.take_along_axis(at_step, before, axis=0), 1)
-    last, column = np.maximum(latest[-1], 0), np.arange(components)
-    memory.counters = np.where((latest[-1] >= 0)[:, None], known[last, column], ABSENT)
-    memory.steps = at_step[last, column]
-    return Amounts(values, spans, restarted)
+    return _Amounts(values, np.where(valid, step - before, 1), restarted)
 
 
 def spans_over_gaps(missing: Bools) -> Ints | None:
@@ -136,7 +118,7 @@ def spans_over_gaps(missing: Bools) -> Ints | None:
 
 
 def learned_limit(amounts: Floats) -> float:
-    """The amount in a step that nothing in the file makes believable; infinite where the file is too quiet to tell."""
+    """The largest believable amount in a step, from what components sustained; infinite in a file that is too quiet."""
     sustained = np.minimum(amounts[1:], amounts[:-1])
     top = np.fmax.reduce(sustained, axis=None, initial=0.0)
     if top <= 0 or np.count_nonzero(sustained >= top / 2) < LIMIT_SUPPORT:
@@ -145,8 +127,8 @@ def learned_limit(amounts: Floats) -> float:
 
 
 def late_spikes(amounts: Floats, others: Collection[Floats], limit: float, window: int) -> Ints:
-    """Where, counted by rows, spikes (amounts above the limit) make up for silence: within `window` steps none of the
-    counters of the component had a sample or moved, and the mean amount of the window is within the limit."""
+    """Flat indexes of spikes (amounts above the limit) that are sums of a silence: in the `window` steps before, no
+    counter of the component had a sample or grew, and the mean amount of the window is within the limit."""
     spikes = np.flatnonzero(amounts > limit)
     rows, columns = np.divmod(spikes, amounts.shape[1])
     back = rows[:, None] - np.arange(window)[None, :]
@@ -175,7 +157,7 @@ def flag_late(amounts: Mapping[str, Floats], spans: Mapping[str, Ints | None], s
 
 
 def to_minutes(samples: Samples) -> Samples:
-    """Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
+    """_Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
     (a minute or longer, 7 s, begun at odd seconds) are returned unchanged: the lake splits them by overlap."""
     step_ns = samples.step_ns
     if step_ns >= MINUTE_NS or MINUTE_NS % step_ns or samples.start_ns % step_ns or len(samples.values) == 0:
@@ -259,12 +241,12 @@ def _sample_rows(system: str, kind: str, components: Sequence[str], metric: str,
 _SIGNATURE = b"SQLite format 3\0"
 _NEEDED_TABLES = frozenset({"TIMESTAMP_INFO", "FILESYSTEM_INFO", "OST_INFO", "OST_DATA"})
 _EPOCH = dt.datetime(1970, 1, 1)
-# Samples are fetched and reduced in pieces of this length: a Cori-size one is 700,000 rows.
-WINDOW_NS = 4 * HOUR_NS
+# Samples are fetched and reduced in windows of this length: one of Cori's size has 700,000 rows.
+_WINDOW_SECONDS = 4 * 3600
 FETCH_ROWS = 20_000
 _MAX_SECONDS = 2**63 // NS - 2 * 86_400  # what fits into int64 ns, in any zone
-# A poll reads this much before its period, so that its first samples have one to differ from.
-_LOOKBACK_NS = 10 * MINUTE_NS
+# Read before each window and poll, so that their first samples have one to differ from.
+_LOOKBACK_SECONDS = 3600
 _FULLNESS = ("KBYTES_FREE", "KBYTES_USED", "INODES_FREE", "INODES_USED")
 
 
@@ -279,9 +261,11 @@ class Database:
     refuse: Callable[[Exception], SourceError]
 
     def tables(self) -> frozenset[str]:
+        """Names of its tables and views, in capitals."""
         return frozenset(str(row[0]).upper() for row in self.query(self.list_tables))
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
+        """Rows of a SELECT, as they are fetched. Raises SourceError."""
         try:
             with closing(self.connection.cursor()) as cursor:
                 cursor.execute(sql.replace("?", self.placeholder), tuple(parameters))
@@ -298,8 +282,8 @@ class Database:
 def open_sqlite(path: Path) -> Database:
     """A dump of the live database, or an excerpt of it. Opened to read only: no file is ever written next to it."""
     # A file that no other program has open needs no lock, and may be where none can be made.
-    still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{still}", uri=True)
+    immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{immutable}", uri=True)
 
     def refuse(error: Exception) -> SourceError:
         return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Make the dump again.")
@@ -326,17 +310,14 @@ def _read_lmt(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
 
 
 LMT = FileReader(
-    "lmt",
-    "Lustre Monitoring Tool database (SQLite dump; live MySQL)",
-    ("series", "components"),
-    _detect_lmt,
-    _read_lmt,
+    "lmt", "Lustre Monitoring Tool database (SQLite dump; live MySQL)", ("series", "components"), _detect_lmt, _read_lmt
 )
 
 
 @dataclass(frozen=True)
 class MysqlServer:
-    """Where an LMT database is. LMT names it filesystem_<fsname>. A password is best left to an option file."""
+    """Where an LMT database is: arguments of PyMySQL. LMT names it filesystem_<fsname>. A password is best left to an
+    option file."""
 
     database: str
     host: str = "localhost"
@@ -344,15 +325,14 @@ class MysqlServer:
     user: str = "lmt"
     password: str = field(default="", repr=False)
     unix_socket: str | None = None
-    option_file: str | None = None
+    read_default_file: str | None = None
 
     @classmethod
     def from_url(cls, url: str) -> MysqlServer:
         """mysql://user@host:3306/filesystem_scratch1?option_file=/etc/lmt/lmt.cnf (or unix_socket=/run/mysqld.sock)"""
         parts = urlsplit(url)
         options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        unknown = set(options) - {"unix_socket", "option_file"}
-        if parts.scheme != "mysql" or not parts.path.strip("/") or unknown:
+        if parts.scheme != "mysql" or not parts.path.strip("/") or set(options) - {"unix_socket", "option_file"}:
             raise UsageError(
                 f"{url!r} is not the address of an LMT database.", hint="Expected mysql://user@host/filesystem_NAME."
             )
@@ -362,7 +342,8 @@ class MysqlServer:
             parts.port or 3306,
             unquote(parts.username or "lmt"),
             unquote(parts.password or ""),
-            **options,
+            options.get("unix_socket"),
+            options.get("option_file"),
         )
 
 
@@ -375,25 +356,14 @@ def open_mysql(server: MysqlServer) -> Database:
         raise UsageError("A live LMT database needs PyMySQL.", hint="pip install 'ioweather[mysql]'") from None
     where = f"{server.database} on {server.unix_socket or server.host}"
     try:
-        connection = pymysql.connect(
-            host=server.host,
-            port=server.port,
-            user=server.user,
-            password=server.password,
-            database=server.database,
-            unix_socket=server.unix_socket,
-            read_default_file=server.option_file,
-            cursorclass=SSCursor,
-            connect_timeout=10,
-            read_timeout=300,
-        )
+        connection = pymysql.connect(**vars(server), cursorclass=SSCursor, connect_timeout=10, read_timeout=300)
     except pymysql.MySQLError as error:
         raise SourceError(f"{where} cannot be reached: {error}.", hint="Check host, user and password.") from None
     return Database(where, connection, "SHOW TABLES", "%s", lambda error: SourceError(f"{where} failed: {error}."))
 
 
 def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
-    """The first and the last stamp."""
+    """The first and the last time stamp, as UTC nanoseconds."""
     zone = _check_database(database, database.tables(), context)
     (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
     if row[0] is None:
@@ -411,7 +381,7 @@ def read_database(
     zone = _check_database(database, tables, context)
     condition, parameters = "", []
     if since_ns is not None:
-        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_NS
+        start_ns = since_ns // MINUTE_NS * MINUTE_NS - _LOOKBACK_SECONDS * NS
         # Where clocks change about then, begin well before the change, so that the order of samples tells the doubled
         # hours apart.
         edges = (ns_to_datetime(start_ns + hours * HOUR_NS, zone) for hours in (-2, 2))
@@ -437,10 +407,6 @@ def read_database(
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
-    places = times // step
-    first = int(places.min())
-    stamps = _Stamps(ids, places - first - 1, first * step * NS, step * NS)
-    reading = _Reading(database, tables, context, stamps)
     parts, operations = _read_components(database, tables, context)
     listed = [
         # LMT does not say since when: since the day of the first stamp, so that polls of one day say the same.
@@ -449,24 +415,23 @@ def read_database(
             "kind": kind,
             "component": part.name,
             "server": part.server,
-            "valid_from_ns": stamps.first_ns // DAY_NS * DAY_NS,
+            "valid_from_ns": int(times.min()) // step * step * NS // DAY_NS * DAY_NS,
         }
         for kind, group in parts.items()
         for part in group
     ]
     yield "components", COMPONENTS.frame_of(listed)
     targets, servers, metadata_targets, metadata_servers = parts.values()
-    for window in _split_windows(stamps, since_ns):
-        yield from reading.target_bytes(window, targets)
-        yield from reading.operations(window, "OST_OPS_DATA", "OST_ID", "ost", targets, operations, target_metric)
-        yield from reading.states(window, "OSS_DATA", "OSS_ID", "oss", servers, ("PCT_CPU", "PCT_MEMORY"))
-        yield from reading.states(window, "MDS_DATA", "MDS_ID", "mds", metadata_servers, ("PCT_CPU",))
-        grid = reading.grid(window, "MDS_DATA", "MDS_ID", _FULLNESS, metadata_targets, np.int64)
+    for window in _split_windows(ids, times // step, step, since_ns):
+        reading = _WindowReader(database, tables, context, window)
+        yield from reading.target_bytes(targets)
+        yield from reading.operations("OST_OPS_DATA", "OST_ID", "ost", targets, operations, target_metric)
+        yield from reading.states("OSS_DATA", "OSS_ID", "oss", servers, ("PCT_CPU", "PCT_MEMORY"))
+        yield from reading.states("MDS_DATA", "MDS_ID", "mds", metadata_servers, ("PCT_CPU",))
+        grid = reading.grid("MDS_DATA", "MDS_ID", _FULLNESS, metadata_targets, np.int64)
         if grid is not None:
-            yield from reading.fullness(window, "mdt", metadata_targets, grid)
-        yield from reading.operations(
-            window, "MDS_OPS_DATA", "MDS_ID", "mdt", metadata_targets, operations, metadata_metric
-        )
+            yield from reading.fullness("mdt", metadata_targets, grid)
+        yield from reading.operations("MDS_OPS_DATA", "MDS_ID", "mdt", metadata_targets, operations, metadata_metric)
 
 
 def _check_database(database: Database, tables: frozenset[str], context: ReadContext) -> ZoneInfo:
@@ -475,9 +440,7 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(
-            f"{database.where} holds local times without a zone.", hint="Give --zone, or set `zone` in facility.toml."
-        )
+        raise UndatedInput(f"{database.where} holds local times without a zone.", hint=ZONE_HINT)
     return context.zone
 
 
@@ -488,15 +451,6 @@ def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
         naive = _EPOCH + dt.timedelta(seconds=seconds)
         moments.append(local_to_ns(naive, zone, after_ns=moments[-1] if moments else None))
     return np.array(moments, np.int64)
-
-
-class _Stamps(NamedTuple):
-    """TS_ID to step: sample `ids[i]` closes step `steps[i]`, which starts at first_ns + step * step_ns."""
-
-    ids: Ints
-    steps: Ints
-    first_ns: int
-    step_ns: int
 
 
 def _check_id(value: Any, table: str, database: Database) -> int:
@@ -552,61 +506,53 @@ def _read_components(
 
 
 class _Window(NamedTuple):
-    """The steps [first, end) that are worked on, and the first of them that is wanted."""
+    """Some hours of samples: that of TS_ID `ids[i]` closes row `rows[i]` of a grid, which begins at start_ns. Rows
+    before `wanted` only give the others something to differ from."""
 
     ids: Ints
-    steps: Ints
-    first: int
-    end: int
+    rows: Ints
+    start_ns: int
+    step_ns: int
     wanted: int
 
 
-def _split_windows(stamps: _Stamps, since_ns: int | None) -> Iterator[_Window]:
-    """All steps in pieces; those before `since_ns` (a whole minute) only give the rest something to differ from."""
-    first_ns, step_ns = stamps.first_ns, stamps.step_ns
-    wanted = 0 if since_ns is None else max(0, -(-(since_ns // MINUTE_NS * MINUTE_NS - first_ns) // step_ns))
-    recorded = np.unique(stamps.steps)  # from -1: the stamp that only opens the first interval
-    position = 0
-    while position < len(recorded):  # from stamp to stamp, so that years without any cost nothing
-        first = int(recorded[position])
-        begin_ns = first_ns + max(first, 0) * step_ns
-        border_ns = begin_ns // WINDOW_NS * WINDOW_NS + WINDOW_NS
-        end = min(int(recorded[-1]) + 1, -(-(border_ns - first_ns) // step_ns))
-        chosen = (stamps.steps >= first) & (stamps.steps < end)
-        yield _Window(stamps.ids[chosen], stamps.steps[chosen], first, end, wanted)
-        position = int(np.searchsorted(recorded, end))
+def _split_windows(ids: Ints, places: Ints, step: int, since_ns: int | None) -> Iterator[_Window]:
+    """Windows with samples. `places` are the stamps in steps of `step` seconds; the first only opens an interval."""
+    opening = int(places.min())
+    since = 0 if since_ns is None else -(-(since_ns // MINUTE_NS * MINUTE_NS // NS) // step) + 1
+    stamps = places * step
+    for number in np.unique((stamps[places > opening] - 1) // _WINDOW_SECONDS).tolist():
+        border = number * _WINDOW_SECONDS
+        chosen = (stamps > border - _LOOKBACK_SECONDS) & (stamps <= border + _WINDOW_SECONDS)
+        first = int(places[chosen].min())
+        wanted = max(border // step + 1, since, opening + 1) - first
+        yield _Window(ids[chosen], places[chosen] - first, (first - 1) * step * NS, step * NS, max(0, wanted))
 
 
-@dataclass(eq=False)
-class _Reading:
-    """The DATA tables of one database, window by window: rows to grids, counters to amounts, grids to `series`."""
+@dataclass(frozen=True, eq=False)
+class _WindowReader:
+    """The DATA tables in one window: rows to grids, counters to amounts, grids to `series`."""
 
     database: Database
     tables: frozenset[str]
     context: ReadContext
-    stamps: _Stamps
-    memory: dict[str, CounterMemory] = field(default_factory=dict)
+    window: _Window
 
-    def target_bytes(self, window: _Window, parts: list[_Component]) -> Rows:
-        columns = ("READ_BYTES", "WRITE_BYTES", *_FULLNESS)
-        grid = self.grid(window, "OST_DATA", "OST_ID", columns, parts, np.int64)
+    def target_bytes(self, parts: list[_Component]) -> Rows:
+        """Bytes read and written, and fullness, of OSTs."""
+        grid = self.grid("OST_DATA", "OST_ID", ("READ_BYTES", "WRITE_BYTES", *_FULLNESS), parts, np.int64)
         if grid is None:
             return
-        memory = self.memory.setdefault("OST_DATA", CounterMemory.empty(len(parts), 2))
-        found = difference_counters(grid[:, :, :2], window.first, memory)
+        found = difference_counters(grid[:, :, :2])
         values = {"read_bytes": found.values[:, :, 0], "write_bytes": found.values[:, :, 1]}
-        late = flag_late(values, dict.fromkeys(values, found.spans), self.stamps.step_ns)
+        late = flag_late(values, dict.fromkeys(values, found.spans), self.window.step_ns)
         for metric, array in values.items():
-            # After a restart the counters include nothing of the time before.
             flags = late[metric]
-            quality = np.where(found.restarted, np.uint8(Quality.RESET), np.uint8(0) if flags is None else flags)
-            samples = self._samples(window, array, True, found.spans, quality)
-            yield from self._series(parts, "ost", metric, samples)
-        yield from self.fullness(window, "ost", parts, grid[:, :, 2:])
+            yield from self._amounts(parts, "ost", metric, found, array, np.uint8(0) if flags is None else flags)
+        yield from self.fullness("ost", parts, grid[:, :, 2:])
 
     def operations(
         self,
-        window: _Window,
         table: str,
         key: str,
         kind: str,
@@ -614,49 +560,44 @@ class _Reading:
         names: Mapping[int, str],
         metric_of: Callable[[str], str | None],
     ) -> Rows:
+        """Operations of one kind of target, summed over the LMT operations of each metric."""
         counted = {number: metric for number, name in names.items() if (metric := metric_of(name)) is not None}
         layers = {number: layer for layer, number in enumerate(counted)}
-        grid = self.grid(window, table, key, ("SAMPLES",), parts, np.int64, layers)
+        grid = self.grid(table, key, ("SAMPLES",), parts, np.int64, layers)
         if grid is None:
             return
-        memory = self.memory.setdefault(table, CounterMemory.empty(len(parts), len(layers)))
         # Counters that a sample leaves out: zero until the first use, after that their last value.
         sampled: Bools = np.any(grid >= 0, axis=2)
-        known = np.concatenate([memory.counters[None], grid])
-        latest = np.maximum.accumulate(np.where(known >= 0, np.arange(len(known))[:, None, None], -1), axis=0)
-        carried = np.where(latest >= 0, np.take_along_axis(known, np.maximum(latest, 0), axis=0), 0)[1:]
-        found = difference_counters(np.where((grid < 0) & sampled[:, :, None], carried, grid), window.first, memory)
+        latest = np.maximum.accumulate(np.where(grid >= 0, np.arange(len(grid))[:, None, None], -1), axis=0)
+        carried = np.where(latest >= 0, np.take_along_axis(grid, np.maximum(latest, 0), axis=0), 0)
+        found = difference_counters(np.where((grid < 0) & sampled[:, :, None], carried, grid))
         for metric in dict.fromkeys(counted.values()):
             summed = found.values[:, :, [layers[number] for number in layers if counted[number] == metric]].sum(axis=2)
             late = ((found.spans > 1) & (summed > 0)).astype(np.uint8) * np.uint8(Quality.LATE)
-            quality = np.where(found.restarted, np.uint8(Quality.RESET), late)
-            yield from self._series(parts, kind, metric, self._samples(window, summed, True, found.spans, quality))
+            yield from self._amounts(parts, kind, metric, found, summed, late)
 
-    def states(
-        self, window: _Window, table: str, key: str, kind: str, parts: list[_Component], columns: Sequence[str]
-    ) -> Rows:
+    def states(self, table: str, key: str, kind: str, parts: list[_Component], columns: Sequence[str]) -> Rows:
         """CPU and memory, from percentages."""
-        grid = self.grid(window, table, key, columns, parts, np.float64)
+        grid = self.grid(table, key, columns, parts, np.float64)
         if grid is None:
             return
         for column, metric in enumerate(("cpu_ratio", "memory_ratio")[: len(columns)]):
             percent = grid[:, :, column]
-            samples = self._samples(window, np.where(percent >= 0, percent / 100, np.nan), False)
+            samples = self._samples(np.where(percent >= 0, percent / 100, np.nan))
             yield from self._series(parts, kind, metric, samples)
 
-    def fullness(self, window: _Window, kind: str, parts: list[_Component], grid: Ints) -> Rows:
+    def fullness(self, kind: str, parts: list[_Component], grid: Ints) -> Rows:
         """Capacity from free and used, in KiB and in inodes."""
         for unit, factor, column in (("bytes", KIB, 0), ("files", 1, 2)):
             free, used = grid[:, :, column], grid[:, :, column + 1]
             known = (free >= 0) & (used >= 0)
             for metric, amount in ((f"capacity_{unit}", free + used), (f"free_{unit}", free)):
-                samples = self._samples(window, np.where(known, amount * factor, np.nan), False)
+                samples = self._samples(np.where(known, amount * factor, np.nan))
                 for system, columns, names in _group_by_system(parts):
                     yield from fullness_rows(system, kind, names, metric, samples.select(components=columns))
 
     def grid(
         self,
-        window: _Window,
         table: str,
         key: str,
         columns: Sequence[str],
@@ -668,14 +609,14 @@ class _Reading:
 
         With `layers` a row is one value, placed by its OPERATION_ID.
         """
-        if table not in self.tables or not parts or len(window.ids) == 0 or layers == {}:
+        if table not in self.tables or not parts or layers == {}:
             return None
-        order = np.argsort(window.ids, kind="stable")
-        ids, steps = window.ids[order], window.steps[order] - window.first
+        order = np.argsort(self.window.ids, kind="stable")
+        ids, rows = self.window.ids[order], self.window.rows[order]
         keys = np.array([part.key for part in parts])
         by_key = np.argsort(keys)
         width = len(columns) if layers is None else len(layers)
-        grid = np.full((window.end - window.first, len(parts), width), ABSENT, dtype)
+        grid = np.full((int(rows.max()) + 1, len(parts), width), ABSENT, dtype)
         listed = ", ".join(f"COALESCE({column}, {ABSENT})" for column in columns)
         found = self.database.query(
             f"SELECT TS_ID, {key}{'' if layers is None else ', OPERATION_ID'}, {listed} FROM {table}"
@@ -692,21 +633,30 @@ class _Reading:
             sorted_place, part_known = _locate(keys[by_key], block[:, 1])
             part, known = by_key[sorted_place], row_known & part_known
             if layers is None:
-                grid[steps[row[known]], part[known]] = block[known, 2:]
+                grid[rows[row[known]], part[known]] = block[known, 2:]
             else:
                 layer = np.array([layers.get(row[2], -1) for row in batch])
                 known &= layer >= 0
-                grid[steps[row[known]], part[known], layer[known]] = block[known, 3]
+                grid[rows[row[known]], part[known], layer[known]] = block[known, 3]
         return grid
 
     def _samples(
-        self, window: _Window, values: Floats, extensive: bool, spans: Ints | None = None, quality: Any = None
+        self, values: Floats, spans: Ints | None = None, quality: Any = None, *, extensive: bool = False
     ) -> Samples:
-        start_ns = self.stamps.first_ns + window.first * self.stamps.step_ns
-        samples = Samples(start_ns, self.stamps.step_ns, values, extensive, spans, quality)
-        return samples.select(min(len(values), max(0, window.wanted - window.first)))
+        """The wanted rows of the window."""
+        samples = Samples(self.window.start_ns, self.window.step_ns, values, extensive, spans, quality)
+        return samples.select(min(len(values), self.window.wanted))
+
+    def _amounts(
+        self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
+    ) -> Rows:
+        """Rows of an amount, with LATE and RESET flags."""
+        # After a restart the counters include nothing of the time before.
+        quality = np.where(found.restarted, np.uint8(Quality.RESET), late)
+        yield from self._series(parts, kind, metric, self._samples(values, found.spans, quality, extensive=True))
 
     def _series(self, parts: list[_Component], kind: str, metric: str, samples: Samples) -> Rows:
+        """Rows of one metric, for each file system in the database."""
         for system, columns, names in _group_by_system(parts):
             yield from series_rows(system, kind, names, metric, samples.select(components=columns), self.context)
 

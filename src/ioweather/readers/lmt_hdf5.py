@@ -33,7 +33,7 @@ from ioweather.core.counters.lustre_text import metadata_metric
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.tables import METRICS
-from ioweather.core.units import DAY_NS, HOUR_NS, KIB, MINUTE_NS, NS, names_of
+from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS, names_of
 from ioweather.readers.lmt_database import Rows, Samples, flag_late, fullness_rows, series_rows, spans_over_gaps
 from ioweather.readers.reader_catalogue import FileReader
 
@@ -90,6 +90,7 @@ def _decode_names(names: Any) -> list[str]:
 
 
 def _attribute(item: Any, name: str) -> str | None:
+    """The text of an attribute; None where there is none."""
     value = item.attrs.get(name)
     return None if value is None else next(iter(_decode_names(value)), None)
 
@@ -158,6 +159,7 @@ def _detect_h5lmt(head: bytes, path: Path) -> float:
 
 
 def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
+    """Rows of a day of pyLMT: bytes of OSTs, operations of the MDT, CPU of servers."""
     with open_archive(path) as file:
         found = {name: _find_dataset(file, name) for name in (_STEPS, *_SERIES)}
         parts = {name: dataset for name, dataset in found.items() if dataset is not None}
@@ -208,17 +210,7 @@ def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
             yield from series_rows(system, kind, components, metric, samples, context)
 
 
-H5LMT = FileReader(
-    "h5lmt",
-    "pyLMT daily server counters (h5lmt, HDF5)",
-    ("series",),
-    _detect_h5lmt,
-    _read_h5lmt,
-    tried="pyLMT files of Edison, 2018",
-    made_by="copy the daily files",
-    lost="the first step of every hour; samples finer than a minute unless --raw",
-    used_by="kun19, why",
-)
+H5LMT = FileReader("h5lmt", "pyLMT daily server counters (h5lmt, HDF5)", ("series",), _detect_h5lmt, _read_h5lmt)
 
 
 def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[int, int, int]:
@@ -309,6 +301,7 @@ def _detect_tts(head: bytes, path: Path) -> float:
 
 
 def _read_tts(path: Path, context: ReadContext) -> Rows:
+    """Rows of all groups of a TOKIO file, each with its own time stamps."""
     with open_archive(path) as file:
         version = _attribute(file, "version")
         if version not in (None, "1"):
@@ -332,17 +325,7 @@ def _read_tts(path: Path, context: ReadContext) -> Rows:
                 yield from _state_rows(group, name, axis, system, path, context)
 
 
-TTS = FileReader(
-    "tts",
-    "TOKIO time series of server counters (HDF5)",
-    ("series",),
-    _detect_tts,
-    _read_tts,
-    tried="pytokio files of Edison, 2018",
-    made_by="pytokio's archiver",
-    lost="samples finer than a minute unless --raw",
-    used_by="kun19, why",
-)
+TTS = FileReader("tts", "TOKIO time series of server counters (HDF5)", ("series",), _detect_tts, _read_tts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,23 +339,22 @@ class _Table:
     factor: float
     path: Path
 
-    def rows(self, first: int, end: int) -> Floats:
-        """Steps [first, end) of the grid; NaN where nothing was written."""
-        positions = self.axis.positions
-        # Holes are rare: read all, place, cut.
-        stored = self.dataset[:] if positions is not None else self.dataset[first:end]
+    def rows(self) -> Floats:
+        """The values on the grid (step, component); NaN where nothing was written."""
+        stored = self.dataset[:]
         if len(self.columns) < stored.shape[1]:
             stored = stored[:, self.columns]
         values = _check_values(stored.astype(np.float64), self.dataset, self.path)
         values[values.view(np.int64) == _MINUS_ZERO] = np.nan
-        if positions is not None:
+        if self.axis.positions is not None:
             grid = np.full((self.axis.steps, values.shape[1]), np.nan)
-            grid[positions] = values
-            values = grid[first:end]
+            grid[self.axis.positions] = values
+            values = grid
         return values if self.factor == 1.0 else values * self.factor
 
 
 def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: float = 1.0) -> _Table | None:
+    """The dataset of that name; None where there is none. Its values are multiplied by `factor`."""
     dataset = _find_dataset(group, name)
     if dataset is None:
         return None
@@ -390,61 +372,46 @@ def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: floa
 
 
 def _data_kind(components: Sequence[str]) -> str:
+    """The kind of data targets: OSTs by their names, else devices."""
     return "ost" if all("-OST" in name for name in components) else "device"
 
 
-def split_steps(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
-    """(from, first, end): pieces of one to two days, cut at midnight UTC, to bound memory, each read from up to
-    `lookback` steps before its first so that late samples are still recognised. A local day is one piece."""
-    first = 0
-    while first < steps:
-        midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + 2 * DAY_NS
-        end = min(steps, -(-(midnight - start_ns) // step_ns))
-        yield max(0, first - lookback), first, end
-        first = end
-
-
 def _target_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
+    """Amounts of data and metadata targets, from amounts or rates."""
     step_ns = axis.step_ns
     tables: dict[str, _Table] = {}
     for metric, (amounts, rates) in _AMOUNTS.items():
         table = _find_table(group, amounts, axis, path) or _find_table(group, rates, axis, path, step_ns / NS)
         if table is not None:
             tables[metric] = table
-    for begin, first, end in split_steps(axis.first_ns, step_ns, axis.steps, max(2, MINUTE_NS // step_ns)):
-        values = {metric: table.rows(begin, end) for metric, table in tables.items()}
-        for metric, table in tables.items():
-            if table.factor != 1.0:  # a rate times its step is not whole, by rounding
-                values[metric] = np.rint(values[metric])
-        # The value after a hole is the difference to the last counter before it: it includes the hole's amount.
-        spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
-        late = flag_late({m: array for m, array in values.items() if m.endswith("_bytes")}, spans, step_ns)
-        for metric, array in values.items():
-            components = tables[metric].components
-            samples = Samples(axis.first_ns + begin * step_ns, step_ns, array, True, spans[metric], late.get(metric))
-            # A data target that is not an OST is a device (burst buffers).
-            kind = "mdt" if name == "mdtargets" else _data_kind(components)
-            yield from series_rows(system, kind, components, metric, samples.select(first - begin), context)
+    values = {metric: table.rows() for metric, table in tables.items()}
+    for metric, table in tables.items():
+        if table.factor != 1.0:  # a rate times its step is not whole, by rounding
+            values[metric] = np.rint(values[metric])
+    # The value after a hole is the difference to the last counter before it: it includes the hole's amount.
+    spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
+    late = flag_late({metric: array for metric, array in values.items() if metric.endswith("_bytes")}, spans, step_ns)
+    for metric, array in values.items():
+        components = tables[metric].components
+        samples = Samples(axis.first_ns, step_ns, array, True, spans[metric], late.get(metric))
+        # A data target that is not an OST is a device (burst buffers).
+        kind = "mdt" if name == "mdtargets" else _data_kind(components)
+        yield from series_rows(system, kind, components, metric, samples, context)
 
 
 def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path, context: ReadContext) -> Rows:
+    """CPU and memory of servers, or the fullness of targets."""
     from_lmt = _attribute(group, "source") == "lmt"
     # LMT's first stamp closes an interval that belongs to the file before.
     skipped = 1 if from_lmt else 0
-    pieces = [
-        (first + skipped, end + skipped, axis.first_ns + first * axis.step_ns)
-        for _, first, end in split_steps(axis.first_ns, axis.step_ns, axis.steps - skipped, 0)
-    ]
     if name != "fullness":
         kind = "oss" if name == "dataservers" else "mds"
         # LMT's memory is a percentage; other collectors put bytes there.
         wanted = {"cpu_ratio": "cpuload"} | ({"memory_ratio": "memused"} if from_lmt else {})
         for metric, dataset_name in wanted.items():
             table = _find_table(group, dataset_name, axis, path, 0.01)
-            if table is None:
-                continue
-            for begin, end, start_ns in pieces:
-                samples = Samples(start_ns, axis.step_ns, table.rows(begin, end), False)
+            if table is not None:
+                samples = Samples(axis.first_ns, axis.step_ns, table.rows()[skipped:], False)
                 yield from series_rows(system, kind, table.components, metric, samples, context)
         return
     for unit, used_name, total_name in (("bytes", "bytes", "bytestotal"), ("files", "inodes", "inodestotal")):
@@ -456,8 +423,7 @@ def _state_rows(group: Any, name: str, axis: _TimeAxis, system: str, path: Path,
         if used is None or total is None or used.components != total.components:
             continue
         kind = _data_kind(used.components)
-        for begin, end, start_ns in pieces:
-            capacity = total.rows(begin, end)
-            for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows(begin, end))):
-                samples = Samples(start_ns, axis.step_ns, values, False)
-                yield from fullness_rows(system, kind, used.components, metric, samples)
+        capacity = total.rows()[skipped:]
+        for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows()[skipped:])):
+            samples = Samples(axis.first_ns, axis.step_ns, values, False)
+            yield from fullness_rows(system, kind, used.components, metric, samples)

@@ -12,6 +12,7 @@ a readable one.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from importlib import resources
@@ -31,21 +32,13 @@ _REGISTRATION: Final = re.compile(r'^([A-Z][A-Z0-9_]*) = \w*Reader\(\s*"(\w+)"',
 
 @dataclass(frozen=True)
 class FileReader:
-    """One kind of file: how to recognise it, how to read it, and what the reference of sources says about it.
-
-    `tried` lists the versions that were read from real files, `made_by` is the command that makes such a file, `lost`
-    what is not stored, and `used_by` which question or exhibit uses the rows.
-    """
+    """One kind of file: how to recognise it, and how to read it."""
 
     name: str
     title: str
     tables: tuple[str, ...]
     detector: Callable[[bytes, Path], float]
     reading: Callable[[Path, ReadContext], Iterator[tuple[str, Frame]]]
-    tried: str = ""
-    made_by: str = ""
-    lost: str = ""
-    used_by: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Our own go to other processes by name: their functions may have none.
@@ -92,64 +85,25 @@ SOURCES: Catalogue[Source] = Catalogue("source", registered_readers, group="iowe
 
 
 def _source_named(name: str) -> Source:
+    """The reader of a name, for unpickling."""
     return SOURCES[name]
 
 
-# Files that no reader reads, but people bring.
-_SACCT = (
+SACCT_COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -P --delimiter=$'\\x1f' "
-    "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList > jobs.txt"
+    "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
 )
-_SADF = "sadf -j FILE -- -d -b -u > file.json, with sar's daily file (/var/log/sysstat/saDD)"
-
-
-_COLLECTL = "collectl -p FILE -scdD -P -oU > collectl.txt"
-_DARSHAN = "darshan-parser JOB.darshan > job.txt"
-_IOSTAT = "S_TIME_FORMAT=ISO iostat -xtky 60"
-# A pattern at the beginning of any line, what such a text is, and what to run instead.
-_TEXTS = (
-    (r">>> \d{9,10}[.\d]{0,9} <<<", "a raw file of collectl", _COLLECTL),
-    (r"# Collectl:", "a file of collectl without disks or CPUs", _COLLECTL),
-    (r" {0,20}JobID {1,80}\S", "sacct as people read it, with columns cut to their width", _SACCT),
-    (r" {0,20}JOBID {1,20}(?:PARTITION|USER)", "a list of waiting and running jobs, not accounting", _SACCT),
-    (r"JobId=\d{1,18} ", "scontrol's description of jobs, not accounting", _SACCT),
-    (r"qname {3,20}\S", "what qacct prints", "ioweather ingest $SGE_ROOT/default/common/accounting"),
-    (r"Job Id: ", "what qstat -f prints", "ioweather ingest PBS_HOME/server_priv/accounting/YYYYMMDD"),
-    (r"Job <\d{1,18}", "what bhist or bjobs -l prints", "ioweather ingest LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"),
-    (r"procs -{3,20}memory", "what vmstat prints: it has no devices", _IOSTAT),
-    (r'"(?:pcp )?[Dd](?:stat|ool) ', "what dstat or dool writes", _IOSTAT),
-    (r"[Ll]inux \S{1,99} \(\S{1,255}\)", "text of sar or of another program of sysstat", _SADF),
-    (r"# DXT, file_id:", "a trace of darshan-dxt-parser", _DARSHAN),
-    (r"total_[A-Z]{1,9}_\w{1,60}: ", "sums of darshan-parser, not its records", _DARSHAN),
-    (
-        r"(?i:create table) ",
-        "the text of a database",
-        "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME",
-    ),
-)
-_BYTES = (
-    (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --select map.sql FILE (docs/how-to/any-csv.md)"),
-    (b"\x96\xd5", "a daily file of sar", _SADF),  # sa.h: SYSSTAT_MAGIC, in either byte order
-    (b"\xd5\x96", "a daily file of sar", _SADF),
-    (b"PK\x03\x04", "a zip archive", "unzip it, then ingest its folder"),
-    (
-        b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file, but neither pyLMT's nor TOKIO's",
-        "ioweather ingest daily .h5lmt files of pyLMT or TOKIO time series",
-    ),
-    (b"\xfd7zXZ\x00", "compressed by xz", "xz -d FILE"),
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -d FILE"),
-)
-_TAR_AT = 257
+_TAR_AT: Final = 257
 
 
 def nearest(head: bytes) -> tuple[str, str] | None:
-    """What a file is that no reader reads, and what to run instead; None where that is not known."""
-    for magic, what, remedy in _BYTES:
-        if head.startswith(magic):
-            return what, remedy
+    """What a file is that no reader reads, and what to use instead; None where that is not known."""
     text = plain_head(head)
     if text[_TAR_AT : _TAR_AT + 5] == "ustar":
         return "a tar archive", "unpack it, then ingest its folder"
-    found = ((what, remedy) for sign, what, remedy in _TEXTS if re.search(f"^{sign}", text, re.MULTILINE))
-    return next(found, None)
+    known = tomllib.loads(resources.files(__package__).joinpath("unread_files.toml").read_text(encoding="utf-8"))
+    for kind in known["file"]:
+        magic, line = bytes.fromhex(kind.get("bytes", "")), kind.get("line")
+        if (magic and head.startswith(magic)) or (line and re.search(f"^{line}", text, re.MULTILINE)):
+            return kind["what"], kind["use"].replace("SACCT", SACCT_COMMAND)
+    return None

@@ -17,7 +17,7 @@ each of its tasks (pe_taskid), which become its steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -28,7 +28,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import JOBS, UNNAMED_CLUSTER
 from ioweather.core.units import NS, whole_number
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.text_files import numbered_lines, plain_head
+from ioweather.readers.text_files import batches, numbered_lines, plain_head
 
 # A row of `jobs` by its columns; what is not known may be left out.
 Job: TypeAlias = dict[str, Any]
@@ -36,27 +36,14 @@ _BATCH = 100_000
 END_NS: Final = 1 << 63  # beyond the int64 of the tables
 
 
-def job_frames(records: Iterable[Job]) -> Iterator[tuple[str, Frame]]:
-    """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
-    batch: list[Job] = []
-    trouble: SourceError | None = None
-    try:
-        for record in records:
-            batch.append(record)
-            if len(batch) >= _BATCH:
-                yield "jobs", JOBS.frame_of(batch)
-                batch = []
-    except SourceError as error:
-        trouble = error
-    if batch:
-        yield "jobs", JOBS.frame_of(batch)
-    if trouble is not None:
-        raise trouble
+def job_frames(jobs: Iterator[Job]) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs`, a batch at a time."""
+    return (("jobs", JOBS.frame_of(batch)) for batch in batches(jobs, _BATCH))
 
 
 def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(where, line) of lines that say something. A last line without its end is not trusted: accounting is appended to
-    while it is read, and half a number is a number too."""
+    """(where, line) of lines that are neither empty nor comments. A last line without its end is left out: accounting
+    is appended to while it is read, and half a number is a number too."""
     for number, line, torn in numbered_lines(path):
         if torn and not line.isspace():
             raise TruncatedInput(
@@ -78,13 +65,14 @@ def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int |
 
 
 def state_of(exit_status: str | None) -> str:
-    """In the words of Slurm, which the table has."""
+    """The state of a job by its exit status, in the words of Slurm."""
     if not exit_status:
         return "UNKNOWN"
     return "COMPLETED" if exit_status == "0" else "FAILED"
 
 
 def _has_line(head: bytes, pattern: re.Pattern[str]) -> float:
+    """How likely it is (0 to 1) that a file with a line of this form is accounting."""
     return 0.95 if any(pattern.match(line) for line in plain_head(head).splitlines()[:2000]) else 0.0
 
 
@@ -105,13 +93,6 @@ PBS = FileReader(
     ("jobs",),
     lambda head, path: _has_line(head, _LINE),
     lambda path, context: job_frames(_pbs_records(path, context)),
-    tried="Torque of 2009 and 5.0.1, PBS Pro of 2016 and 2020",
-    made_by="copy PBS_HOME/server_priv/accounting/YYYYMMDD",
-    lost=(
-        "which run it was, of one that runs again on another day, where run_count is not printed (Torque); resource "
-        "usage"
-    ),
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
@@ -182,6 +163,7 @@ def _pbs_values(message: str) -> dict[str, str]:
 
 
 def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], cluster: str | None) -> Job:
+    """The row of a start (S), end (E) or rerun (R) record."""
     job = _JOB.fullmatch(identity)
     if job is None:
         raise CorruptInput(f"{where}: {identity[:60]!r} is not the id of a job.")
@@ -239,14 +221,11 @@ LSF = FileReader(
     ("jobs",),
     lambda head, path: _has_line(head, _EVENT),
     lambda path, context: job_frames(_lsf_records(path, context)),
-    tried="9.11; 6 to 10.1 by documentation",
-    made_by="copy LSB_SHAREDIR/CLUSTER/logdir/lsb.acct",
-    lost="running jobs; resource usage",
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
 def _lsf_records(path: Path, context: ReadContext) -> Iterator[Job]:
+    """A job for each JOB_FINISH record; other events are skipped."""
     for where, line in _accounting_lines(path):
         event = _EVENT.match(line)
         if event is None:
@@ -270,6 +249,8 @@ def _split_fields(line: str) -> list[str]:
 
 
 def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
+    """The row of a JOB_FINISH record, by the positions of its fields."""
+
     def number(name: str, place: int) -> int:
         if place >= len(fields):
             raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
@@ -342,18 +323,16 @@ SGE = FileReader(
     ("jobs",),
     _detect_sge,
     lambda path, context: job_frames(_sge_records(path, context)),
-    tried="SGE of 2011, UGE of 2022",
-    made_by="copy $SGE_ROOT/default/common/accounting",
-    lost="hosts but the first of parallel jobs; resource usage",
-    used_by="job, why, project, coverage by instrumentation",
 )
 
 
 def _is_sge_job(fields: list[str]) -> bool:
+    """Whether a line has enough fields, and numbers where accounting(5) has them."""
     return len(fields) >= _FEWEST_FIELDS and all(whole_number(fields[place]) is not None for place in _NUMBERS)
 
 
 def _sge_records(path: Path, context: ReadContext) -> Iterator[Job]:
+    """A job for each line, or a step for a line of a parallel task."""
     for where, line in _accounting_lines(path):
         fields = line.split(":")
         if not _is_sge_job(fields):

@@ -34,14 +34,16 @@ from ioweather.core.counters.lustre_text import TargetJobs, get_param_blocks, jo
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENTS, JOB_OPERATIONS, SERIES, Quality
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, local_to_ns, pairs_of
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import (
+    LocalClock,
     all_of_a_kind,
     beginning,
     files_of_a_kind,
     numbered_lines,
     plain_head,
+    shown_counts,
     text_blocks,
     time_of_line,
     whole_lines,
@@ -57,28 +59,30 @@ def series_frame(rows: Iterable[tuple[Any, ...]]) -> Frame:
     return SERIES.frame({name: list(column) for name, column in zip(_SERIES_COLUMNS, columns, strict=True)})
 
 
-class SeriesRows:
+class _SeriesRows:
     """Collects rows of `series` until a frame is worth making; `made` counts those of the frames."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, str, str, str, str, float, int]] = []
         self.made = 0
 
-    def amounts(self, grown: Growth) -> None:
+    def add_growth(self, grown: Growth) -> None:
+        """Add a row for each counter, in base units; RESET after a restart."""
         flag = int(Quality.RESET) if grown.restarted else 0
         length = grown.end_ns - grown.start_ns
         for metric, amount in sorted(grown.amounts.items()):
             self._rows.append((grown.start_ns, length, *grown.target, metric, in_base_unit(metric, amount), flag))
 
-    def value(self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float) -> None:
+    def add_value(self, target: Target, start_ns: int, interval_ns: int, metric: str, value: float) -> None:
         self._rows.append((start_ns, interval_ns, *target, metric, value, 0))
 
-    def full(self) -> Iterator[tuple[str, Frame]]:
-        """A frame, where there are rows enough."""
+    def full_frames(self) -> Iterator[tuple[str, Frame]]:
+        """A frame of the rows so far, if they are enough."""
         if len(self._rows) >= _FRAME_ROWS:
             yield from self.rest()
 
     def rest(self) -> Iterator[tuple[str, Frame]]:
+        """A frame of the rows so far, if there are any."""
         if self._rows:
             yield "series", series_frame(self._rows)
         self.made += len(self._rows)
@@ -109,6 +113,7 @@ def _is_dump(text: str) -> bool:
 
 
 def _detect_lustre(head: bytes, path: Path) -> float:
+    """Output of `lctl get_param` (also through pdsh), a list of devices, a /proc tree, or a folder of them."""
     if path.is_dir():
         return 0.9 if _trees(path) or files_of_a_kind(path, _is_dump) else 0.0
     text = plain_head(head)
@@ -131,6 +136,8 @@ LUSTRE = FileReader(
 
 
 def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> Iterator[Snapshot]:
+    """Snapshots of a dump, a /proc tree, or a folder of either, in the order of their times. `more_follows`: another
+    file continues this one, so its last parameter is whole."""
     if not path.is_dir():
         if _DEVICE_LIST.search(beginning(path)):
             return iter([parse_device_list(_lustre_lines(path))])
@@ -201,11 +208,11 @@ def _lustre_lines(path: Path) -> Iterator[str | None]:
 
 
 class _LustreRows:
-    """Reads a recording, a frame at a time."""
+    """Makes frames of the snapshots of one recording. `kept_hours`: states are stored once an hour."""
 
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
-        self.differ, self.rows = Differ(), SeriesRows()
+        self.differ, self.rows = Differ(), _SeriesRows()
         self.jobs: dict[Target, TargetJobs] = {}
         self.job_rows: list[dict[str, Any]] = []
         self.servers: dict[Target, tuple[int, str]] = {}
@@ -214,13 +221,14 @@ class _LustreRows:
         self.undated = 0
 
     def read(self) -> Pieces:
+        """Yield frames of all snapshots; return a sentence on what was left out. Raises SourceError without any row."""
         looks = unnamed = made = 0
         damaged: list[str] = []
         for snapshot in _snapshots(self.path, self.context.host or _host_in_name(self.path)):
             looks += 1
             unnamed += self._add(snapshot)
             damaged += snapshot.damaged
-            yield from self.rows.full()
+            yield from self.rows.full_frames()
             if len(self.job_rows) >= _FRAME_ROWS:
                 made += len(self.job_rows)
                 yield "job_operations", JOB_OPERATIONS.frame_of(self.job_rows)
@@ -253,7 +261,7 @@ class _LustreRows:
             "state(s) without a time (give --start)": self.undated if made else 0,
             "statistics of services, whose server is not named (give --host)": unnamed,
         }
-        left = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+        left = shown_counts(counts)
         if made:
             return f"{self.path}: left out: {left}." if left else None
         if self.undated:
@@ -269,7 +277,7 @@ class _LustreRows:
         """Add the rows of a snapshot; returns how many of its statistics have no server."""
         placed = snapshot.placed()
         for grown in self.differ.update(placed):
-            self.rows.amounts(grown)
+            self.rows.add_growth(grown)
         looked = snapshot.latest_ns()
         self.last_ns = looked or self.last_ns
         for target, server in snapshot.servers().items():
@@ -289,10 +297,11 @@ class _LustreRows:
                 hour = (target, metric, moment // HOUR_NS)
                 if hour not in self.kept_hours:
                     self.kept_hours.add(hour)
-                    self.rows.value(target, moment // MINUTE_NS * MINUTE_NS, MINUTE_NS, metric, float(value))
+                    self.rows.add_value(target, moment // MINUTE_NS * MINUTE_NS, MINUTE_NS, metric, float(value))
         return len(snapshot.samples) + len(snapshot.services) - len(placed)
 
     def _add_jobs(self, found: Iterable[Growth], flag: Quality) -> None:
+        """Add rows of `job_operations`."""
         for grown in found:
             flags = flag | (Quality.RESET if grown.restarted else Quality.OK)
             self.job_rows += job_rows(grown, int(flags), self.context.cluster)
@@ -302,7 +311,8 @@ _MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin 
 
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
-    rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
+    """The growth between answers; returns a sentence on answers that are errors."""
+    rows, differ, refused = _SeriesRows(), Differ(), Counter[str]()
     answers = 0
     found = parse_mmpmon(line for _, line in whole_lines(path))
     while batch := list(islice(found, 1000)):
@@ -315,10 +325,10 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
             if item.target.system == ALL and context.system is not None:
                 item = item._replace(target=item.target._replace(system=context.system))
             for grown in differ.update([item]):
-                rows.amounts(grown)
-        yield from rows.full()
+                rows.add_growth(grown)
+        yield from rows.full_frames()
     yield from rows.rest()
-    left = "; ".join(f"{count} answer(s): {what}" for what, count in refused.items())
+    left = shown_counts({f"answer(s): {what}": count for what, count in refused.items()})
     if not rows.made:
         raise EmptyInput(
             f"{path} holds {answers} answer(s) of mmpmon and nothing to compare{f' ({left})' if left else ''}: "
@@ -330,7 +340,7 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
 
 MMPMON = FileReader(
     "mmpmon",
-    "GPFS counters of nodes (mmpmon -p: fs_io_s, io_s, rhist s)",
+    "GPFS counters of nodes (mmpmon -p: fs_io_s, io_s)",
     ("series",),
     lambda head, path: 0.95 if is_mmpmon(plain_head(head)) else 0.0,
     _read_mmpmon,
@@ -357,7 +367,7 @@ _BUSY = ("cpu_user", "cpu_sys")
 
 @dataclass
 class _Column:
-    """host|sensor|what of the host it is about|metric."""
+    """A column of the legend: host|sensor|about|metric. `values` by UTC nanoseconds; `about`: disk or file system."""
 
     host: str
     about: tuple[str, ...]
@@ -366,6 +376,7 @@ class _Column:
 
     @property
     def target(self) -> Target:
+        """The disk, or the host's mount of a file system, that the column measures."""
         if self.metric.startswith("gpfs_nsdds_") and self.about:
             return Target(f"{self.host}:{self.about[-1]}", "device", self.about[-1])
         return Target(self.about[-1] if self.about else self.host, "host", self.host)
@@ -377,14 +388,15 @@ def _detect_mmperfmon(head: bytes, path: Path) -> float:
 
 
 def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
-    columns = _columns(path, context)
+    """CPU and memory ratios, and the amounts of counters; returns a sentence on columns that were left out."""
+    columns = _read_columns(path, context)
     times = sorted({moment for column in columns for moment in column.values})
     steps = Counter(later - earlier for earlier, later in pairwise(times))
     if not steps:
         raise EmptyInput(f"{path} holds less than two rows, and a row's length is the time to the next.")
     bucket_ns = min(steps)
-    rows, left = SeriesRows(), Counter[str]()
-    _ratios(columns, bucket_ns, rows)
+    rows, left = _SeriesRows(), Counter[str]()
+    _add_ratios(columns, bucket_ns, rows)
     for column in columns:
         if column.metric not in _COUNTED:
             left["of other metrics"] += column.metric not in (*_BUSY, "mem_total", "mem_free")
@@ -393,46 +405,41 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
         else:
             for moment, value in sorted(column.values.items()):
                 amount = value * bucket_ns / context.interval_ns
-                rows.value(column.target, moment, bucket_ns, _COUNTED[column.metric], amount)
+                rows.add_value(column.target, moment, bucket_ns, _COUNTED[column.metric], amount)
     yield from rows.rest()
-    said = "; ".join(f"{count} column(s) {what}" for what, count in left.items() if count)
+    said = shown_counts({f"column(s) {what}": count for what, count in left.items()})
     if not rows.made:
         raise SourceError(f"{path}: nothing could be taken: {said or 'no values'}.")
     return f"{path}: left out: {said}." if said else None
 
 
 MMPERFMON = FileReader(
-    "mmperfmon",
-    "GPFS performance tables (mmperfmon query)",
-    ("series",),
-    _detect_mmperfmon,
-    _read_mmperfmon,
+    "mmperfmon", "GPFS performance tables (mmperfmon query)", ("series",), _detect_mmperfmon, _read_mmperfmon
 )
 
 
-def _columns(path: Path, context: ReadContext) -> list[_Column]:
-    """The columns of all blocks; those of a block follow the ones of the block before, in the order of the legend."""
+def _read_columns(path: Path, context: ReadContext) -> list[_Column]:
+    """The columns of all blocks with their values; those of a block follow the ones of the block before, in the order
+    of the legend."""
     legend: list[_Column] = []
     first = shown = 0
-    last_ns: int | None = None
+    clock = LocalClock(context.zone)
     for number, line in whole_lines(path):
         if match := _LEGEND.fullmatch(line.strip()):
             host, *about, metric = match[2].split("|") if "|" in match[2] else ("", match[2])
             legend.append(_Column(host, tuple(about[1:]), metric))
         elif line.startswith("Row "):
             names = line.split()[2:]
-            first, shown, last_ns = first + shown, len(names), None
+            first, shown = first + shown, len(names)
+            clock.restart()
             if [column.metric for column in legend[first : first + shown]] != names:
                 raise CorruptInput(f"{path}, line {number}: the columns are not those of the legend.")
         elif match := _ROW.fullmatch(line):
-            if context.zone is None:
-                hint = "Give --zone, or set `zone` in facility.toml."
-                raise UndatedInput(f"{path}, line {number}: times have no zone.", hint=hint)
             try:
                 naive = dt.datetime(*map(int, match.groups()[:6]))  # type: ignore[arg-type]
             except ValueError:
                 raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has no date that can be.") from None
-            last_ns = local_to_ns(naive, context.zone, after_ns=last_ns)
+            moment_ns = clock.to_ns(naive, f"{path}, line {number}")
             # Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that
             # is not known is none.
             text = match[7]
@@ -449,12 +456,12 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
                 raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
             for column, value in zip(legend[first : first + shown], values, strict=True):
                 if value is not None:
-                    column.values[last_ns] = value
+                    column.values[moment_ns] = value
     return legend
 
 
-def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
-    """CPU time that is not idle, and memory that is not free, of each host that has both halves."""
+def _add_ratios(columns: list[_Column], bucket_ns: int, rows: _SeriesRows) -> None:
+    """Add rows of busy CPU time and used memory, as ratios, of each host that has both columns."""
     by_host: dict[str, dict[str, dict[int, float]]] = {}
     for column in columns:
         by_host.setdefault(column.host, {})[column.metric] = column.values
@@ -462,10 +469,10 @@ def _ratios(columns: list[_Column], bucket_ns: int, rows: SeriesRows) -> None:
         target = Target(host, "host", host)
         user, system, total, free = (found.get(name, {}) for name in (*_BUSY, "mem_total", "mem_free"))
         for moment in sorted(user.keys() & system.keys()):
-            rows.value(target, moment, bucket_ns, "cpu_ratio", (user[moment] + system[moment]) / 100)
+            rows.add_value(target, moment, bucket_ns, "cpu_ratio", (user[moment] + system[moment]) / 100)
         for moment in sorted(total.keys() & free.keys()):
             if total[moment] > 0:
-                rows.value(target, moment, bucket_ns, "memory_ratio", 1 - free[moment] / total[moment])
+                rows.add_value(target, moment, bucket_ns, "memory_ratio", 1 - free[moment] / total[moment])
 
 
 _MARK = re.compile(r"^device \S+ mounted on \S+ with fstype \S+", re.MULTILINE)
@@ -473,10 +480,11 @@ _MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /p
 
 
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    rows, looks = SeriesRows(), 0
+    """The growth of the counters of each mount between samples of /proc/self/mountstats."""
+    rows, looks = _SeriesRows(), 0
     last: dict[str, tuple[int, Mount]] = {}
     first_ages: dict[str, int] = {}
-    for stated_ns, lines in _looks(path, context):
+    for stated_ns, lines in _split_samples(path, context):
         # Where one mount covers another at the same path, the later is the one in use.
         mounts = {mount.path: mount for mount in parse_mountstats(lines, str(path))}
         looks += bool(mounts)
@@ -497,9 +505,9 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
                 if context.host is None:
                     raise SourceError(f"{path} does not say which client it is of.", hint="Give --host.")
                 target = Target(f"mount:{name}", "host", context.host)
-                rows.amounts(mount_growth(target, last[name][1], mount, last[name][0], moment))
+                rows.add_growth(mount_growth(target, last[name][1], mount, last[name][0], moment))
             last[name] = (moment, mount)
-        yield from rows.full()
+        yield from rows.full_frames()
     yield from rows.rest()
     if not rows.made:
         content = f"{looks} look(s) at NFS mounts and nothing to compare" if looks else "no NFS mount with statistics"
@@ -517,9 +525,9 @@ MOUNTSTATS = FileReader(
 )
 
 
-def _looks(path: Path, context: ReadContext) -> Iterator[tuple[int | None, list[str]]]:
-    """Time and lines of each look. A line with a time begins one; where there are none, so does an NFS mount that this
-    look has already. A look that is cut off is left out."""
+def _split_samples(path: Path, context: ReadContext) -> Iterator[tuple[int | None, list[str]]]:
+    """Time and lines of each sample of the file. A line with a time begins one; without such lines, an NFS mount that
+    this sample already has does. A sample that is cut off is left out."""
     moment_ns: int | None = None
     lines, seen = list[str](), set[str]()
     for _, line, torn in numbered_lines(path):

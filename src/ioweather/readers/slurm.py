@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import UNNAMED_CLUSTER
 from ioweather.core.units import NS, local_to_ns, names_of, parse_json, whole_number
-from ioweather.readers.reader_catalogue import FileReader
+from ioweather.readers.reader_catalogue import SACCT_COMMAND, FileReader
 from ioweather.readers.schedulers import END_NS, Job, job_frames
 from ioweather.readers.text_files import beginning, plain_head, text_blocks, whole_lines
 
@@ -73,7 +73,7 @@ def _numbered(text: str) -> list[str]:
     return found
 
 
-class JobIdentity(NamedTuple):
+class _JobIdentity(NamedTuple):
     """`job_id` is the text without the step; `step` is '' for the allocation. `plain` is the number, where the id is no
     more than one: it is then the raw id too."""
 
@@ -84,14 +84,14 @@ class JobIdentity(NamedTuple):
     plain: int | None
 
 
-def parse_identity(text: str) -> JobIdentity | None:
+def parse_identity(text: str) -> _JobIdentity | None:
     """The parts of a job id as sacct prints it; None where it is none."""
     job, _, step = text.strip().partition(".")
     match = _JOB.fullmatch(job)
     if match is None:
         return None
     array, het = int(match[1]) if match[2] else None, int(match[3]) if match[3] else None
-    return JobIdentity(job, step, array, het, whole_number(job))
+    return _JobIdentity(job, step, array, het, whole_number(job))
 
 
 # JSON
@@ -110,6 +110,7 @@ def _is_json_accounting(start: str) -> bool:
 
 
 def _json_records(path: Path, cluster: str) -> Iterator[Job]:
+    """Jobs and steps of `sacct --json`. Raises CorruptInput with the position of a damaged job."""
     try:
         document = parse_json("".join(text_blocks(path)))
     except ValueError as error:
@@ -134,12 +135,13 @@ def _json_records(path: Path, cluster: str) -> Iterator[Job]:
 
 
 def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
-    raw = _whole(job["job_id"])
+    """A job, then its steps. Raises KeyError, TypeError or ValueError if a value is missing or damaged."""
+    raw = _integer(job["job_id"])
     # The array's id and the task, or those that still wait: '[3-8]'. Newer versions give every job an array's id.
     task, waiting = _number(job["array"].get("task_id")), _text(job["array"].get("task"))
     array = None if task is None and waiting is None else _number(job["array"]["job_id"]) or None
     het, offset = _number(job["het"]["job_id"]) or None, _number(job["het"].get("job_offset"))
-    start, submit = _moment(job["time"]["start"]), _moment(job["time"]["submission"])
+    start, submit = _seconds_to_ns(job["time"]["start"]), _seconds_to_ns(job["time"]["submission"])
     if submit is None and start is None:
         raise ValueError("time.submission")
     shown = str(raw)
@@ -165,13 +167,13 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
         "uid": _number(job.get("uid")),
         "name": _text(job.get("name")),
         "start_ns": start,
-        "end_ns": _moment(job["time"]["end"]),
+        "end_ns": _seconds_to_ns(job["time"]["end"]),
         "node_count": _number(job.get("allocation_nodes")),
         "cpu_count": _cpus(job),
         "nodes": ",".join(expand(job.get("nodes") or "")) or None,
     }
     for step in job.get("steps", []):
-        start = _moment(step["time"]["start"])
+        start = _seconds_to_ns(step["time"]["start"])
         yield {
             **common,
             # From 23.02 on the id is text with the job before a dot: '36.batch'.
@@ -180,7 +182,7 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
             "submit_ns": start or 0,
             "name": _text(step["step"].get("name")),
             "start_ns": start,
-            "end_ns": _moment(step["time"]["end"]),
+            "end_ns": _seconds_to_ns(step["time"]["end"]),
             "node_count": _number(step["nodes"].get("count")),
             "cpu_count": _cpus(step),
             "nodes": ",".join(step["nodes"].get("list") or expand(step["nodes"].get("range") or "")) or None,
@@ -188,12 +190,14 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
 
 
 def _number(value: Any) -> int | None:
+    """A number of either shape: plain, or {"set": true, "infinite": false, "number": 3}."""
     if isinstance(value, Mapping):
-        return _whole(value["number"]) if value.get("set") and not value.get("infinite") else None
-    return None if value is None else _whole(value)
+        return _integer(value["number"]) if value.get("set") and not value.get("infinite") else None
+    return None if value is None else _integer(value)
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
+    """An integer within 64 bits. Raises ValueError for others."""
     number = int(value)
     if not -END_NS < number < END_NS:
         raise ValueError(f"a number: {str(value)[:40]}")
@@ -207,7 +211,7 @@ def _text(value: Any) -> str | None:
     return value or None
 
 
-def _moment(value: Any) -> int | None:
+def _seconds_to_ns(value: Any) -> int | None:
     """Seconds since the epoch; 0 is never."""
     seconds = _number(value)
     if seconds is not None and not 0 <= seconds < END_NS // NS:
@@ -216,6 +220,7 @@ def _moment(value: Any) -> int | None:
 
 
 def _state(value: Any) -> str:
+    """A state of either shape: a text, or a list of texts."""
     state = _text(value[0] if isinstance(value, list) and value else value)
     if state is None:
         raise ValueError("state")
@@ -223,60 +228,50 @@ def _state(value: Any) -> str:
 
 
 def _cpus(job: Mapping[str, Any]) -> int | None:
+    """The allocated CPUs of a job or step."""
     allocated = job.get("tres", {}).get("allocated") or []
     return next((_number(item["count"]) for item in allocated if item["type"] == "cpu"), None)
 
 
 # Text
 
-ADVICE = (
-    "SLURM_TIME_FORMAT=%s sacct -P --delimiter=$'\\x1f' --format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,"
-    "Submit,Start,End,NNodes,NCPUS,NodeList"
-)
+_HINT = f"Use: {SACCT_COMMAND}"
 _WORDS = frozenset(("State", "Submit", "Start", "End", "Elapsed", "NodeList", "AllocCPUS", "NNodes", "ExitCode"))
 _HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
 _FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
 _LONGEST_ROW_LINES = 40
 _MOST_SURPLUS = 60
 _NEVER = ("", "None", "Unknown", "NONE")
-_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
-_STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")
-_ELAPSED = re.compile(r"^(\d+-)?[\d:.]*$|^(UNLIMITED|Partition_Limit|INVALID)$")
-
-
-_CHECKS: dict[str, Callable[[str], bool]] = {
-    "JobID": lambda text: parse_identity(text) is not None,
-    "JobIDRaw": lambda text: parse_identity(text) is not None,
-    "State": lambda text: bool(_STATE.match(text)),
-    "ExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
-    "DerivedExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
-    **dict.fromkeys(
-        ("Submit", "Start", "End", "Eligible"), lambda text: text in _NEVER or text.isdigit() or bool(_TIME.match(text))
-    ),
-    **dict.fromkeys(
-        names_of("""
-            NNodes NCPUS AllocCPUS AllocNodes UID GID ElapsedRaw CPUTimeRAW DBIndex ReqCPUS NTasks QOSRAW AssocID
-            WCKeyID Restarts
-        """),
-        lambda text: text in ("", "Unknown") or text.isdigit(),
-    ),
-    **dict.fromkeys(
-        ("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),
-        lambda text: bool(_ELAPSED.match(text)),
-    ),
-    **dict.fromkeys(("User", "Account", "Cluster", "Partition", "Group"), lambda text: " " not in text),
-    **dict.fromkeys(("ReqTRES", "AllocTRES"), lambda text: text == "" or "=" in text),
+_STATE = re.compile(r"[A-Z_]+( by [0-9]+)?\+?")
+# The form of fields: a field that does not fit shows that a name before it contains the delimiter.
+_FORMS = {
+    name: re.compile(form, re.DOTALL)
+    for form, names in (
+        (rf"\s*{_JOB.pattern}(\..*)?", "JobID JobIDRaw"),
+        (_STATE.pattern, "State"),
+        (r"([0-9]+:[0-9]+)?", "ExitCode DerivedExitCode"),
+        (r"(None|NONE|Unknown|[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8})?", "Submit Start End Eligible"),
+        (
+            r"(Unknown|[0-9]+)?",
+            "NNodes NCPUS AllocCPUS AllocNodes UID GID ElapsedRaw CPUTimeRAW DBIndex ReqCPUS NTasks QOSRAW AssocID "
+            "WCKeyID Restarts",
+        ),
+        (
+            r"([0-9]+-)?[0-9:.]*|UNLIMITED|Partition_Limit|INVALID",
+            "Elapsed TotalCPU UserCPU SystemCPU CPUTime Suspended Timelimit Reserved",
+        ),
+        (r"[^ ]*", "User Account Cluster Partition Group"),
+        (r"(.*=.*)?", "ReqTRES AllocTRES"),
+    )
+    for name in names.split()
 }
-_KEPT = frozenset((*_CHECKS, "JobName", "NodeList"))
-_DIFFERENT = 2
+_KEPT = frozenset((*_FORMS, "JobName", "NodeList"))
 # What Open XDMoD's shredder calls sacct with, without a header; older versions have no QOS, and one TRES or GRES less.
-_XDMOD_FRONT = "JobID JobIDRaw Cluster Partition"
-_XDMOD_MIDDLE = (
-    "Account Group GID User UID Submit Eligible Start End Elapsed ExitCode State NNodes NCPUS ReqCPUS ReqMem"
-)
-_XDMOD_END = "Timelimit NodeList JobName"
-XDMOD = tuple(
-    tuple(" ".join((_XDMOD_FRONT, qos, _XDMOD_MIDDLE, asked, _XDMOD_END)).split())
+_XDMOD = tuple(
+    names_of(
+        f"JobID JobIDRaw Cluster Partition {qos} Account Group GID User UID Submit Eligible Start End Elapsed ExitCode "
+        f"State NNodes NCPUS ReqCPUS ReqMem {asked} Timelimit NodeList JobName"
+    )
     for qos, asked in (("QOS", "ReqTRES AllocTRES"), ("QOS", "ReqGRES ReqTRES"), ("QOS", "ReqGRES"), ("", "ReqGRES"))
 )
 
@@ -290,6 +285,7 @@ class _Header(NamedTuple):
 
 
 def _parse_header(line: str) -> _Header | None:
+    """The layout that a header names; None for other lines."""
     match = _HEADER.match(line)
     if match is None:
         return None
@@ -300,14 +296,10 @@ def _parse_header(line: str) -> _Header | None:
 
 
 def _parse_headerless(line: str) -> _Header | None:
-    """The layout of Open XDMoD's dumps, which have no header, where the first row is one of it."""
+    """The layout of Open XDMoD's dumps, which have no header, if the first row fits one of them."""
     parts = line.rstrip("\r\n").split("|")
-    for fields in XDMOD:
-        header = _Header("|", fields)
-        surplus = len(parts) - len(fields)
-        if 0 <= surplus <= _MOST_SURPLUS and len(_readings(parts, header, surplus)) == 1:
-            return header
-    return None
+    layouts = (_Header("|", fields) for fields in _XDMOD)
+    return next((layout for layout in layouts if len(_possible_rows(parts, layout)) == 1), None)
 
 
 def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[Job]:
@@ -322,7 +314,7 @@ def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo |
         raise CorruptInput(f"{where}, line {number}: expected sacct's header with JobID.", hint="Run sacct without -n.")
     missing = [name for name in ("State", "Start", "End") if name not in header.fields]
     if missing:
-        raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=f"Use: {ADVICE}")
+        raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=_HINT)
     unplaced: list[str] = []
     for number, row in _rows(rows, header, where):
         values = {name: text.strip() for name, text in zip(header.fields, row, strict=True)}
@@ -334,13 +326,13 @@ def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo |
     if unplaced:
         raise CorruptInput(
             f"{where}: {len(unplaced)} jobs have neither Submit nor Start and were left out, the first {unplaced[0]}.",
-            hint=f"Use: {ADVICE}",
+            hint=_HINT,
         )
 
 
 def _rows(lines: Iterator[tuple[int, str]], header: _Header, where: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with their first line's number: broken ones are joined, and those with too many fields put right."""
-    expected = len(header.fields)
+    """Rows with their first line's number. Rows broken by line ends are joined, surplus delimiters put back into the
+    name that contains them."""
     pending: list[str] = []
     since = 0
     for number, line in chain(lines, [(0, None)]):
@@ -352,46 +344,44 @@ def _rows(lines: Iterator[tuple[int, str]], header: _Header, where: str) -> Iter
         parts = "\n".join(pending).split(header.delimiter)
         if header.trailing and parts[-1] == "":
             parts.pop()
-        surplus = len(parts) - expected
+        surplus = len(parts) - len(header.fields)
         if surplus < 0 and line is not None and len(pending) <= _LONGEST_ROW_LINES:
             continue
-        wrong = f"{where}, line {since}: {len(parts)} fields where the header names {expected}"
+        wrong = f"{where}, line {since}: {len(parts)} fields where the header names {len(header.fields)}"
         if surplus < 0:
             raise CorruptInput(f"{wrong}.")
-        if surplus > _MOST_SURPLUS or (surplus and not any(name in _FREE_TEXT for name in header.fields)):
-            raise CorruptInput(f"{wrong}.", hint=f"Use: {ADVICE}")
         if surplus:
-            readings = _readings(parts, header, surplus)
-            if len(readings) != 1:
-                ways = "several ways" if readings else "no way"
-                hint = f"Use: {ADVICE}"
-                raise CorruptInput(f"{wrong}, and {ways} to read them: a name holds the delimiter.", hint=hint)
-            parts = list(readings[0])
+            rows = _possible_rows(parts, header)
+            if len(rows) != 1:
+                ways = "several ways" if rows else "no way"
+                raise CorruptInput(f"{wrong}, and {ways} to read them: a name holds the delimiter.", hint=_HINT)
+            parts = rows[0]
         yield since, parts
         pending = []
 
 
-def _readings(parts: list[str], header: _Header, surplus: int) -> list[tuple[str, ...]]:
-    """The ways to read the row, two at most, with fields that we do not keep left empty: readings that differ only
-    there are the same to us.
-
-    `ways[taken]` are those of the fields so far that took so many of the surplus delimiters. Two are enough of each:
-    what differs so far differs at the end.
-    """
-    ways: dict[int, list[tuple[str, ...]]] = {0: [()]}
+def _possible_rows(parts: list[str], header: _Header) -> list[list[str]]:
+    """The rows that the parts can be if names contain the surplus delimiters and every field has its form: two at most,
+    with fields that are not stored left empty, so that rows which differ only there are equal."""
+    surplus = len(parts) - len(header.fields)
+    if not 0 <= surplus <= _MOST_SURPLUS:
+        return []
+    # By the number of surplus delimiters in the fields so far. What differs so far differs at the end, so two of each
+    # are enough.
+    rows: dict[int, list[list[str]]] = {0: [[]]}
     for index, name in enumerate(header.fields):
-        longer: dict[int, list[tuple[str, ...]]] = {}
-        check = _CHECKS.get(name)
-        for taken, so_far in ways.items():
-            first = index + taken
+        longer: dict[int, list[list[str]]] = {}
+        form = _FORMS.get(name)
+        for taken, known in rows.items():
             for more in range(surplus - taken + 1 if name in _FREE_TEXT else 1):
-                known = longer.setdefault(taken + more, [])
-                value = header.delimiter.join(parts[first : first + more + 1]).strip() if name in _KEPT else ""
-                if check is None or check(value):
-                    known += [way for before in so_far if (way := (*before, value)) not in known]
-                    del known[_DIFFERENT:]
-        ways = {taken: known for taken, known in longer.items() if known}
-    return ways.get(surplus, [])
+                first = index + taken
+                text = header.delimiter.join(parts[first : first + more + 1]).strip() if name in _KEPT else ""
+                if form is None or form.fullmatch(text):
+                    found = longer.setdefault(taken + more, [])
+                    found += [row for before in known if (row := [*before, text]) not in found]
+                    del found[2:]
+        rows = longer
+    return rows.get(surplus, [])
 
 
 def _text_job(values: Mapping[str, str], where: str, zone: ZoneInfo | None, cluster: str) -> Job:
@@ -405,7 +395,7 @@ def _text_job(values: Mapping[str, str], where: str, zone: ZoneInfo | None, clus
         return whole_number(text) if text else None
 
     identity, state = parse_identity(given("JobID", "JobIDRaw")), given("State")
-    if identity is None or not _STATE.match(state):
+    if identity is None or not _STATE.fullmatch(state):
         raise CorruptInput(f"{where}: {next(iter(values.values()))!r} with state {state!r} is not a job.")
     submit = _time_ns(given("Submit"), "Submit", where, zone)
     start = _time_ns(given("Start"), "Start", where, zone, submit and submit - 1)
@@ -459,6 +449,7 @@ def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: 
 
 
 def _detect_sacct(head: bytes, path: Path) -> float:
+    """JSON of accounting, a header with several of sacct's fields, or the first row of an XDMoD dump."""
     start = plain_head(head)
     if _is_json_accounting(start):
         return 0.95
@@ -483,11 +474,4 @@ SACCT = FileReader(
     ("jobs",),
     _detect_sacct,
     _read_sacct,
-    tried="text of 22.05, JSON of 21.08, 22.05, 23.11 and 25.05, Open XDMoD's dumps",
-    made_by=(
-        "SLURM_TIME_FORMAT=%s sacct -a -P --delimiter=$'\\x1f' "
-        "--format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
-    ),
-    lost="fields that are not in `jobs`",
-    used_by="job, why, project, coverage by instrumentation",
 )

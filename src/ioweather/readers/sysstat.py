@@ -1,7 +1,6 @@
 """sysstat: iostat as text or JSON (source `iostat`), and sar data through sadf -j, -d or -p (source `sadf`).
 
-The JSON of both is read record by record: it may be larger than memory, and has no end while iostat is running or
-after it was killed.
+The JSON of both is read record by record: it has no end while iostat is running or after it was killed.
 
 The text of iostat is that of sysstat 9 to 12: with or without -t, -x, -d, -k, -m, -y, -p, --pretty, any order of
 columns. A report gives the time of its end, so it covers the time since the report before it. The first one of a run
@@ -30,17 +29,17 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, Undated
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, NS, names_of, ns_to_datetime, parse_json, whole_number
 from ioweather.readers.device_logs import (
-    BATCH_SAMPLES,
     IOSTAT_READINGS,
     SAR_READINGS,
-    SampleTables,
+    DeviceSample,
     StampReader,
-    check_rows,
     date_stamp,
     find_day_first,
     is_day_first,
     is_number,
     is_stamp,
+    parse_numbers,
+    sample_frames,
 )
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import beginning, note_cut, numbered_lines, plain_head, text_blocks, whole_lines
@@ -49,7 +48,6 @@ _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NODENAME = re.compile(r'"nodename"\s*:\s*("(?:[^"\\]|\\.)*")')
 _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
-_HEADER_LENGTH = 64 << 10
 _Numbers: TypeAlias = tuple[str, tuple[str, ...], list[float]]
 _LONGEST_WORD = 4 << 10
 _UTC = ZoneInfo("UTC")
@@ -68,51 +66,40 @@ class _Record:
 
 def _read_records(path: Path) -> Iterator[_Record]:
     """All whole records of all hosts and runs in the file."""
-    text, line, host = "", 1, None
-    inside = opens_run = False
-    for piece in chain(text_blocks(path), [""]):
-        text, position = text + piece, 0
+    text = "".join(text_blocks(path))
+    line, position = 1, 0
+    while start := _STATISTICS.search(text, position):
+        names, host = _NODENAME.findall(text, position, start.start()), None
+        with suppress(ValueError, IndexError):
+            host = str(parse_json(names[-1]))
+        line += text.count("\n", position, start.end())
+        position, opens_run = start.end(), True
         while True:
-            if not inside:
-                start = _STATISTICS.search(text, position)
-                if start is None:  # a header is short: drop text that cannot be part of one
-                    end = max(position, len(text) - _HEADER_LENGTH)
-                    break
-                names = _NODENAME.findall(text, position, start.start())
-                host = None
-                with suppress(ValueError, IndexError):
-                    host = str(parse_json(names[-1]))
-                line += text.count("\n", position, start.end())
-                position, inside, opens_run = start.end(), True, True
             begin = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
-            if text[begin : begin + 1] == "]":
-                position, inside = begin + 1, False
-                continue
-            end = position
-            if begin == len(text):
-                break
-            body, behind = _decode(path, text, begin, line + text.count("\n", position, begin))
-            if body is None:
-                break
             line += text.count("\n", position, begin)
+            if text[begin : begin + 1] == "]":
+                position = begin + 1
+                break
+            body, behind = _decode_record(path, text, begin, line)
+            if body is None:
+                note_cut(f"{path} ends inside the list of its records.")
+                return
             yield _Record(line, host, text[position:begin], opens_run, body)
             line += text.count("\n", begin, behind)
             position, opens_run = behind, False
-        line += text.count("\n", position, end)
-        text = text[end:]
-    if inside:
-        note_cut(f"{path} ends inside the list of its records.")
 
 
-def _decode(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any] | None, int]:
+def _decode_record(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any] | None, int]:
     """The record at `begin` and where it ends; None where the text ends inside it."""
     wrong = begin
+    if begin == len(text):
+        return None, begin
     if text[begin] == "{":
         try:
             return _DECODER.raw_decode(text, begin)
         except json.JSONDecodeError as error:
             # A cut record fails at its last word; a damaged one has more lines behind the failure.
-            rest = text[error.pos :]
+            rest = text[error.pos : error.pos + _LONGEST_WORD]
             if len(rest) < _LONGEST_WORD and "\n" not in rest.strip():
                 return None, begin
             wrong = error.pos
@@ -122,7 +109,7 @@ def _decode(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any
     raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not the JSON of sysstat.")
 
 
-def _numbers_of(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
+def _read_numbers(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
     """Name, columns and values of one device of a record."""
     if isinstance(entry, dict) and isinstance(entry.get(name_key), str) and entry[name_key].isprintable():
         values = {key: value for key, value in entry.items() if key != name_key}
@@ -132,12 +119,12 @@ def _numbers_of(path: Path, line: int, entry: object, name_key: str) -> _Numbers
     raise CorruptInput(f"{path}, line {line}: expected {name_key!r} and numbers, found {str(entry)[:60]}.")
 
 
-def _devices(path: Path, record: _Record, key: str, name_key: str) -> Iterator[_Numbers]:
+def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Iterator[_Numbers]:
     """Name, columns and values of each device in a list of a record."""
     found = record.body.get(key, [])
     if not isinstance(found, list):
         raise CorruptInput(f"{path}, line {record.line}: {key!r} should be a list.")
-    return (_numbers_of(path, record.line, entry, name_key) for entry in found)
+    return (_read_numbers(path, record.line, entry, name_key) for entry in found)
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
@@ -169,6 +156,7 @@ class _Report:
 
 
 def _detect_iostat(head: bytes, path: Path) -> float:
+    """JSON of sysstat with disks, or text with a table of devices or CPUs behind a header or a time stamp."""
     text = plain_head(head)
     if text.lstrip().startswith("{"):
         # sadf's JSON names the date of its data file; mpstat's has no disks.
@@ -182,38 +170,29 @@ def _detect_iostat(head: bytes, path: Path) -> float:
 
 
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Rows of JSON or text; text of several hosts (pdsh) is read once for each host."""
     empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
     if beginning(path).startswith("{"):
-        frames = _iostat_frames(path, _read_iostat_json(path), context)
+        samples = _iostat_samples(path, _read_iostat_json(path), context)
     else:
         hosts = dict.fromkeys(match[1] for _, line in whole_lines(path) if (match := _PREFIXED_RUN.match(line)))
-        frames = chain.from_iterable(
-            _iostat_frames(path, _read_iostat_text(path, host), replace(context, host=host or context.host))
+        samples = chain.from_iterable(
+            _iostat_samples(path, _read_iostat_text(path, host), replace(context, host=host or context.host))
             for host in hosts or ("",)
         )
-    return check_rows(frames, EmptyInput(empty, hint=hint))
+    return sample_frames(samples, IOSTAT_READINGS, EmptyInput(empty, hint=hint))
 
 
-IOSTAT = FileReader(
-    "iostat",
-    "iostat of sysstat 9 to 12, text or JSON",
-    ("series",),
-    _detect_iostat,
-    _read_iostat,
-    tried="sysstat 9 to 12.6; indented text and lone reports of the public",
-    made_by="S_TIME_FORMAT=ISO iostat -xtky 60 >> iostat.log",
-    lost="the report since boot; tps without reads and writes; groups; NFS",
-    used_by="now, why, lake series",
-)
+IOSTAT = FileReader("iostat", "iostat of sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
 
 
 def _is_device_header(words: list[str]) -> bool:
     return len(words) > 1 and (words[0] in ("Device", "Device:") or words[-1] == "Device")
 
 
-def _iostat_frames(path: Path, reports: Iterator[_Report], context: ReadContext) -> Iterator[Frame]:
-    """Frames of `series` of all reports that cover an interval."""
+def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext) -> Iterator[DeviceSample]:
+    """Samples of all reports that cover an interval."""
     first = next(reports, None)
     if first is None:
         raise EmptyInput(f"{path} holds no report of iostat yet.")
@@ -222,17 +201,16 @@ def _iostat_frames(path: Path, reports: Iterator[_Report], context: ReadContext)
         dated = _date_by_count(path, reports, context)
     else:
         dated = _date_by_stamps(path, reports, StampReader(str(path), context.zone, day_first=find_day_first(path)))
-    tables = SampleTables(path, IOSTAT_READINGS)
     for report, *span in dated:
         host = context.host or report.host
         if host is None:
             raise SourceError(f"{path} does not name its host: iostat's first line is missing.", hint="Give --host.")
         if report.cpu:
-            tables.add("cpu", report.cpu_columns, host, "", (span[0], span[1]), report.cpu, report.line)
-        for name, row, line in report.rows:
-            tables.add("device", report.columns, host, name, (span[0], span[1]), row, line)
-        yield from tables.frames(least=BATCH_SAMPLES)
-    yield from tables.frames()
+            yield DeviceSample("cpu", report.cpu_columns, host, "", span[0], span[1], report.cpu)
+        for device, row, line in report.rows:
+            is_text = isinstance(row, str)
+            numbers = parse_numbers(row.split(), report.columns, f"{path}, line {line}") if is_text else row
+            yield DeviceSample("device", report.columns, host, device, span[0], span[1], numbers)
 
 
 def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader) -> Iterator[tuple[_Report, int, int]]:
@@ -278,6 +256,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
 
 
 def _read_iostat_json(path: Path) -> Iterator[_Report]:
+    """The reports of iostat -o JSON."""
     for record in _read_records(path):
         # Where -y leaves out the report since boot, sysstat 12 has an empty line, and 11 a stray comma, in its place.
         since_boot = record.opens_run and record.lead.count("\n") < 2 and "," not in record.lead
@@ -287,8 +266,8 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         )
         cpu = record.body.get("avg-cpu")
         if isinstance(cpu, dict):
-            _, report.cpu_columns, report.cpu = _numbers_of(path, record.line, {"cpu": "all", **cpu}, "cpu")
-        for name, columns, values in _devices(path, record, "disk", "disk_device"):
+            _, report.cpu_columns, report.cpu = _read_numbers(path, record.line, {"cpu": "all", **cpu}, "cpu")
+        for name, columns, values in _read_devices(path, record, "disk", "disk_device"):
             if report.columns and columns != report.columns:
                 raise CorruptInput(f"{path}, line {record.line}: devices of one report have different columns.")
             report.columns = columns
@@ -410,6 +389,7 @@ _LONGEST_INTERVAL = 10 * 366 * 86_400
 
 
 def _detect_sadf(head: bytes, path: Path) -> float:
+    """JSON with the date of a data file (-j), a header with semicolons (-d), or lines of tabs (-p)."""
     text = plain_head(head)
     if text.lstrip().startswith("{"):
         return 0.9 if '"sysstat"' in text and '"file-date"' in text else 0.0
@@ -427,56 +407,47 @@ def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
     empty = f"{path} holds no interval of devices, of all devices together, or of CPUs."
     hint = "Export them with: sadf -j FILE -- -d -b -u"
-    return check_rows(read(path, context), EmptyInput(empty, hint=hint))
+    return sample_frames(read(path, context), SAR_READINGS, EmptyInput(empty, hint=hint))
 
 
-SADF = FileReader(
-    "sadf",
-    "sar data through sadf: -j, -d or -p",
-    ("series",),
-    _detect_sadf,
-    _read_sadf,
-    tried="sysstat 12.6; other activities of sar -A by hand-written lines",
-    made_by="sadf -j saDD -- -d -b -u > saDD.json",
-    lost="all activities but disks, all disks together, CPUs",
-    used_by="now, why, lake series",
-)
+SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _detect_sadf, _read_sadf)
 
 
-def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
+def _interval_of(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
+    """Start and length in nanoseconds of an interval of so many seconds. Raises CorruptInput beyond ten years."""
     if interval > _LONGEST_INTERVAL:
         raise CorruptInput(f"{path}, line {line}: an interval of {interval} seconds.")
     return end_ns - interval * NS, interval * NS
 
 
-def _read_semicolons(path: Path, context: ReadContext) -> Iterator[Frame]:
+def _read_semicolons(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
     """sadf -d: a header per activity, then its records in the order of time."""
     stamps = StampReader(str(path), context.zone)
-    tables = SampleTables(path, SAR_READINGS, ";")
     kind, columns = "", tuple[str, ...]()
     for number, line in whole_lines(path):
+        where = f"{path}, line {number}"
         if line.startswith("#"):
-            yield from tables.frames()
             kind, columns = _read_header(path, line, number)
             stamps.restart()
             continue
         if not line or kind == "other":  # sar -A: memory, network, interrupts, batteries
             continue
         if not kind:
-            raise CorruptInput(f"{path}, line {number}: a record before the line that names its columns.")
-        named = kind != "host"
-        parts = line.split(";", 4 if named else 3)
-        if len(parts) > 1 and parts[1] == "-1":
+            raise CorruptInput(f"{where}: a record before the line that names its columns.")
+        host, *parts = line.split(";")
+        if parts and parts[0] == "-1":
             continue  # LINUX-RESTART, or a comment
-        interval = whole_number(parts[1]) if len(parts) >= (5 if named else 4) else None
+        first = 2 if kind == "host" else 3
+        interval = whole_number(parts[0]) if len(parts) > first else None
         if interval is None:
-            raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
-        if interval == 0 or (kind == "cpu" and parts[3] not in _ALL_CPUS):
+            raise CorruptInput(f"{where}: expected host;interval;time;..., found {line[:60]!r}.")
+        if interval == 0 or (kind == "cpu" and parts[2] not in _ALL_CPUS):
             continue
-        span = _span(path, number, stamps.read(parts[2], number), interval)
-        tables.add(kind, columns, context.host or parts[0], parts[3] if named else "", span, parts[-1], number)
-        yield from tables.frames(least=BATCH_SAMPLES)
-    yield from tables.frames()
+        span = _interval_of(path, number, stamps.read(parts[1], number), interval)
+        device = "" if kind == "host" else parts[2]
+        yield DeviceSample(
+            kind, columns, context.host or host, device, *span, parse_numbers(parts[first:], columns, where)
+        )
 
 
 def _read_header(path: Path, line: str, number: int) -> tuple[str, tuple[str, ...]]:
@@ -498,26 +469,24 @@ def _read_header(path: Path, line: str, number: int) -> tuple[str, tuple[str, ..
     return "other" if set(names).isdisjoint(SAR_READINGS) else "host", names
 
 
-def _read_tabs(path: Path, context: ReadContext) -> Iterator[Frame]:
+def _read_tabs(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
     """sadf -p: one number per line; lines of one sample follow each other."""
     stamps = StampReader(str(path), context.zone)
-    tables = SampleTables(path, SAR_READINGS)
-    key: list[str] = []  # host, interval, time, device
-    values: dict[str, float] = {}
-    first_line, activity = 0, ""
-
-    def add_sample() -> None:
-        nonlocal activity
-        host, interval, stamp, device = key
+    activity = ""
+    for number, (host, interval, stamp, device), values in _group_by_sample(path):
         columns = tuple(values)
         if columns[0] != activity:
             activity = columns[0]
             stamps.restart()  # each activity begins at the first time again
         kind = "cpu" if "%user" in columns or "%usr" in columns else "host" if device == "-" else "device"
         if interval != "0" and (kind != "cpu" or device in _ALL_CPUS):
-            span = _span(path, first_line, stamps.read(stamp, first_line), int(interval))
-            tables.add(kind, columns, context.host or host, device, span, list(values.values()), first_line)
+            span = _interval_of(path, number, stamps.read(stamp, number), int(interval))
+            yield DeviceSample(kind, columns, context.host or host, device, *span, list(values.values()))
 
+
+def _group_by_sample(path: Path) -> Iterator[tuple[int, list[str], dict[str, float]]]:
+    """The first line of each sample, its host, interval, time and device, and its numbers by their names."""
+    key, values, first_line = list[str](), dict[str, float](), 0
     for number, line in whole_lines(path):
         parts = line.split("\t")
         if not line or (len(parts) > 1 and parts[1] == "-1"):
@@ -533,41 +502,38 @@ def _read_tabs(path: Path, context: ReadContext) -> Iterator[Frame]:
         # In the doubled hour of autumn a local time comes twice: then a name comes again.
         if key != parts[:4] or parts[4] in values:
             if values:
-                add_sample()
-            yield from tables.frames(least=BATCH_SAMPLES)
+                yield first_line, key, values
             key, values, first_line = parts[:4], {}, number
         values[parts[4]] = float(value)
     if values:
-        add_sample()
-    yield from tables.frames()
+        yield first_line, key, values
 
 
-def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[Frame]:
+def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
+    """sadf -j: devices, all devices together and CPUs of each record."""
     stamps = StampReader(str(path), context.zone)
-    tables = SampleTables(path, SAR_READINGS)
     for record in _read_records(path):
         if record.opens_run:
             stamps.restart()
         stamp = record.body.get("timestamp")
         if not isinstance(stamp, dict):
             continue
+        where = f"{path}, line {record.line}"
         date, time, interval = stamp.get("date"), stamp.get("time"), stamp.get("interval")
         if not isinstance(date, str) or not isinstance(time, str) or not isinstance(interval, int):
-            raise CorruptInput(f"{path}, line {record.line}: expected date, time and interval, found {stamp}.")
+            raise CorruptInput(f"{where}: expected date, time and interval, found {stamp}.")
         if interval <= 0:
             continue
         host = context.host or record.host
         if host is None:
-            raise CorruptInput(f"{path}, line {record.line}: no nodename before the statistics.", hint="Give --host.")
+            raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Give --host.")
         is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
         end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
-        span = _span(path, record.line, end_ns, interval)
-        found = [("device", numbers) for numbers in _devices(path, record, "disk", "disk-device")]
+        span = _interval_of(path, record.line, end_ns, interval)
+        found = [("device", numbers) for numbers in _read_devices(path, record, "disk", "disk-device")]
         if isinstance(totals := record.body.get("io"), dict):
             flat = {name: value for part in totals.values() if isinstance(part, dict) for name, value in part.items()}
-            found.append(("host", _numbers_of(path, record.line, {"host": "", **flat}, "host")))
-        found += [("cpu", cpu) for cpu in _devices(path, record, "cpu-load", "cpu") if cpu[0] in _ALL_CPUS]
-        for kind, (name, columns, values) in found:
-            tables.add(kind, columns, host, name, span, values, record.line)
-        yield from tables.frames(least=BATCH_SAMPLES)
-    yield from tables.frames()
+            found.append(("host", _read_numbers(path, record.line, {"host": "", **flat}, "host")))
+        found += [("cpu", cpu) for cpu in _read_devices(path, record, "cpu-load", "cpu") if cpu[0] in _ALL_CPUS]
+        for kind, (device, columns, numbers) in found:
+            yield DeviceSample(kind, columns, host, device, *span, numbers)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import datetime as dt
 import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from ioweather.core.errors import CorruptInput, TruncatedInput
-from ioweather.core.units import parse_time_ns
+from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.units import local_to_ns, parse_time_ns
 
+Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
@@ -42,7 +45,7 @@ def unfinished_line(path: Path, number: int) -> str:
 
 
 def take_cuts() -> str:
-    """What was recorded since the last call, as sentences; empty where nothing is missing."""
+    """The cuts recorded since the last call, as sentences; empty if the file is complete."""
     said = " ".join(_cuts)
     _cuts.clear()
     return said
@@ -65,16 +68,17 @@ def plain_bytes(head: bytes) -> bytes:
 
 @lru_cache(maxsize=2)
 def plain_head(head: bytes) -> str:
-    """The same as text, without empty lines before the first other. Made once for all who are asked about a file."""
+    """The first bytes of a file as text, without empty lines at the top. Cached for the `detect` of all readers."""
     return _plain_lines(plain_bytes(head).decode("utf-8-sig", errors="replace")).lstrip("\n")
 
 
 def beginning(path: Path) -> str:
-    """The first part of a text that is being read, behind noise and empty lines."""
+    """The first block of a text, without noise and empty lines before it."""
     return next((text for text in text_blocks(path) if text.strip()), "").lstrip()[:_HEAD_CHARACTERS]
 
 
 def _plain_lines(text: str) -> str:
+    """The text with the line ends of Unix."""
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
@@ -151,8 +155,31 @@ def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line, torn in numbered_lines(path) if not torn)
 
 
+def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of up to `size` items. What comes before a damaged item is good: it is yielded before the error is
+    raised."""
+    batch: list[Item] = []
+    try:
+        for item in items:
+            batch.append(item)
+            if len(batch) >= size:
+                yield batch
+                batch = []
+    except SourceError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def shown_counts(counts: Mapping[str, int]) -> str:
+    """'3 x; 2 y': what was left out, by how often; empty where nothing was."""
+    return "; ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
 def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
-    """What is in the folder, if all of it is of one kind: in most folders the first entry tells."""
+    """The sorted contents of a folder if `is_one` holds for all; empty otherwise. Most folders fail at the first."""
     found = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -164,7 +191,7 @@ def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> l
 
 
 def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
-    """The files of a folder with several, if all begin as files of one kind do."""
+    """The files of a folder with at least two, if `is_one` holds for the beginning of each; else none."""
 
     def begins_so(entry: os.DirEntry[str]) -> bool:
         if not entry.is_file(follow_symlinks=False):
@@ -177,6 +204,33 @@ def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
 
     found = all_of_a_kind(folder, begins_so)
     return found if len(found) > 1 else []
+
+
+ZONE_HINT = "Give --zone, or set `zone` in facility.toml."
+
+
+class LocalClock:
+    """Converts the local times of one file to UTC, in their order, which resolves the repeated hour of autumn."""
+
+    def __init__(self, zone: ZoneInfo | None) -> None:
+        self._zone = zone
+        self._last_ns: int | None = None
+
+    def restart(self) -> None:
+        """Forget the order: the next time may be earlier."""
+        self._last_ns = None
+
+    def to_ns(self, naive: dt.datetime, where: str) -> int:
+        """UTC nanoseconds of a local time. Raises UndatedInput without a zone, or if the order does not resolve it."""
+        if self._zone is None:
+            raise UndatedInput(f"{where}: {naive} is a local time without a zone.", hint=ZONE_HINT)
+        # Two lines may have the same second, so the next time must follow the moment before the last one.
+        after_ns = None if self._last_ns is None else self._last_ns - 1
+        try:
+            self._last_ns = local_to_ns(naive, self._zone, after_ns=after_ns)
+        except UndatedInput as error:
+            raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
+        return self._last_ns
 
 
 _TIME_LINE = re.compile(
@@ -196,7 +250,7 @@ def time_of_line(line: str, zone: ZoneInfo | None = None) -> int | None:
 
 
 def _without_noise(text: str) -> tuple[str, bool]:
-    """The text with empty lines for noise at its beginning, and whether anything follows."""
+    """The text with empty lines in place of launcher messages at its beginning, and whether anything follows them."""
     position = lines = 0
     while position < len(text):
         if _NOISE.match(text, position) is not None:

@@ -48,55 +48,70 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
     names: dict[int, str] = {}
     if program.layout != "none":
         rng = stream(seed, "log", run.job.number, run.instance)
-        # (step, [meta seconds, data seconds, meta start, data start, data end]), relative to the run's start.
-        times = np.zeros((run.program.steps, 5))
-        for phase in run.phases:
-            flow = phase.flow
-            if phase.name == "meta":
-                times[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
-            else:
-                times[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
         shared = program.layout == "shared" and program.io_ranks > 1
-        posix = _shared_records(program, times, rng) if shared else _unique_records(program, times, rng)
+        make_records = _shared_records if shared else _unique_records
+        posix = make_records(program, _step_times(run), rng)
         files = f"{mount}/{program.account}/{program.user}/{program.name}/{run.id}"
         paths = [f"{files}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
         ids = np.array([_record_id(path) for path in paths], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
-        # Where the files lie; all on the targets that the run used.
-        records = new_records("LUSTRE", len(ids))
-        used = np.flatnonzero(run.shares > 0)
-        width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
-        records["id"], records["rank"] = ids, -1
-        records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
-        records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
-        if run.usual.layout == "shared":
-            lists = [used[:width]] * len(ids)
-        else:
-            # As many objects on each target as its share of the bytes; stripes of a file on different ones.
-            reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
-            objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
-            lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
-        modules = {"POSIX": posix, "LUSTRE": Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})}
+        modules = {"POSIX": posix, "LUSTRE": _lustre_module(run, ids, resources, rng)}
         if program.interface == "MPI-IO" and shared:
-            # Collective calls of all ranks above the same files.
-            records = new_records("MPI-IO", len(posix))
-            verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
-            for name in ("id", "rank"):
-                records[name] = posix[name]
-            records["MPIIO_COLL_OPENS"] = program.nprocs
-            records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
-            records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
-            records[f"MPIIO_SIZE_{verb}_AGG_{_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
-            for word in _SAME_IN_MPIIO:
-                name = word.replace("VERB", verb)
-                records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
-            modules["MPI-IO"] = records
+            modules["MPI-IO"] = _mpiio_records(program, posix)
     write_log(path, job, modules, names)
     return path
 
 
+def _step_times(run: Run) -> Floats:
+    """Return (step, [metadata seconds, data seconds, metadata start, data start, data end]) relative to the run's
+    start."""
+    times = np.zeros((run.program.steps, 5))
+    for phase in run.phases:
+        flow = phase.flow
+        if phase.name == "meta":
+            times[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
+        else:
+            times[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
+    return times
+
+
+def _lustre_module(run: Run, ids: NDArray[Any], resources: Resources, rng: np.random.Generator) -> Module:
+    """Return which targets each file is on; all are targets that the run used."""
+    records = new_records("LUSTRE", len(ids))
+    used = np.flatnonzero(run.shares > 0)
+    width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
+    records["id"], records["rank"] = ids, -1
+    records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
+    records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
+    if run.usual.layout == "shared":
+        lists = [used[:width]] * len(ids)
+    else:
+        # As many objects on each target as its share of the bytes; stripes of a file on different ones.
+        reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
+        objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
+        lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
+    return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
+
+
+def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
+    """Return collective calls of all ranks above the same files."""
+    records = new_records("MPI-IO", len(posix))
+    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
+    for name in ("id", "rank"):
+        records[name] = posix[name]
+    records["MPIIO_COLL_OPENS"] = program.nprocs
+    records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
+    records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
+    records[f"MPIIO_SIZE_{verb}_AGG_{_size_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
+    for word in _SAME_IN_MPIIO:
+        name = word.replace("VERB", verb)
+        records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
+    return records
+
+
 def _record_id(path: str) -> int:
+    """Return the record id of a file: any number that follows from its path."""
     data = path.encode()
     return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995)
 
@@ -110,18 +125,18 @@ def _shared_records(program: Program, times: Floats, rng: np.random.Generator) -
     records["rank"] = -1
     meta, data = times[step, 0] / each, times[step, 1] / each
     begin = times[step, 3] + place * data
-    _spans(records, program, times[step, 2] + place * meta, begin, begin + data)
+    _set_times(records, program, times[step, 2] + place * meta, begin, begin + data)
     ranks = program.nprocs
     mean = 0.5 * (1 + _FASTEST_SHARE)
     records["POSIX_F_META_TIME"] = meta * ranks * mean
-    records[_time_name(program)] = data * ranks * mean
+    records[_time_counter(program)] = data * ranks * mean
     records["POSIX_F_SLOWEST_RANK_TIME"] = meta + data
     records["POSIX_F_FASTEST_RANK_TIME"] = (meta + data) * _FASTEST_SHARE
     records["POSIX_SLOWEST_RANK"] = rng.integers(0, ranks, len(records))
     records["POSIX_FASTEST_RANK"] = rng.integers(0, ranks, len(records))
-    own = _share(program.rank_bytes, each)
+    own = _split_bytes(program.rank_bytes, each)
     records["POSIX_SLOWEST_RANK_BYTES"] = records["POSIX_FASTEST_RANK_BYTES"] = own[place]
-    _counters(records, program, own[place] * program.io_ranks, opens=ranks)
+    _set_counters(records, program, own[place] * program.io_ranks, opens=ranks)
     return records
 
 
@@ -135,25 +150,27 @@ def _unique_records(program: Program, times: Floats, rng: np.random.Generator) -
     pace[int(rng.integers(program.io_ranks))] = 1.0  # the slowest rank took the whole time
     pace = np.repeat(pace, each)
     records["POSIX_F_META_TIME"] = times[:, 0].sum() * pace / each
-    records[_time_name(program)] = times[:, 1].sum() * pace / each
-    _spans(records, program, times[0, 2], times[0, 3], times[-1, 4] - (1 - pace) * times[-1, 1])
-    moved = np.tile(_share(program.rank_bytes, each), program.io_ranks) * program.steps
-    _counters(records, program, moved, opens=program.steps)
+    records[_time_counter(program)] = times[:, 1].sum() * pace / each
+    _set_times(records, program, times[0, 2], times[0, 3], times[-1, 4] - (1 - pace) * times[-1, 1])
+    moved = np.tile(_split_bytes(program.rank_bytes, each), program.io_ranks) * program.steps
+    _set_counters(records, program, moved, opens=program.steps)
     return records
 
 
-def _share(total: int, parts: int) -> Ints:
+def _split_bytes(total: int, parts: int) -> Ints:
     """Whole bytes that add up."""
     share = np.full(parts, total // parts, np.int64)
     share[: total % parts] += 1
     return share
 
 
-def _time_name(program: Program) -> str:
+def _time_counter(program: Program) -> str:
+    """Return the counter of the seconds that the program spends on its data."""
     return "POSIX_F_READ_TIME" if program.reads else "POSIX_F_WRITE_TIME"
 
 
-def _spans(records: NDArray[Any], program: Program, opened: Any, begin: Any, end: Any) -> None:
+def _set_times(records: NDArray[Any], program: Program, opened: Any, begin: Any, end: Any) -> None:
+    """Set the time stamps of the records, in seconds since the run's start."""
     verb = "READ" if program.reads else "WRITE"
     records["POSIX_F_OPEN_START_TIMESTAMP"] = opened
     records["POSIX_F_OPEN_END_TIMESTAMP"] = begin
@@ -163,7 +180,8 @@ def _spans(records: NDArray[Any], program: Program, opened: Any, begin: Any, end
     records["POSIX_F_CLOSE_END_TIMESTAMP"] = end + 1e-4
 
 
-def _counters(records: NDArray[Any], program: Program, moved: Ints, opens: int) -> None:
+def _set_counters(records: NDArray[Any], program: Program, moved: Ints, opens: int) -> None:
+    """Set the counters of the requests that move these bytes, and of the opens, in each record."""
     verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
     size = program.request_bytes
     count = np.maximum(-(-moved // size), (moved > 0).astype(np.int64))
@@ -178,14 +196,15 @@ def _counters(records: NDArray[Any], program: Program, moved: Ints, opens: int) 
     records["POSIX_FILE_ALIGNMENT"] = _ALIGNMENT
     records["POSIX_FILE_NOT_ALIGNED"] = 0 if size % _ALIGNMENT == 0 else count - count * size // _ALIGNMENT
     records["POSIX_MEM_ALIGNMENT"] = 8
-    records[f"POSIX_SIZE_{verb}_{_bin(size)}"] = count
+    records[f"POSIX_SIZE_{verb}_{_size_bin(size)}"] = count
     records["POSIX_ACCESS1_ACCESS"], records["POSIX_ACCESS1_COUNT"] = size, count
     records[f"POSIX_MAX_{verb}_TIME_SIZE"] = size
-    spent = records[_time_name(program)]
+    spent = records[_time_counter(program)]
     records[f"POSIX_F_MAX_{verb}_TIME"] = np.where(count > 0, spent / np.maximum(count, 1) * 3.0, 0.0)
 
 
-def _bin(size: int) -> str:
+def _size_bin(size: int) -> str:
+    """Return Darshan's name of the bin of a request size in bytes."""
     # Darshan puts a size that is an edge into the lower bin.
     return _BIN_NAMES[int(np.searchsorted(_EDGES, size))]
 

@@ -1,12 +1,10 @@
 """What a simulated facility records, and its files as real tools write them: samples of servers, responses of probes,
-job counts, accounting, device and benchmark text, LMT archives, file listings."""
+job counts, accounting, device and benchmark text, TOKIO archives, file listings."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,25 +36,10 @@ _HUM_REQUEST_BYTES = 65_536
 _HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Whole amounts per step. `missing` marks samples (step, target) that did not arrive."""
-
-    readings: Readings
-    read_bytes: Floats
-    write_bytes: Floats
-    read_requests: Floats
-    write_requests: Floats
-    operations: Floats
-    oss_cpu_percent: Floats
-    mds_cpu_percent: Floats
-    missing: Bools
-
-
 def observe(
     readings: Readings, preset: Preset, resources: Resources, incidents: Sequence[Incident], seed: int
-) -> Observed:
-    """Return what the monitoring of the servers records in a window."""
+) -> Readings:
+    """Return what the monitoring of the servers records in a window: whole amounts, with the background traffic."""
     rng = stream(seed, "observe", round(readings.start))
     shape = readings.read_bytes.shape
     times = readings.times
@@ -81,16 +64,16 @@ def observe(
             gone = (times >= incident.start) & (times < incident.taken_over)
             of_server = np.flatnonzero(resources.server_of == resources.oss_names.index(incident.component))
             missing[np.ix_(np.flatnonzero(gone), of_server)] = True
-    return Observed(
+    return replace(
         readings,
-        read,
-        write,
-        np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
-        np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
-        operations,
-        oss,
-        mds[:, None],
-        missing,
+        read_bytes=read,
+        write_bytes=write,
+        read_requests=np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
+        write_requests=np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
+        operations=operations,
+        oss_cpu_percent=oss,
+        mds_cpu_percent=mds[:, None],
+        missing=missing,
     )
 
 
@@ -104,7 +87,7 @@ def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[In
     return health
 
 
-def as_served(readings: Readings, resources: Resources, incidents: Sequence[Incident]) -> Readings:
+def with_slow_service(readings: Readings, resources: Resources, incidents: Sequence[Incident]) -> Readings:
     """Return readings with the stretch as requests meet it: a sick target serves each one slower, even without load."""
     health = _target_health(readings.times, (readings.steps, resources.osts), incidents)
     stretch = readings.stretch.copy()
@@ -112,28 +95,22 @@ def as_served(readings: Readings, resources: Resources, incidents: Sequence[Inci
     return replace(readings, stretch=stretch)
 
 
-def coarser(observed: Observed, step_seconds: int) -> Observed:
-    """Return the same in longer steps: amounts are added, states averaged."""
-    factor = step_seconds // observed.readings.step_seconds
+def resample(observed: Readings, step_seconds: int) -> Readings:
+    """Return the same in longer steps: amounts are added, states averaged. Files need no `stretch`, which stays."""
+    factor = step_seconds // observed.step_seconds
     if factor <= 1:
         return observed
-    steps = observed.readings.steps // factor
+    steps = observed.steps // factor
 
-    def blocks(values: NDArray[Any]) -> NDArray[Any]:
-        return values[: steps * factor].reshape(steps, factor, -1)
+    def blocks(name: str) -> NDArray[Any]:
+        return np.asarray(getattr(observed, name)[: steps * factor].reshape(steps, factor, -1))
 
-    amounts: dict[str, Any] = {
-        name: blocks(getattr(observed, name)).sum(axis=1)
-        for name in ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
-    }
-    states: dict[str, Any] = {
-        name: blocks(getattr(observed, name)).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")
-    }
+    amounts = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
+    made: dict[str, Any] = {name: blocks(name).sum(axis=1) for name in amounts}
+    made |= {name: blocks(name).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")}
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = blocks(observed.missing).mean(axis=1) > 0.5
-    # Of the readings, files need the steps alone.
-    readings = replace(observed.readings, step_seconds=step_seconds, read_bytes=amounts["read_bytes"])
-    return replace(observed, readings=readings, missing=missing, **amounts, **states)
+    missing = blocks("missing").mean(axis=1) > 0.5
+    return replace(observed, step_seconds=step_seconds, missing=missing, **made)
 
 
 SIZES = tuple(512 * KIB << power for power in range(12))
@@ -191,37 +168,40 @@ def window_responses(readings: Readings, preset: Preset, resources: Resources, s
         yield from _samples(readings, preset, resources, seed)
 
 
-def _ticks(readings: Readings, every: int, offset: float) -> Floats:
+def _tick_times(readings: Readings, every: int, offset: float) -> Floats:
+    """Return the times in this window at which something happens every `every` seconds, from `offset` on."""
     begin, end = readings.start, readings.start + readings.steps * readings.step_seconds
     first = -(-(begin - offset) // every)
     return np.arange(first * every + offset, end, every)
 
 
-def _stretch(readings: Readings, column: int, moments: Floats) -> Floats:
+def _stretch_at(readings: Readings, column: int, moments: Floats) -> Floats:
+    """Return the stretch of one resource at these times."""
     place = ((moments - readings.start) // readings.step_seconds).astype(np.int64)
     return np.asarray(readings.stretch[np.clip(place, 0, readings.steps - 1), column])
 
 
-def _data_stretch(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
+def _data_stretch_at(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
     """A request passes network, server and target, and waits for the slowest of them."""
     way = (ost, resources.osts + int(resources.server_of[ost]), resources.network)
-    return np.asarray(np.max([_stretch(readings, column, moments) for column in way], axis=0))
+    return np.asarray(np.max([_stretch_at(readings, column, moments) for column in way], axis=0))
 
 
 def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+    """Yield the operations of the probes on all hosts."""
     target = f"/{resources.fsname}/.ioweather"
     for host in range(preset.probe_hosts):
         rng = stream(seed, "probe", host, round(readings.start))
-        moments = _ticks(readings, preset.probe_seconds, float(host))
+        moments = _tick_times(readings, preset.probe_seconds, float(host))
         name, ost = f"login{host + 1}", host % resources.osts
         for number, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, PROBE_BYTES, op), len(moments), rng)
-            seconds = quiet * _data_stretch(readings, resources, ost, moments)
+            seconds = quiet * _data_stretch_at(readings, resources, ost, moments)
             yield Responses(
                 name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}", moments + 0.1 * number, seconds
             )
         yield from _each_target(readings, preset, resources, host, seed)
-        stretched = _stretch(readings, resources.mds, moments)
+        stretched = _stretch_at(readings, resources.mds, moments)
         for number, (op, mean) in enumerate(_METADATA.items()):
             quiet, _ = draw(preset.law, mean, len(moments), rng)
             cached = None
@@ -234,14 +214,15 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
 
 
 def _each_target(readings: Readings, preset: Preset, resources: Resources, host: int, seed: int) -> Iterator[Responses]:
+    """Yield the operations of one host's probe of each storage target in turn."""
     rng = stream(seed, "targets", host, round(readings.start))
-    moments = _ticks(readings, preset.probe_seconds, float(host)) + 0.8
+    moments = _tick_times(readings, preset.probe_seconds, float(host)) + 0.8
     turn = (moments // preset.probe_seconds).astype(np.int64) * preset.probe_hosts + host
     for number, op in enumerate(("read", "write")):
         quiet, _ = draw(preset.law, mean_seconds(preset.law, TARGET_BYTES, op), len(moments), rng)
         at = moments + 0.05 * number
-        for ost, chosen in _turns(turn, resources):
-            seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen])
+        for ost, chosen in _group_by_target(turn, resources):
+            seconds = quiet[chosen] * _data_stretch_at(readings, resources, ost, at[chosen])
             target, name = f"/{resources.fsname}/.ioweather", resources.ost_name(ost)
             probe = (f"login{host + 1}", target, op, TARGET_BYTES, name, f"probe-{host}")
             yield Responses(*probe, at[chosen], seconds)
@@ -251,21 +232,21 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
     """don15's sampler: every size read and written, on another target in each round, so that neither is taken for the
     other."""
     rng = stream(seed, "sampler", round(readings.start))
-    ticks = _ticks(readings, preset.sampler_seconds, 30.0)
+    ticks = _tick_times(readings, preset.sampler_seconds, 30.0)
     rounds = (ticks // preset.sampler_seconds).astype(np.int64)
     moments = ticks + rng.uniform(0.0, 0.5 * preset.sampler_seconds, len(ticks))
     for number, size in enumerate(SIZES):
         for place, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
-            for ost, chosen in _turns(number * 5 + rounds, resources):
+            for ost, chosen in _group_by_target(number * 5 + rounds, resources):
                 # A transfer on the same target slows a sample too.
-                seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen])
+                seconds = quiet[chosen] * _data_stretch_at(readings, resources, ost, at[chosen])
                 where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
                 yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
 
 
-def _turns(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:
+def _group_by_target(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:
     """Targets, each with the places of its turns."""
     for ost in range(resources.osts):
         chosen = np.flatnonzero(turn % resources.osts == ost)
@@ -309,6 +290,7 @@ class JobCounts:
                     self.costs[pair] = self.costs.get(pair, 0.0) + float(lost[column])
 
     def _count(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
+        """Add what the flows move in an interval to the counts by step and job."""
         osts, width = self.resources.osts, self.step_seconds
         for flow, speed in zip(flows, pace.tolist(), strict=True):
             rate = np.zeros(4 * osts + len(OPERATIONS))
@@ -330,7 +312,7 @@ class JobCounts:
         """Return what each other job cost a run, in seconds."""
         return {key: seconds for (name, key), seconds in self.costs.items() if name == run}
 
-    def taken(self, until: float) -> list[tuple[int, str, Floats]]:
+    def take_until(self, until: float) -> list[tuple[int, str, Floats]]:
         """Return and drop the whole steps up to a moment."""
         ready = sorted(place for place in self._amounts if (place[0] + 1) * self.step_seconds <= until)
         return [(step, key, self._amounts.pop((step, key))) for step, key in ready]
@@ -353,13 +335,14 @@ def write_job_stats(
     lines = (
         line
         for start_ns, (_, key, amounts) in zip(moments, rows, strict=True)
-        for line in _lines(start_ns, step_seconds, key, amounts, resources)
+        for line in _job_rows(start_ns, step_seconds, key, amounts, resources)
     )
     if rows:
         write_segment(folder / f"seg-mds1-{moments[0]}.ndjson", "mds1", "r", moments[0], lines)
 
 
-def _lines(start_ns: int, step_seconds: int, key: str, amounts: Floats, resources: Resources) -> Iterator[str]:
+def _job_rows(start_ns: int, step_seconds: int, key: str, amounts: Floats, resources: Resources) -> Iterator[str]:
+    """Yield a line of `job_operations` for each operation of one job on one target in a step."""
     osts = resources.osts
     program, dot, uid = key.rpartition(".")
     common = {
@@ -498,11 +481,12 @@ def write_accounts(path: Path, preset: Preset, cluster: str, calendar: Calendar,
         row += ["COMPLETED" if ended else "RUNNING" if started else "PENDING"]
         row += [submitted, started or "Unknown", ended or "Unknown"]
         row += [str(program.nodes), str(program.nodes * preset.cores)]
-        lines.append("|".join([*row, _nodes(job, preset.nodes) if started else "None assigned"]))
+        lines.append("|".join([*row, _node_list(job, preset.nodes) if started else "None assigned"]))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _nodes(job: Job, nodes: int) -> str:
+def _node_list(job: Job, nodes: int) -> str:
+    """Return the nodes of a job as Slurm writes them."""
     first, count = job.first_node, job.program.nodes
     if count == 1:
         return f"nid{first:05d}"
@@ -564,12 +548,12 @@ _HEADER = (
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
-def write_iostat(folder: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
+def write_iostat(folder: Path, observed: Readings, resources: Resources, calendar: Calendar) -> None:
     """Write text of `iostat -x` (sysstat 12, ISO times), one file per server, one report per step. Each target is a
     device of its server: sdb, sdc, ..."""
-    readings = observed.readings
-    step = float(readings.step_seconds)
-    begin = calendar.local(readings.start)
+    folder.mkdir(parents=True, exist_ok=True)
+    step = float(observed.step_seconds)
+    begin = calendar.local(observed.start)
     for server in range(resources.servers):
         targets = np.flatnonzero(resources.server_of == server).tolist()
         read, write = observed.read_bytes[:, targets], observed.write_bytes[:, targets]
@@ -587,18 +571,20 @@ def write_iostat(folder: Path, observed: Observed, resources: Resources, calenda
         with (folder / f"{host}.iostat.txt").open("w", encoding="utf-8") as file:
             file.write(f"Linux 6.1.0 ({host}) \t{begin:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
             # The first report is the mean since boot, not a sample.
-            file.write(_stamp(begin) + _HEADER + _line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
+            file.write(_time_stamp(begin) + _HEADER + _device_line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
             for place in np.flatnonzero(~gone).tolist():
-                moment = calendar.local(readings.start + (place + 1) * step)  # iostat stamps the end
-                lines = [_line(device, *values) for device, values in enumerate(rows[place].tolist())]
-                file.write(_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
+                moment = calendar.local(observed.start + (place + 1) * step)  # iostat stamps the end
+                lines = [_device_line(device, *values) for device, values in enumerate(rows[place].tolist())]
+                file.write(_time_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
 
 
-def _stamp(moment: object) -> str:
+def _time_stamp(moment: object) -> str:
+    """Return the line with the time of a report."""
     return f"{moment:%Y-%m-%dT%H:%M:%S%z}\n"
 
 
-def _line(device: int, reads: float, read_kib: float, writes: float, write_kib: float, busy: float) -> str:
+def _device_line(device: int, reads: float, read_kib: float, writes: float, write_kib: float, busy: float) -> str:
+    """Return the line of a device; what the model does not know (merges, flushes) is constant."""
     wait = 0.4 + busy / 12.0
     return (
         f"sd{_LETTERS[device % len(_LETTERS)]}      {reads:9.2f} {read_kib:11.2f}     0.00   0.00 {wait:7.2f} "
@@ -637,12 +623,13 @@ def write_segments(folder: Path, batches: Iterable[Responses], calendar: Calenda
         if len(batch.start):
             by_host.setdefault(batch.host, []).append(batch)
     for host, members in by_host.items():
-        rows = sorted(row for batch in members for row in _rows(batch, calendar, system))
+        rows = sorted(row for batch in members for row in _response_lines(batch, calendar, system))
         path = folder / f"seg-{host}-{rows[0][0]}-{number}.ndjson"
         write_segment(path, host, members[0].run_id, rows[0][0], (line for _, line in rows))
 
 
-def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
+def _response_lines(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
+    """Return start and line of each operation, as the agent writes it."""
     whole = np.floor(batch.start)
     start_ns = (calendar.start + whole.astype(np.int64)) * 10**9 + np.rint((batch.start - whole) * 1e9).astype(np.int64)
     duration_ns = np.maximum(np.rint(batch.seconds * 1e9).astype(np.int64), 1)
@@ -659,145 +646,17 @@ def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, 
     ]
 
 
-_STEP = 5
-_HOUR_STEPS = 720
-
-
-def write_h5lmt(path: Path, observed: Observed, resources: Resources, calendar: Calendar) -> None:
-    """Write pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The
-    first step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did
-    not send is zero and marked."""
-    steps = observed.readings.steps
-    stamps = calendar.start + round(observed.readings.start) + _STEP * np.arange(steps + 1)
-    # pyLMT has no place for a single target: a server sent everything or nothing.
-    silent = np.zeros((steps, resources.servers), bool)
-    np.logical_or.at(silent.T, resources.server_of, observed.missing.T)
-    gone = silent[:, resources.server_of]
-    with h5py.File(path, "w", libver="earliest") as file:
-        file.create_dataset("FSStepsGroup/FSStepsDataSet", data=stamps.astype("i4"))
-        file["FSStepsGroup/FSStepsDataSet"].attrs["fs"] = np.bytes_(resources.fsname)
-        for name, values in (
-            ("OSTReadGroup/OSTBulkReadDataSet", observed.read_bytes),
-            ("OSTWriteGroup/OSTBulkWriteDataSet", observed.write_bytes),
-        ):
-            made = _put(file, name, np.where(gone, 0.0, values) / _STEP)
-            made.attrs["OSTNames"] = np.array([n.encode() for n in resources.ost_names])
-        made = _put(file, "MDSOpsGroup/MDSOpsDataSet", observed.operations / _STEP)
-        made.attrs["OpNames"] = np.array([name.encode() for name in OPERATIONS])
-        made = _put(file, "OSSCPUGroup/OSSCPUDataSet", np.where(silent, 0.0, observed.oss_cpu_percent), lost=False)
-        made.attrs["OSSNames"] = np.array([n.encode() for n in resources.oss_names])
-        cpu = np.concatenate([observed.mds_cpu_percent[:1, 0], observed.mds_cpu_percent[:, 0]])
-        file.create_dataset("MDSCPUGroup/MDSCPUDataSet", data=cpu)
-        _put(file, "FSMissingGroup/FSMissingDataSet", silent.astype("i4"), lost=False)
-
-
-def _put(file: h5py.File, name: str, values: Floats, *, lost: bool = True) -> h5py.Dataset:
-    """(time, component) to (component, time), with a step before the first and without the first of each hour."""
-    turned = np.concatenate([values[:1], values]).T.copy()
-    if lost:
-        turned[:, _HOUR_STEPS::_HOUR_STEPS] = 0
-    return file.create_dataset(name, data=turned, compression="gzip", compression_opts=1, shuffle=True)
-
-
-_LATE_RATIO = 0.001
-_LATE_STEPS = (2, 9)
-_TABLES = """
-CREATE TABLE FILESYSTEM_INFO (FILESYSTEM_ID INTEGER PRIMARY KEY, FILESYSTEM_NAME VARCHAR(128), FILESYSTEM_MOUNT_NAME VARCHAR(64), SCHEMA_VERSION FLOAT);
-CREATE TABLE OSS_INFO (OSS_ID INTEGER PRIMARY KEY, FILESYSTEM_ID INTEGER, HOSTNAME VARCHAR(128), FAILOVERHOST VARCHAR(128));
-CREATE TABLE OST_INFO (OST_ID INTEGER PRIMARY KEY, OSS_ID INTEGER, OST_NAME VARCHAR(128), HOSTNAME VARCHAR(128), OFFLINE BOOLEAN, DEVICE_NAME VARCHAR(128));
-CREATE TABLE MDS_INFO (MDS_ID INTEGER PRIMARY KEY, FILESYSTEM_ID INTEGER, MDS_NAME VARCHAR(128), HOSTNAME VARCHAR(128), DEVICE_NAME VARCHAR(128));
-CREATE TABLE OPERATION_INFO (OPERATION_ID INTEGER PRIMARY KEY, OPERATION_NAME VARCHAR(64), UNITS VARCHAR(64));
-CREATE TABLE TIMESTAMP_INFO (TS_ID INTEGER PRIMARY KEY, TIMESTAMP DATETIME);
-CREATE TABLE OST_DATA (OST_ID INTEGER, TS_ID INTEGER, READ_BYTES BIGINT, WRITE_BYTES BIGINT, PCT_CPU FLOAT, KBYTES_FREE BIGINT, KBYTES_USED BIGINT, INODES_FREE BIGINT, INODES_USED BIGINT);
-CREATE TABLE OSS_DATA (OSS_ID INTEGER, TS_ID INTEGER, PCT_CPU FLOAT, PCT_MEMORY FLOAT);
-CREATE TABLE MDS_DATA (MDS_ID INTEGER, TS_ID INTEGER, PCT_CPU FLOAT, KBYTES_FREE BIGINT, KBYTES_USED BIGINT, INODES_FREE BIGINT, INODES_USED BIGINT);
-CREATE TABLE MDS_OPS_DATA (MDS_ID INTEGER, OPERATION_ID INTEGER, TS_ID INTEGER, SAMPLES BIGINT, SUM BIGINT, SUMSQUARES BIGINT);
-"""  # noqa: E501 - one table, one line, as a dump prints them
-_FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
-
-
-def write_database(path: Path, observed: Observed, resources: Resources, calendar: Calendar, seed: int) -> None:
-    """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times.
-
-    Some packets are late, some rows are lost, and one server restarts, which sets its counters to zero."""
-    rng = stream(seed, "lmt")
-    start, steps = observed.readings.start, observed.readings.steps
-    # The row at the very start only opens the first interval.
-    stamps = [calendar.local(start + _STEP * place).strftime("%Y-%m-%d %H:%M:%S") for place in range(steps + 1)]
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(_TABLES)
-
-        def put(table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-
-        fsname, oss = resources.fsname, resources.oss_names
-        put("FILESYSTEM_INFO", [(1, fsname, f"/{fsname}", 1.1)])
-        put("OSS_INFO", [(i + 1, 1, name, oss[resources.partner(i)]) for i, name in enumerate(oss)])
-        osts = enumerate(zip(resources.ost_names, resources.server_of.tolist(), strict=True))
-        put("OST_INFO", [(i + 1, at + 1, name, oss[at], 0, f"sd{i}") for i, (name, at) in osts])
-        put("MDS_INFO", [(1, 1, resources.mdt_name, "mds001", "sda")])
-        put("OPERATION_INFO", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
-        put("TIMESTAMP_INFO", list(enumerate(stamps, start=1)))
-        lost = _lost(steps, resources, rng)
-        restart = (int(rng.integers(steps // 4, steps // 2)), int(rng.integers(resources.servers)))
-        read, write = (
-            _counters(values[:steps], resources, restart) for values in (observed.read_bytes, observed.write_bytes)
-        )
-        space = (_FREE_KIB, _USED_KIB, 10**9, 10**8)
-        for ost in range(resources.osts):
-            samples = zip(read[:, ost].tolist(), write[:, ost].tolist(), lost[:, ost].tolist(), strict=True)
-            put(
-                "OST_DATA",
-                [(ost + 1, at + 1, r, w, 0.0, *space) for at, (r, w, gone) in enumerate(samples) if not gone],
-            )
-        loads = observed.oss_cpu_percent[:steps].T.tolist()
-        put(
-            "OSS_DATA",
-            [(i + 1, at + 2, round(v, 3), 40.0) for i, load in enumerate(loads) for at, v in enumerate(load)],
-        )
-        load = observed.mds_cpu_percent[:steps, 0].tolist()
-        put("MDS_DATA", [(1, at + 2, round(value, 3), *space) for at, value in enumerate(load)])
-        counts = np.zeros((steps + 1, observed.operations.shape[1]), np.int64)
-        counts[1:] = np.cumsum(observed.operations[:steps].astype(np.int64), axis=0)
-        put(
-            "MDS_OPS_DATA",
-            [(1, i + 1, at + 1, n, 0, 0) for i, column in enumerate(counts.T.tolist()) for at, n in enumerate(column)],
-        )
-        connection.commit()
-
-
-def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> Bools:
-    """(row, target): packets of a server that came too late for some steps; the next row carries their sum."""
-    servers = np.zeros((steps + 1, resources.servers), np.bool_)
-    for place, server in zip(*np.nonzero(rng.random((steps, resources.servers)) < _LATE_RATIO), strict=True):
-        servers[place + 1 : place + 1 + int(rng.integers(*_LATE_STEPS)), server] = True
-    servers[[0, -1]] = False
-    return servers[:, resources.server_of]
-
-
-def _counters(amounts: Floats, resources: Resources, restart: tuple[int, int]) -> Ints:
-    """Running totals, one row more than amounts; a restart sets those of one server to zero."""
-    total = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
-    total[0] = 10**12
-    total[1:] = 10**12 + np.cumsum(amounts.astype(np.int64), axis=0)
-    place, server = restart
-    mine = resources.server_of == server
-    total[place:, mine] -= total[place, mine]
-    return total
-
-
 _CHUNK_ROWS = 1440
 _HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
 
 
-def write_tokio(folder: Path, observed: Observed, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
+def write_tokio(folder: Path, observed: Readings, used_bytes: float, resources: Resources, calendar: Calendar) -> None:
     """Write the TOKIO time series (HDF5) of a day: arrays (time, column), stamps at the start of the step, -0.0 for
     samples that were not recorded."""
-    readings = observed.readings
-    date = calendar.local(readings.start).strftime("%Y-%m-%d")
-    stamps = calendar.start + round(readings.start) + readings.step_seconds * np.arange(readings.steps)
-    hourly = stamps[:: max(1, _HOUR // readings.step_seconds)]
+    date = calendar.local(observed.start).strftime("%Y-%m-%d")
+    stamps = calendar.start + round(observed.start) + observed.step_seconds * np.arange(observed.steps)
+    hourly = stamps[:: max(1, _HOUR // observed.step_seconds)]
     osts, mdt = resources.ost_names, (resources.mdt_name,)
     targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
     targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
@@ -842,14 +701,3 @@ def _put_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[
         made = put(dataset, values)
         made.attrs["columns"] = np.array([column.encode() for column in columns])
         made.attrs["units"] = np.bytes_(unit)
-
-
-def write_detail(
-    folder: Path, observed: Observed, preset: Preset, resources: Resources, calendar: Calendar, seed: int
-) -> None:
-    """Write one day of 5 s samples as other tools store it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    date = calendar.local(observed.readings.start).strftime("%Y-%m-%d")
-    write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
-    write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, resources, calendar, seed)
-    write_iostat(folder, coarser(observed, 60), resources, calendar)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ioweather.core.frames import Floats, Ints
+from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.simulate.presets import Preset
 
 # A server passes somewhat more than its targets can, the network somewhat less than all of them.
@@ -46,14 +46,17 @@ class Resources:
 
     @property
     def mds(self) -> int:
+        """Column of the metadata server."""
         return self.osts + self.servers
 
     @property
     def network(self) -> int:
+        """Column of the network."""
         return self.osts + self.servers + 1
 
     @property
     def count(self) -> int:
+        """Number of columns."""
         return self.osts + self.servers + 2
 
     def ost_name(self, ost: int) -> str:
@@ -99,12 +102,15 @@ class Calendar:
     start: int
 
     def weekday(self, day: int) -> int:
+        """Return the day of the week of a day since the start; 0 is Monday."""
         return self.local(day * 86400.0).weekday()
 
     def local(self, seconds: float) -> dt.datetime:
+        """Return a time as UTC, which is the zone of the facility."""
         return dt.datetime.fromtimestamp(self.start + seconds, dt.UTC)
 
     def epoch_ns(self, seconds: float) -> int:
+        """Return a time as UTC nanoseconds."""
         whole = int(seconds)
         return (self.start + whole) * 10**9 + round((seconds - whole) * 1e9)
 
@@ -164,7 +170,7 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
         slot = length / count
         hours = min(float(rng.uniform(*hour_range)), 0.8 * slot / 3600)
         start = number * slot + float(rng.uniform(0.02, 0.18)) * slot
-        component, columns = _place(kind, resources, rng)
+        component, columns = _choose_component(kind, resources, rng)
         strength = float(rng.uniform(*strengths))
         # Whole minutes: what is planted on the grid of the servers can be found on it.
         start, end = (float(round(moment / 60) * 60) for moment in (start, start + hours * 3600))
@@ -173,7 +179,7 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
     return tuple(found)
 
 
-def _place(kind: str, resources: Resources, rng: np.random.Generator) -> tuple[str, tuple[int, ...]]:
+def _choose_component(kind: str, resources: Resources, rng: np.random.Generator) -> tuple[str, tuple[int, ...]]:
     """Return the component and the columns that it concerns."""
     if kind == "mds_overload":
         return resources.mdt_name, (resources.mds,)
@@ -203,7 +209,9 @@ def state_at(incidents: Sequence[Incident], now: float, resources: Resources) ->
     return health, storm
 
 
-def divided(seconds: float, start: float, end: float, used: Floats, incidents: Sequence[Incident]) -> dict[str, float]:
+def divide_loss(
+    seconds: float, start: float, end: float, used: Floats, incidents: Sequence[Incident]
+) -> dict[str, float]:
     """Divide a loss among the incidents that affected the flow, by overlap and severity."""
     weights = {}
     for incident in incidents:
@@ -288,7 +296,8 @@ def operations_mix(**parts: float) -> Floats:
 class Readings:
     """One day: amounts in steps of `step_seconds` from `start` on (seconds since the facility's start).
 
-    Arrays are (step, target); `operations` is (step, operation); `stretch` the mean of phi, (step, resource).
+    Arrays are (step, target); `operations` is (step, operation); `stretch` the mean of phi, (step, resource). The last
+    three belong to what monitoring recorded: load of the servers, (step, server), and samples that did not arrive.
     """
 
     day: int
@@ -300,6 +309,9 @@ class Readings:
     write_requests: Floats
     operations: Floats
     stretch: Floats
+    oss_cpu_percent: Floats = field(default_factory=lambda: np.zeros(0))
+    mds_cpu_percent: Floats = field(default_factory=lambda: np.zeros(0))
+    missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     @property
     def steps(self) -> int:
@@ -352,8 +364,7 @@ class Meter:
         read, write, reads, writes = (moved[:, i * osts : (i + 1) * osts] for i in range(4))
         operations = np.maximum(amounts[:, 4 * osts : width], 0.0)
         stretch = np.maximum(amounts[:, width:] / self._step, 1.0)
-        amounts_moved = (read, write, reads, writes)
-        return Readings(self._day, self._begin, round(self._step), *amounts_moved, operations, stretch)
+        return Readings(self._day, self._begin, round(self._step), read, write, reads, writes, operations, stretch)
 
 
 _ROOM = 64
@@ -515,6 +526,7 @@ class Fluid:
         return np.asarray(1.0 / np.max(self._now_of("used")[:, None, :] * stretch, axis=2, initial=1.0))
 
     def _advance_others(self, span: float) -> None:
+        """Move the counterfactual runs of all flows on, and note those that end."""
         left, pace = self._now_of("other_left"), self._others_pace
         ends = (left > 0) & (left <= pace * span)
         if ends.any():
@@ -534,6 +546,7 @@ class Fluid:
         return np.concatenate([bytes_moved.ravel(), requests.ravel(), operations])
 
     def _remove(self, slots: Ints) -> list[Flow]:
+        """Take flows out of the model, and return them with their times."""
         done = []
         for slot in slots[::-1].tolist():
             flow = self.flows[slot]
@@ -551,6 +564,7 @@ class Fluid:
         return done[::-1]
 
     def _finish(self, flow: Flow, other_end: Floats) -> None:
+        """Set the end of a flow, and how long it would have taken in each counterfactual."""
         flow.end = self.now
         # A counterfactual without an end was about to end at this moment.
         ends = np.maximum(np.where(np.isnan(other_end), self.now, other_end) - flow.start, flow.alone_seconds)

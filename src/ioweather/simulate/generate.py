@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,108 +20,25 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.units import pairs_of
 from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
-    SIZES,
     Content,
     JobCounts,
-    Observed,
-    as_served,
-    coarser,
     facility_toml,
     make_contents,
-    mean_seconds,
     observe,
+    resample,
     window_responses,
+    with_slow_service,
     write_accounts,
-    write_detail,
+    write_iostat,
     write_job_stats,
     write_listing,
     write_result,
     write_segments,
     write_tokio,
 )
-from ioweather.simulate.fluid import OPERATIONS, Calendar, Incident, divided
+from ioweather.simulate.fluid import Calendar, Incident, divide_loss
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.world import BENCHMARK_PHASES, DAY_SECONDS, Job, Run, World
-
-_TOLERANCE = 0.05
-_PARALLELISM_MINUTES = 4000
-
-
-class PlantedServers:
-    """What an analysis of the servers should find, without lost samples and rounding.
-
-    It follows the papers' definitions and shares no code with the analysis. It stores totals and one number per minute.
-    """
-
-    def __init__(self, osts: int) -> None:
-        self._minutes: dict[str, list[Floats]] = {"read": [], "write": []}
-        self._by_target = {"read": np.zeros(osts), "write": np.zeros(osts)}
-        self._operations = np.zeros(len(OPERATIONS))
-        self._degrees: dict[str, list[int]] = {"read": [], "write": []}
-        self._looked = 0
-
-    def add(self, observed: Observed) -> None:
-        """Add a window."""
-        per_minute = 60 // observed.readings.step_seconds
-        for verb, values in (("read", observed.read_bytes), ("write", observed.write_bytes)):
-            minutes = values.reshape(-1, per_minute, values.shape[1]).sum(axis=1)
-            self._minutes[verb].append(minutes.sum(axis=1))
-            self._by_target[verb] += values.sum(axis=0)
-            # A sample of the minutes is enough for the mean.
-            for row in minutes[:: max(1, len(minutes) // 100)] if self._looked < _PARALLELISM_MINUTES else ():
-                self._degrees[verb] += degrees(row)
-        self._looked += 100
-        self._operations += observed.operations.sum(axis=0)
-
-    def values(self) -> dict[str, float]:
-        """Return the planted numbers by name."""
-        found: dict[str, float] = {}
-        for verb in ("read", "write"):
-            minutes = np.concatenate(self._minutes[verb])
-            found[f"{verb}_bytes"] = float(minutes.sum())
-            found[f"{verb}_bytes_per_minute"] = float(minutes.mean())
-            found[f"{verb}_cov_percent"] = float(minutes.std(ddof=1) / minutes.mean() * 100)
-            length, between = high_phases(minutes)
-            found[f"{verb}_high_phase_minutes"] = length
-            found[f"{verb}_high_phase_distance_minutes"] = between
-            for window in (1, 5, 25):
-                sums = minutes[: len(minutes) // window * window].reshape(-1, window).sum(axis=1)
-                found[f"{verb}_autocorrelation_{window}min"] = float(np.corrcoef(sums[:-1], sums[1:])[0, 1])
-            target = self._by_target[verb]
-            found[f"{verb}_target_max_over_min"] = float(target.max() / target.min())
-            if self._degrees[verb]:
-                found[f"{verb}_parallelism_mean"] = float(np.mean(self._degrees[verb]))
-        for name, amount in zip(OPERATIONS, self._operations.tolist(), strict=True):
-            found[f"{name}_ops"] = amount
-        return found
-
-
-def high_phases(minutes: Floats) -> tuple[float, float]:
-    """Return mean length, and mean time between starts, of maximal runs of minutes at or above the upper quartile."""
-    high = minutes >= np.percentile(minutes, 75)
-    starts: list[int] = []
-    lengths: list[int] = []
-    for place, is_high in enumerate(high.tolist()):
-        if is_high and (place == 0 or not high[place - 1]):
-            starts.append(place)
-            lengths.append(0)
-        if is_high:
-            lengths[-1] += 1
-    return float(np.mean(lengths)), float(np.mean(np.diff(starts))) if len(starts) > 1 else float("nan")
-
-
-def degrees(row: Floats) -> list[int]:
-    """Return sizes of groups of targets whose activity is within 5% of the smallest, from the smallest on."""
-    found: list[int] = []
-    least = None
-    for value in sorted(v for v in row.tolist() if v > 0):
-        if least is not None and value - least < _TOLERANCE * least:
-            found[-1] += 1
-        else:
-            found.append(1)
-            least = value
-    return found
-
 
 COLUMNS = pairs_of("""
     kind=VARCHAR id=VARCHAR name=VARCHAR start_ns=BIGINT end_ns=BIGINT job_id=BIGINT uid=BIGINT nprocs=BIGINT
@@ -137,17 +53,13 @@ class TruthWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._draft = path.with_suffix(".draft.csv")
-        self._file = self._draft.open("w", encoding="utf-8", newline="")
-        self._rows = csv.DictWriter(self._file, list(COLUMNS), restval="")
-        self._rows.writeheader()
+        self._draft = path.with_suffix(".draft.ndjson")
+        self._file = self._draft.open("w", encoding="utf-8")
 
-    def add(self, kind: str, **values: Any) -> None:
-        """Add a row."""
-        row = {name: value for name, value in values.items() if value is not None}
-        if isinstance(row.get("details"), Mapping):
-            row["details"] = json.dumps(row["details"], sort_keys=True)
-        self._rows.writerow({"kind": kind, **row})
+    def add(self, kind: str, *, details: Mapping[str, Any] | None = None, **values: Any) -> None:
+        """Add a row. Values are those of `COLUMNS`; `details` are stored as JSON."""
+        text = None if details is None else json.dumps(details, sort_keys=True)
+        self._file.write(json.dumps({"kind": kind, **values, "details": text}) + "\n")
 
     def add_run(self, run: Run, incidents: Sequence[Incident], calendar: Calendar, filesystem: str) -> None:
         """Add the row of a run, with the causes of its time."""
@@ -157,7 +69,7 @@ class TruthWriter:
             flow = phase.flow
             lost = flow_parts(flow)[1]
             used = flow.pattern.demand + (flow.normal.demand if flow.normal is not None else 0.0)
-            for name, seconds in divided(lost, flow.start, flow.end, used, incidents).items():
+            for name, seconds in divide_loss(lost, flow.start, flow.end, used, incidents).items():
                 by_incident[name] = by_incident.get(name, 0.0) + seconds
         program = run.program
         moved = program.step_bytes * program.steps
@@ -170,11 +82,11 @@ class TruthWriter:
             job_id=run.job.number,
             uid=program.uid,
             nprocs=program.nprocs,
-            observed_seconds=repr(run.io_seconds),
-            alone_seconds=repr(parts[0]),
-            incidents_seconds=repr(parts[1]),
-            others_seconds=repr(parts[2]),
-            own_seconds=repr(parts[3]),
+            observed_seconds=run.io_seconds,
+            alone_seconds=parts[0],
+            incidents_seconds=parts[1],
+            others_seconds=parts[2],
+            own_seconds=parts[3],
             change=program.change,
             read_bytes=moved if program.reads else 0,
             write_bytes=0 if program.reads else moved,
@@ -197,7 +109,7 @@ class TruthWriter:
         kinds = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
         with duckdb.connect(":memory:", config={"threads": "1"}) as con:
             con.execute(
-                f"COPY (SELECT * FROM read_csv('{self._draft}', header = true, columns = {{{kinds}}})) "
+                f"COPY (SELECT * FROM read_json('{self._draft}', format = 'nd', columns = {{{kinds}}})) "
                 f"TO '{self._path}' (FORMAT parquet, COMPRESSION zstd)"
             )
         self._draft.unlink()
@@ -304,10 +216,10 @@ def _write_filesystem(
     contents: tuple[Content, Content] | None,
     progress: Progress,
 ) -> tuple[int, int, int]:
-    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs. Planted numbers and
-    the benchmark are those of the first one, which has `contents`."""
+    """Write the files and the truth of one file system; return the numbers of jobs, runs and logs.
+
+    The benchmark runs on the first one, which has `contents`."""
     preset, seed, calendar, resources = world.preset, world.seed, world.calendar, world.resources
-    planted = PlantedServers(preset.osts)
     stored = contents or make_contents(preset, world.programs, seed)
     counts = JobCounts(world.fluid, resources, preset.step_seconds) if preset.job_stats else None
     if counts is not None:
@@ -320,7 +232,6 @@ def _write_filesystem(
     for window in world.windows():
         met = window.readings
         observed = observe(met, preset, resources, world.incidents, seed)
-        planted.add(observed)
         for incident in world.incidents:
             during = np.flatnonzero((met.times >= incident.start) & (met.times < incident.end))
             if len(during):
@@ -330,69 +241,68 @@ def _write_filesystem(
         if preset.monitored:
             before, after = (float(content.files["size"].sum()) for content in stored)
             used_bytes = before + (after - before) * met.day / preset.days
-            write_tokio(data / "servers", coarser(observed, preset.step_seconds), used_bytes, resources, calendar)
-            served = as_served(met, resources, world.incidents) if preset.slow_service else met
+            write_tokio(data / "servers", resample(observed, preset.step_seconds), used_bytes, resources, calendar)
+            served = with_slow_service(met, resources, world.incidents) if preset.slow_service else met
             responses = window_responses(served, preset, resources, seed)
             write_segments(data / "spool", responses, calendar, met.day, f"mount:/{preset.fsname}")
         for run in window.runs:
             runs += 1
             truth.add_run(run, world.incidents, calendar, preset.fsname)
             for key, seconds in (counts.costs_of(run.id) if counts is not None else {}).items():
-                truth.add("cost", id=run.id, name=key, value=repr(seconds))
+                truth.add("cost", id=run.id, name=key, value=seconds)
             if run.job.darshan:
                 logs += 1
                 write_run(data / "darshan", run, resources, calendar, seed)
         if counts is not None:
-            rows = counts.taken(met.start + met.steps * met.step_seconds)
+            rows = counts.take_until(met.start + met.steps * met.step_seconds)
             write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
         if met.day == preset.detail_day:
-            write_detail(data / "detail", observed, preset, resources, calendar, seed)
+            write_iostat(data / "detail", resample(observed, 60), resources, calendar)
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
     write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])
-    for incident in world.incidents:
-        start, end = (calendar.epoch_ns(at) for at in (incident.start, incident.end))
-        total, steps = felt[incident.id]
-        what = {"component": incident.component, "strength": incident.strength}
-        what["value"] = float(total.max() / steps) if steps else None  # the mean stretch of the most affected component
-        truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
+    _add_incidents(truth, world, felt)
     if contents is not None:
-        _add_facts(truth, preset, planted, contents)
-    flows = world.benchmark
-    if contents is not None and len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
-        speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
-        for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
-            start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
-            took = {"observed_seconds": flow.seconds, "alone_seconds": flow.alone_seconds}
-            details = {"free_seconds": flow.pattern.seconds}
-            truth.add(
-                "benchmark", id=name, name=name, value=speeds[name], start_ns=start, end_ns=end, details=details, **took
-            )
+        _write_benchmark(data / "io500" / "result.txt", truth, world)
     return len(jobs), runs, logs
 
 
-def _add_facts(truth: TruthWriter, preset: Preset, planted: PlantedServers, contents: Sequence[Content]) -> None:
-    """Add the planted laws of response times, the numbers of the servers, and the files."""
-    law = preset.law
-    for op in ("read", "write") if preset.sampler_seconds else ():
-        for size in SIZES:
-            mean = mean_seconds(law, size, op)
-            details = {
-                "mean_seconds": mean,
-                "sd_seconds": law.sd_ratio * mean,
-                "tail_ratio": law.tail_ratio,
-                "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),
-                "alpha": law.alpha,
-            }
-            truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details=details)
-    for name, value in planted.values().items():
-        truth.add("planted", id=name, name=name, value=value)
-    for name, content in zip(("before", "after"), contents, strict=True):
-        for place, project in enumerate(("", *content.projects)):
-            of_project = content.files["project"] == place - 1
-            chosen = content.files["size"][of_project if project else slice(None)]
-            details = {"bytes": int(chosen.sum())}
-            truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)
+def _add_incidents(truth: TruthWriter, world: World, felt: Mapping[str, tuple[Floats, int]]) -> None:
+    """Add the incidents; the value is the mean stretch of the most affected component, from sum and number of steps."""
+    for incident in world.incidents:
+        start, end = (world.calendar.epoch_ns(at) for at in (incident.start, incident.end))
+        total, steps = felt[incident.id]
+        truth.add(
+            "incident",
+            id=incident.id,
+            name=incident.kind,
+            start_ns=start,
+            end_ns=end,
+            component=incident.component,
+            strength=incident.strength,
+            value=float(total.max() / steps) if steps else None,
+        )
+
+
+def _write_benchmark(path: Path, truth: TruthWriter, world: World) -> None:
+    """Write the result and the truth of the benchmark, if it ran to its end."""
+    flows, calendar = world.benchmark, world.calendar
+    if len(flows) < len(BENCHMARK_PHASES) or flows[-1].end == 0:
+        return
+    speeds = write_result(path, flows, world.resources, calendar)
+    for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
+        start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
+        truth.add(
+            "benchmark",
+            id=name,
+            name=name,
+            start_ns=start,
+            end_ns=end,
+            value=speeds[name],
+            observed_seconds=flow.seconds,
+            alone_seconds=flow.alone_seconds,
+            details={"free_seconds": flow.pattern.seconds},
+        )
 
 
 def read_manifest(out: Path) -> Generated:

@@ -48,7 +48,6 @@ class Preset:
     typical_io_seconds: float = 45.0
     read_share: float = 0.6
     step_seconds: int = 60
-    zone: str = "UTC"
     first_day: str = "2026-03-02"  # a Monday
     fsname: str = "scratch"
     beside: Preset | None = None  # another file system of the same facility, with programs and incidents of its own
@@ -67,7 +66,7 @@ class Preset:
     sampler_seconds: int = 900
     scan_files: int = 4000
     law: ResponseLaw = field(default_factory=ResponseLaw)
-    detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
+    detail_day: int | None = 2  # this day in steps of 5 s, with iostat text of the devices
     without_darshan_ratio: float = 0.0
     missing_ratio: float = 0.002
     # What makes verdicts hard; off by default.

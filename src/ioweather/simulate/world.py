@@ -6,12 +6,12 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ioweather.core.frames import Floats
-from ioweather.core.units import KIB, MIB, names_of
+from ioweather.core.units import KIB
 from ioweather.simulate.fluid import (
     Calendar,
     Flow,
@@ -70,7 +70,6 @@ class Program:
     io_ranks: int
     files_per_rank: int
     request_bytes: int
-    rank_bytes: int
     stripe_count: int
     steps: int
     compute_seconds: float
@@ -78,6 +77,7 @@ class Program:
     cached_ratio: float
     extra_ops_per_file: float
     popularity: float
+    rank_bytes: int = 0
     step_seconds: float = 0.0  # about what one step takes when alone
     ops_per_s: float = 0.0  # metadata operations it can issue
     change: Change | None = None
@@ -91,6 +91,7 @@ class Program:
 
     @property
     def step_bytes(self) -> int:
+        """Bytes that a step moves."""
         return self.rank_bytes * self.io_ranks if self.layout != "none" else 0
 
     @property
@@ -132,60 +133,57 @@ class Program:
         return replace(self, change=change, io_ranks=1, files_per_rank=files, rank_bytes=self.step_bytes)
 
 
-def _draws_of(kind: str, rng: np.random.Generator, preset: Preset) -> dict[str, object]:
-    """Return the fields of a program that depend on its class; `io_share` is of the usual I/O time."""
+# Programs by class, in the order in which a facility gets them. Of several values one is drawn; processes are a power
+# of two in a range. Requests are in KiB, `operations` are metadata operations per file beyond open and close.
+_DRAWN = ("nprocs", "files_per_rank", "request_bytes", "stripe_count", "steps", "extra_ops_per_file")
+_CLASSES = """
+class                  | processes    | files | request         | stripes   | steps | operations | traits
+checkpoint_shared      | 64 largest   | 1     | 1024 4096 16384 | 4 8 16 -1 | 2 3 4 | 1          | shared collective
+analysis               | 8 256        | 1 2 4 | 64 256 1024     | 1         | 1 2   | 1          | reads
+checkpoint_per_process | 16 1024      | 1     | 1024 4096       | 1         | 2 3   | 1          |
+shared_input           | 128 quarter  | 1     | 1024 4096       | 4 8 -1    | 1 2   | 1          | shared reads
+training               | 4 64         | 8 16  | 128 256         | 1         | 3 5   | 6          | reads random cached
+aggregated             | 256 largest  | 1     | 4096            | 1 4       | 2 3   | 1          | aggregated
+rank_zero              | 16 4096      | 1     | 64 1024         | 1         | 2 4   | 1          | one_rank
+metadata_storm         | 16 128       | 1     | 16              | 1         | 1     | 800 2000   | many_files
+small_random           | 8 512        | 1     | 4 8 16          | 1 4       | 1     | 1          | shared reads random
+idle                   | 1 1024       | 1     | 1               | 1         | 1     | 1          | idle
+"""
+_ROWS = [[cell.strip() for cell in line.split("|")] for line in _CLASSES.strip().splitlines()[1:]]
+KINDS = tuple(row[0] for row in _ROWS)
+# Part of the usual I/O time; 1 for other classes.
+_IO_SHARES = {"metadata_storm": 0.05, "idle": 0.0}
 
-    def power_of_two(low: int, high: int) -> int:
-        return int(2 ** rng.integers(int(np.log2(low)), int(np.log2(high)) + 1))
 
-    def one_of(*values: int) -> int:
-        return int(rng.choice(values))
-
+def _draw_fields(kind: str, rng: np.random.Generator, preset: Preset) -> dict[str, Any]:
+    """Draw the fields of a program that depend on its class."""
     largest = preset.largest_processes
-    if kind == "checkpoint_shared":
-        return {
-            "nprocs": power_of_two(64, largest),
-            "layout": "shared",
-            "interface": "MPI-IO",
-            "request_bytes": one_of(1, 4, 16) * MIB,
-            "stripe_count": one_of(4, 8, 16, -1),
-            "steps": one_of(2, 3, 4),
-        }
-    if kind == "checkpoint_per_process":
-        return {"nprocs": power_of_two(16, 1024), "request_bytes": one_of(1, 4) * MIB, "steps": one_of(2, 3)}
-    if kind == "analysis":
-        made: dict[str, object] = {"nprocs": power_of_two(8, 256), "reads": True, "files_per_rank": one_of(1, 2, 4)}
-        return {**made, "request_bytes": one_of(64, 256, 1024) * KIB, "steps": one_of(1, 2)}
-    if kind == "training":
-        made = {"nprocs": power_of_two(4, 64), "reads": True, "files_per_rank": one_of(8, 16)}
-        made |= {"request_bytes": one_of(128, 256) * KIB, "steps": one_of(3, 5)}
-        return {**made, "cached_ratio": 0.4, "random": True, "extra_ops_per_file": 6.0}
-    if kind == "shared_input":
-        made = {"nprocs": power_of_two(128, max(256, largest // 4)), "layout": "shared", "reads": True}
-        made |= {"request_bytes": one_of(1, 4) * MIB, "stripe_count": one_of(4, 8, -1)}
-        return {**made, "steps": one_of(1, 2)}
-    if kind == "rank_zero":
-        made = {"nprocs": power_of_two(16, 4096), "io_ranks": 1}
-        return {**made, "request_bytes": one_of(64, 1024) * KIB, "steps": one_of(2, 4)}
-    if kind == "aggregated":
-        nprocs = power_of_two(256, largest)
-        made = {"nprocs": nprocs, "io_ranks": max(4, min(512, nprocs // 64)), "request_bytes": 4 * MIB}
-        return {**made, "stripe_count": one_of(1, 4), "steps": one_of(2, 3)}
-    if kind == "metadata_storm":
-        nprocs = power_of_two(16, 128)
-        made = {"nprocs": nprocs, "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB}
-        return {**made, "extra_ops_per_file": one_of(800, 2000), "io_share": 0.05}
-    if kind == "small_random":
-        made = {"nprocs": power_of_two(8, 512), "layout": "shared", "reads": True, "random": True}
-        return {**made, "request_bytes": one_of(4, 8, 16) * KIB, "stripe_count": one_of(1, 4)}
-    nprocs = power_of_two(1, 1024)  # a program that does no I/O
-    return {"nprocs": nprocs, "layout": "none", "io_ranks": 0, "request_bytes": 1, "io_share": 0.0}
+    named = {"largest": largest, "quarter": max(256, largest // 4)}
+    _, *cells, traits = _ROWS[KINDS.index(kind)]
+    drawn: dict[str, Any] = {}
+    for name, cell in zip(_DRAWN, cells, strict=True):
+        values = [named.get(word) or int(word) for word in cell.split()]
+        if name == "nprocs":
+            low, high = (int(np.log2(value)) for value in values)
+            drawn[name] = int(2 ** rng.integers(low, high + 1))
+        else:
+            drawn[name] = int(rng.choice(values)) if len(values) > 1 else values[0]
+    nprocs = drawn["nprocs"]
+    drawn["request_bytes"] *= KIB
+    io_ranks = {"one_rank": 1, "idle": 0, "aggregated": max(4, min(512, nprocs // 64))}.get(traits, nprocs)
+    if traits == "many_files":
+        drawn["files_per_rank"] = min(64, MOST_FILES // nprocs)
+    return {
+        **drawn,
+        "io_ranks": io_ranks,
+        "layout": "none" if traits == "idle" else "shared" if "shared" in traits else "unique",
+        "interface": "MPI-IO" if "collective" in traits else "POSIX",
+        "reads": "reads" in traits,
+        "random": "random" in traits,
+        "cached_ratio": 0.4 if "cached" in traits else 0.0,
+    }
 
 
-KINDS = names_of("""
-    checkpoint_shared analysis checkpoint_per_process shared_input training aggregated rank_zero metadata_storm
-    small_random idle
-""")
 _SAVING = ("checkpoint_shared", "checkpoint_per_process", "aggregated")
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
 
@@ -197,53 +195,40 @@ def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
 
 
 def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -> Program:
-    made = _draws_of(kind, rng, preset)
-    nprocs = min(int(str(made["nprocs"])), preset.nodes * preset.cores)
+    """Draw a program of a class."""
+    drawn = _draw_fields(kind, rng, preset)
+    nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
+    drawn["io_ranks"] = min(drawn["io_ranks"], nprocs)
+    if drawn["stripe_count"] < 0 or drawn["stripe_count"] > preset.osts:
+        drawn["stripe_count"] = preset.osts
     uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
     account = _PROJECTS[uid % min(len(_PROJECTS), max(4, preset.applications // 3))]
-    io_share = float(str(made.pop("io_share", 1.0)))
-    base = Program(
+    drawn["compute_seconds"] = float(rng.lognormal(np.log(900), 0.7))
+    drawn["instances"] = int(rng.choice([1, 1, 2, 3]))
+    io_share = _IO_SHARES.get(kind, 1.0)
+    if preset.checkpoint_seconds and kind in _SAVING:
+        steps = int(rng.integers(4, 25))
+        every_seconds = float(rng.lognormal(np.log(preset.checkpoint_seconds), 0.5))
+        drawn |= {"steps": steps, "compute_seconds": steps * every_seconds, "instances": 1}
+        io_share *= steps / 4
+    program = Program(
         name=f"{kind}-{number:03d}",
         kind=kind,
         uid=uid,
         user=f"user{uid - 1000:03d}",
         account=account,
         exe=f"/sw/{account}/bin/{kind}{number:03d} --input run.in",
-        nprocs=nprocs,
         nodes=max(1, -(-nprocs // preset.cores)),
-        layout="unique",
-        interface="POSIX",
-        reads=False,
-        random=False,
-        io_ranks=nprocs,
-        files_per_rank=1,
-        request_bytes=MIB,
-        rank_bytes=MIB,
-        stripe_count=1,
-        steps=1,
-        compute_seconds=float(rng.lognormal(np.log(900), 0.7)),
-        instances=int(rng.choice([1, 1, 2, 3])),
-        cached_ratio=0.0,
-        extra_ops_per_file=1.0,
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
+        **drawn,
     )
-    made["nprocs"] = nprocs
-    if preset.checkpoint_seconds and kind in _SAVING:
-        steps = int(rng.integers(4, 25))
-        every = float(rng.lognormal(np.log(preset.checkpoint_seconds), 0.5))
-        made |= {"steps": steps, "compute_seconds": steps * every, "instances": 1}
-        io_share *= steps / 4
-    program = replace(base, **made)  # type: ignore[arg-type]
-    program = replace(program, io_ranks=min(program.io_ranks, nprocs))
-    if program.stripe_count < 0 or program.stripe_count > preset.osts:
-        program = replace(program, stripe_count=preset.osts)
     return _sized(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
 
 
 def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
     """Set the bytes for about that I/O time in an undisturbed run: a whole number of requests per rank."""
     if program.layout == "none":
-        return replace(program, rank_bytes=0)
+        return program
     speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))
     rank_bytes = speed * io_seconds / program.steps / program.io_ranks
     requests = max(1, round(rank_bytes / program.request_bytes))
@@ -321,15 +306,17 @@ class Run:
 
     @property
     def io_seconds(self) -> float:
+        """Seconds in I/O phases."""
         return sum(phase.flow.seconds for phase in self.phases)
 
     @property
     def cached_bytes(self) -> int:
         """Bytes read from the clients' caches."""
-        return round(sum(_cached(self.usual, step) for step in range(self.usual.steps)))
+        return round(sum(_cached_bytes(self.usual, step) for step in range(self.usual.steps)))
 
 
-def _cached(program: Program, step: int) -> float:
+def _cached_bytes(program: Program, step: int) -> float:
+    """Return the bytes of a step that the clients' caches answer."""
     return program.step_bytes * (program.cached_ratio if step and program.reads else 0.0)
 
 
@@ -364,19 +351,9 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     program = usual
     times_smaller = int(hard.choice([4, 16, 64])) if preset.mild_changes else 64
     if has_io and rng.random() < preset.own_change_ratio:
-        # The first change, from the drawn one on, that slows it down.
-        first, least = int(rng.integers(len(CHANGES))), 1.0 if preset.mild_changes else _FELT
-        for change in (*CHANGES[first:], *CHANGES[:first]):
-            changed = usual.changed(change, times_smaller)
-            took = [
-                sum(pattern_of(each, phase, shares, 0, preset, resources).seconds for phase in ("data", "meta"))
-                for each in (changed, usual)
-            ]
-            if not (change == "one_rank" and usual.io_ranks == 1) and least < took[0] / took[1] < _MOST:
-                program = changed
-                break
-    each = job.program.compute_seconds / job.program.steps
-    compute = (each * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
+        program = _with_slowing_change(usual, times_smaller, shares, rng, preset, resources)
+    step_seconds = job.program.compute_seconds / job.program.steps
+    compute = (step_seconds * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
     felt = program
     if program is usual and has_io and hard.random() < preset.harmless_change_ratio:
         program = usual.changed("smaller_requests" if hard.random() < 0.5 else "more_files", 4)
@@ -388,20 +365,39 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     )
 
 
+def _with_slowing_change(
+    usual: Program, times_smaller: int, shares: Floats, rng: np.random.Generator, preset: Preset, resources: Resources
+) -> Program:
+    """Return the program with the first change, from a drawn one on, that slows it down as much as the preset wants;
+    the program itself if none does."""
+
+    def io_seconds(program: Program) -> float:
+        patterns = [pattern_of(program, phase, shares, 0, preset, resources) for phase in ("data", "meta")]
+        return sum(pattern.seconds for pattern in patterns)
+
+    first, least = int(rng.integers(len(CHANGES))), 1.0 if preset.mild_changes else _FELT
+    for change in (*CHANGES[first:], *CHANGES[:first]):
+        changed = usual.changed(change, times_smaller)
+        is_possible = change != "one_rank" or usual.io_ranks > 1
+        if is_possible and least < io_seconds(changed) / io_seconds(usual) < _MOST:
+            return changed
+    return usual
+
+
 def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
     """Return the share of the bytes on each target."""
     if program.layout == "none":
         return np.zeros(resources.osts)
     likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
-        return _striped(program.stripe_count, likely, rng)
+        return _draw_stripes(program.stripe_count, likely, rng)
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
     # Counts of many objects are close to their expectation; drawing each would only cost time.
     counts = rng.multinomial(min(objects, 1 << 20), likely)
     return np.asarray(counts / counts.sum())
 
 
-def _striped(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
+def _draw_stripes(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
     """Equal shares on so many targets, drawn by their chances."""
     shares = np.zeros(len(likely))
     shares[rng.choice(len(likely), size=width, replace=False, p=likely)] = 1.0 / width
@@ -420,7 +416,7 @@ def pattern_of(
         useful_bytes_per_s(program, preset),
         _SHARE_OF_NETWORK * float(resources.capacity[resources.network]),
     )
-    amount = program.step_bytes - _cached(program, step)
+    amount = program.step_bytes - _cached_bytes(program, step)
     return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
 
 
@@ -452,7 +448,7 @@ def make_system_flows(
 
     def read(share_of_peak: float, share_of_network: float, seconds: float, owner: str) -> Flow:
         speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
-        return Flow("read", Pattern(data_demand(resources, _even(resources), speed), seconds), owner=owner)
+        return Flow("read", Pattern(data_demand(resources, _even_shares(resources), speed), seconds), owner=owner)
 
     found: list[tuple[float, list[Flow]]] = []
     for day in range(preset.days):
@@ -475,7 +471,7 @@ def _transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.G
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
-    shares = _striped(width, likely, rng)
+    shares = _draw_stripes(width, likely, rng)
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
@@ -510,11 +506,12 @@ def benchmark_flow(place: int, resources: Resources) -> Flow:
         demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
         return Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
     speed = share * float(resources.capacity[: resources.osts].sum())
-    pattern = Pattern(data_demand(resources, _even(resources), speed), seconds)
+    pattern = Pattern(data_demand(resources, _even_shares(resources), speed), seconds)
     return Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
 
 
-def _even(resources: Resources) -> Floats:
+def _even_shares(resources: Resources) -> Floats:
+    """Return equal shares of all targets."""
     return np.full(resources.osts, 1.0 / resources.osts)
 
 
@@ -543,7 +540,7 @@ class World:
         self.meter = Meter(self.resources)
         self.fluid = Fluid(self.resources, self.meter, closed_loop=preset.closed_loop)
         self._order = itertools.count()
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._waiting: list[Job] = []
         self._running: dict[int, Job] = {}
         self._free_nodes = preset.nodes
@@ -553,18 +550,24 @@ class World:
         self._plan()
 
     def _plan(self) -> None:
+        """Schedule all that is known beforehand: jobs, work outside the scheduler, incidents and the benchmark."""
         for job in make_jobs(self.preset, self.programs, self.calendar, self.seed):
-            self._at(job.submit, lambda job=job: self._submit(job))  # type: ignore[misc]
+            self._schedule(job.submit, self._submit, job)
         for start, flows in make_system_flows(self.preset, self.resources, self.calendar, self.seed):
             for flow in flows:
-                self._at(start, lambda flow=flow: self.fluid.add(flow))  # type: ignore[misc]
+                self._schedule(start, self.fluid.add, flow)
         for moment in sorted({t for each in self.incidents for t in (each.start, each.taken_over, each.end)}):
-            self._at(moment, lambda: self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources)))
+            self._schedule(moment, self._disturb)
         if self.preset.probe_hosts:  # without probes nothing measures the effect of the benchmark
-            self._at((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
+            self._schedule((self.preset.days // 2) * DAY_SECONDS + 9.5 * 3600.0, self._next_benchmark_phase)
 
-    def _at(self, moment: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (moment, next(self._order), action))
+    def _schedule(self, moment: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Call an action at a time of the model."""
+        heapq.heappush(self._events, (moment, next(self._order), action, arguments))
+
+    def _disturb(self) -> None:
+        """Apply the incidents of this moment."""
+        self.fluid.disturb(*state_at(self.incidents, self.fluid.now, self.resources))
 
     def windows(self) -> Iterator[Window]:
         """Run the model; yield its days."""
@@ -577,26 +580,30 @@ class World:
             yield window
 
     def _run_until(self, end: float) -> None:
+        """Let flows end and scheduled events happen, in the order of their times."""
         while True:
             planned = self._events[0][0] if self._events else float("inf")
             done_at = self.fluid.next_end()
             moment = min(planned, done_at)
             if moment >= end:
                 for flow in self.fluid.advance(end):
-                    self._ended(flow)
+                    self._continue_after(flow)
                 return
             for flow in self.fluid.advance(moment):
-                self._ended(flow)
+                self._continue_after(flow)
             while self._events and self._events[0][0] <= self.fluid.now:
-                heapq.heappop(self._events)[2]()
+                _, _, action, arguments = heapq.heappop(self._events)
+                action(*arguments)
 
     # Jobs: first come, first served; a job that fits may overtake.
 
     def _submit(self, job: Job) -> None:
+        """Queue a job."""
         self._waiting.append(job)
         self._start_what_fits()
 
     def _start_what_fits(self) -> None:
+        """Start the queued jobs for which there are free nodes."""
         still: list[Job] = []
         for job in self._waiting:
             if job.program.nodes > self._free_nodes:
@@ -611,10 +618,12 @@ class World:
         self._waiting = still
 
     def _start_run(self, job: Job, instance: int) -> None:
+        """Start a run of a job: first it computes."""
         run = make_run(job, instance, self.fluid.now, self.preset, self.resources, self.seed)
-        self._at(self.fluid.now + run.compute_seconds[0], lambda: self._open_files(run, 0))
+        self._schedule(self.fluid.now + run.compute_seconds[0], self._open_files, run, 0)
 
     def _open_files(self, run: Run, step: int) -> None:
+        """Start the metadata phase of a step of a run."""
         if run.usual.layout == "none":
             self._end_run(run)
             return
@@ -622,7 +631,8 @@ class World:
         run.phases.append(Phase(step, "meta", flow))
         self.fluid.add(flow)
 
-    def _ended(self, flow: Flow) -> None:
+    def _continue_after(self, flow: Flow) -> None:
+        """Start what follows a flow: the data of the step, the next step, or the end of the run."""
         run = flow.owner
         if isinstance(run, Run):
             phase = run.phases[-1]
@@ -632,22 +642,24 @@ class World:
                 self.fluid.add(following)
             elif phase.step + 1 < run.usual.steps:
                 step = phase.step + 1
-                self._at(self.fluid.now + run.compute_seconds[step], lambda: self._open_files(run, step))
+                self._schedule(self.fluid.now + run.compute_seconds[step], self._open_files, run, step)
             else:
                 self._end_run(run)
         elif flow.owner == IO500_NAME:
             self._next_benchmark_phase()
 
     def _end_run(self, run: Run) -> None:
+        """End a run; start the next one of its job, or end the job."""
         run.end = self.fluid.now + 0.5
         self._ended_runs.append(run)
         job = run.job
         if run.instance + 1 < job.instances:
-            self._at(run.end + 1.0, lambda: self._start_run(job, run.instance + 1))
+            self._schedule(run.end + 1.0, self._start_run, job, run.instance + 1)
         else:
-            self._at(run.end + 1.0, lambda: self._end_job(job))
+            self._schedule(run.end + 1.0, self._end_job, job)
 
     def _end_job(self, job: Job) -> None:
+        """End a job and free its nodes."""
         job.end = self.fluid.now
         del self._running[job.number]
         self._ended_jobs.append(job)
@@ -655,6 +667,7 @@ class World:
         self._start_what_fits()
 
     def _next_benchmark_phase(self) -> None:
+        """Start the next phase of the benchmark."""
         if len(self.benchmark) < len(BENCHMARK_PHASES):
             self.benchmark.append(benchmark_flow(len(self.benchmark), self.resources))
             self.fluid.add(self.benchmark[-1])

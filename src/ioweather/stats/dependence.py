@@ -74,10 +74,10 @@ def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> Any:
 
 
 def rank_correlation_within(x: Floats, y: Floats, groups: NDArray[Any]) -> tuple[float, int]:
-    """Return Spearman's coefficient within groups, pooled, and the pairs it rests on less one for each further group.
+    """Return Spearman's coefficient pooled within groups, and the number of pairs minus one per further group.
 
-    Ranks are taken within each group in which both vary, and centred; a group weighs as much as its ranks vary relative
-    to its size, so that no group rules by its size alone. (nan, 0) where no group has three pairs that vary.
+    Ranks are taken and centred within each group in which both vary. A group's weight is the variation of its ranks
+    relative to its size, so that large groups do not dominate. (nan, 0) where no group has three pairs that vary.
     """
     ranks = []
     for group in np.unique(groups):
@@ -92,16 +92,16 @@ def rank_correlation_within(x: Floats, y: Floats, groups: NDArray[Any]) -> tuple
 
 
 def _centred_distances(x: Floats) -> Floats:
-    """All distances, less the means of their rows and columns."""
+    """Return all pairwise distances minus the means of their rows and columns."""
     distances = np.abs(x[:, None] - x)
     means = distances.mean(axis=0)
     return np.asarray(distances - means - means[:, None] + means.mean())
 
 
 def distance_correlation(x: Floats, y: Floats) -> float:
-    """The biased (V-statistic) form, in [0, 1]; NaN where one of the two does not vary."""
+    """Return the distance correlation in [0, 1], by the biased V-statistic; NaN where one of the two does not vary."""
     if len(x) > MOST_RESAMPLED:
-        rows = _sampled(len(x))
+        rows = _sample_rows(len(x))
         x, y = x[rows], y[rows]
     a, b = _centred_distances(x), _centred_distances(y)
     scale = float((a * a).sum()) * float((b * b).sum())
@@ -109,7 +109,10 @@ def distance_correlation(x: Floats, y: Floats) -> float:
 
 
 def mutual_information(x: Floats, y: Floats) -> float:
-    """Nats, not below 0. Ties are broken by noise far below the smallest difference, with a fixed seed."""
+    """Return the mutual information in nats, at least 0.
+
+    Ties are broken by noise far below the smallest difference, with a fixed seed.
+    """
     n = len(x)
     if n <= NEIGHBOURS + 1 or not np.ptp(x) or not np.ptp(y):
         return 0.0
@@ -143,7 +146,7 @@ SIGNED: Final = ("pearson", "spearman")
 
 
 def above_resolution(seconds: Floats, resolution: float = 1e-6) -> Floats:
-    """The values, or their mean where they vary by less than the resolution of the clock: rounding is no order."""
+    """Return the values; all equal to their mean if they vary by less than the clock's resolution in seconds."""
     there = np.isfinite(seconds)
     if there.any() and np.ptp(seconds[there]) < resolution:
         return np.where(there, seconds[there].mean(), np.nan)
@@ -158,27 +161,30 @@ def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def coefficients(x: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
-    """The four coefficients alone; NaN with fewer than MIN_PAIRS pairs."""
+    """Return the four coefficients without intervals; NaN with fewer than MIN_PAIRS pairs."""
     a, b = complete_pairs(x, y)
     if len(a) < MIN_PAIRS:
         return dict.fromkeys(MEASURES, float("nan"))
     return {name: measure(a, b) for name, measure in MEASURES.items()}
 
 
-def _sampled(n: int) -> Ints:
+def _sample_rows(n: int) -> Ints:
+    """Return MOST_RESAMPLED of n rows in order, always the same."""
     return np.sort(np.random.default_rng(_SEED).choice(n, MOST_RESAMPLED, replace=False))
 
 
 def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES) -> dict[str, Association]:
-    """All four with intervals and p by shifts. Pairs are taken in the order of time: neighbours share a state of the
-    system, so they are resampled in blocks."""
+    """Return the four coefficients with intervals and p-values, by name.
+
+    Pairs must be in the order of time: neighbours share a state of the system, so they are resampled in blocks.
+    """
     a, b = complete_pairs(x, y)
     n = len(a)
     if n < MIN_PAIRS:
         words = f"{n} pairs are too few"
         return {name: Association(name, float("nan"), None, None, n, None, words) for name in MEASURES}
     if n > MOST_RESAMPLED:
-        rows, whole = _sampled(n), coefficients(a, b)
+        rows, whole = _sample_rows(n), coefficients(a, b)
         out = {}
         for name, found in associate(a[rows], b[rows], replicates=replicates).items():
             shift = whole[name] - found.value
@@ -200,23 +206,25 @@ def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES)
 def _bootstrap(
     name: str, x: Floats, y: Floats, value: float, replicates: int
 ) -> tuple[float | None, float | None, str]:
-    """Percentiles of circular blocks of pairs on Fisher's scale, moved out by what neighbours share."""
+    """Return low, high and method of a signed coefficient: percentiles over circular blocks of pairs on Fisher's scale,
+    stretched by the effective sample."""
     spread = effective_pairs(name, x, y)
     if not spread.enough:
         return None, None, f"too few independent runs, about {float(spread.count):.0f}"
-    drawn = _blocks(len(x), replicates)
-    found = _z(MEASURES[name](x[drawn], y[drawn]))
-    low, high = np.tanh(_percentiles(found, float(_z(value)), spread))
+    drawn = _draw_blocks(len(x), replicates)
+    found = _fisher_z(MEASURES[name](x[drawn], y[drawn]))
+    low, high = np.tanh(_stretched_percentiles(found, float(_fisher_z(value)), spread))
     return float(low), float(high), f"bootstrap of blocks of {default_block(len(x))} runs, {replicates} replicates"
 
 
-def _z(r: Floats | float) -> Floats:
+def _fisher_z(r: Floats | float) -> Floats:
+    """Return Fisher's transform of correlations, finite also at 1."""
     return np.asarray(np.arctanh(np.clip(r, -0.999999, 0.999999)))
 
 
 def effective_pairs(name: str, x: Floats, y: Floats) -> EffectiveSample:
-    """What of pairs in the order of time is independent: of what each contributes to the coefficient on Fisher's scale
-    (Spearman's for measures that are no correlation)."""
+    """Return the effective sample of pairs in time order, from each pair's contribution to the coefficient on Fisher's
+    scale; of Spearman's for measures that are not correlations."""
     if name != "pearson":
         return effective_sample(_spearman_parts(x, y) / max(1 - spearman(x, y) ** 2, 1e-6))
     r = pearson(x, y)
@@ -228,8 +236,10 @@ def effective_pairs(name: str, x: Floats, y: Floats) -> EffectiveSample:
 
 
 def _bartlett_count(x: Floats, y: Floats) -> float:
-    """Pairs as good as independent for a correlation, of columns in the order of time (Bartlett 1935). The lag-one
-    autocorrelations are corrected for the bias of short series (Kendall 1954)."""
+    """Return the effective number of pairs of two autocorrelated columns, for their correlation (Bartlett 1935).
+
+    The lag-one autocorrelations are corrected for the bias of short series (Kendall 1954).
+    """
     shared = 1.0
     for values in (x, y):
         centred = values - values.mean()
@@ -240,7 +250,8 @@ def _bartlett_count(x: Floats, y: Floats) -> float:
 
 
 def _spearman_parts(x: Floats, y: Floats) -> Floats:
-    """Its influence function (Croux & Dehon 2010, Eq. 3): a pair moves the ranks of others too."""
+    """Return the influence of each pair on Spearman's coefficient (Croux & Dehon 2010, Eq. 3): a pair also moves the
+    ranks of others."""
     u, v = (midranks(values) / len(values) - 0.5 for values in (x, y))
 
     def sums_above(x: Floats, v: Floats) -> Floats:
@@ -252,36 +263,40 @@ def _spearman_parts(x: Floats, y: Floats) -> Floats:
     return np.asarray(12 * (u * v + sums_above(x, v) + sums_above(y, u)))
 
 
-def _blocks(n: int, replicates: int) -> Ints:
-    """Rows drawn in circular blocks: (replicates, n)."""
+def _draw_blocks(n: int, replicates: int) -> Ints:
+    """Return rows drawn in circular blocks: (replicates, n)."""
     block = default_block(n)
     starts = np.random.default_rng(_SEED).integers(0, n, (replicates, -(-n // block)))
     return np.asarray(((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n], np.int64)
 
 
-def _percentiles(found: Floats, value: float, spread: EffectiveSample) -> Floats:
+def _stretched_percentiles(found: Floats, value: float, spread: EffectiveSample) -> Floats:
+    """Return the ends of the central interval of replicates, moved away from the value by the effective sample."""
     finite = found[np.isfinite(found)]
     stretches = np.array(spread.stretches(float(finite.std())))
     return np.asarray(value + stretches * (np.quantile(finite, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - value))
 
 
 def spearman_interval(x: Floats, y: Floats, replicates: int = REPLICATES) -> tuple[float, float, float] | None:
-    """Value, low and high of the rank correlation alone; None where it, or its interval, does not exist."""
+    """Return value, low and high of Spearman's coefficient; None without an interval."""
     value = spearman(x, y) if len(x) >= MIN_PAIRS else float("nan")
     low, high, _ = _bootstrap("spearman", x, y, value, replicates) if np.isfinite(value) else (None, None, "")
     return (value, low, high) if low is not None and high is not None else None
 
 
 def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[float, float, float] | None:
-    """Spearman of the last two less that of the first two, with its interval: the same rows are drawn for both."""
+    """Return Spearman of the last two columns minus that of the first two, with an interval: value, low, high.
+
+    The same rows are drawn for both. None without an interval.
+    """
     x, y, later_x, later_y = columns
     value = spearman(later_x, later_y) - spearman(x, y)
     spread = effective_sample(_spearman_parts(later_x, later_y) - _spearman_parts(x, y))
     if not np.isfinite(value) or not spread.enough:
         return None
-    drawn = _blocks(len(x), REPLICATES)
+    drawn = _draw_blocks(len(x), REPLICATES)
     found = spearman(later_x[drawn], later_y[drawn]) - spearman(x[drawn], y[drawn])
-    low, high = _percentiles(found, value, spread)
+    low, high = _stretched_percentiles(found, value, spread)
     return value, float(low), float(high)
 
 
@@ -307,22 +322,24 @@ def _half_samples(
         chosen[rng.choice(count, (count + 1) // 2, replace=False)] = True
         rows = chosen[labels]
         found.append(measure(x[rows], y[rows]))
-    halves, at = _z(np.array(found)), float(_z(value))
+    halves, at = _fisher_z(np.array(found)), float(_fisher_z(value))
     freed = 2 * at - float(np.nanmean(halves))
     error = max(float(np.nanstd(halves)), _LEAST_ERROR * _bartlett_count(x, y) ** -0.5)
     half = -float(stdtrit(count - 1, (1 - LEVEL) / 2)) * error
     step = max(1, min(round(n / _bartlett_count(x, y)), n // MIN_PAIRS))
-    thinned = np.mean([_z(measure(x[first::step], y[first::step])) for first in range(step)])
+    thinned = np.mean([_fisher_z(measure(x[first::step], y[first::step])) for first in range(step)])
     lifted = max(0.0, at - float(thinned))
     low, high = max(0.0, float(np.tanh(min(at, freed) - half - 0.5 * lifted))), float(np.tanh(max(at, freed) + half))
     return low, high, f"spread over half samples of blocks of {block} runs, about the value with and without its bias"
 
 
 def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIFTS) -> float:
-    """Share of circular shifts of y against x, forwards and backwards in time, that reach the value, the pairing at
-    hand counted: two-sided for signed measures. A shift keeps what neighbours in time have in common. Free permutations
-    do not: of independent series with an autocorrelation of 0.8 they reject a third at 5%."""
-    shifted = np.stack(list(_shifted(y, most)))
+    """Return the share of circular shifts of y against x, in both directions of time, that reach `value`.
+
+    Two-sided for signed measures; the observed pairing counts as one shift. Shifts preserve autocorrelation. Free
+    permutations do not: of independent series with an autocorrelation of 0.8 they reject a third at 5%.
+    """
+    shifted = np.stack(list(_circular_shifts(y, most)))
     if name in SIGNED:
         found = MEASURES[name](np.broadcast_to(x, shifted.shape), shifted)
     elif name == "distance_correlation":
@@ -337,8 +354,11 @@ def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIF
 
 
 def best_shift_p(xs: list[Floats], y: Floats, most: int = MOST_SHIFTS) -> float:
-    """The same for the largest of the rank correlations of y with several x: it is chosen in every shift as it was
-    chosen here, so that the choice is no evidence. NaN where no complete pair is left, or nothing varies."""
+    """Return the p-value of the largest of several rank correlations with y, by shifts as in `shift_p`.
+
+    The largest is selected again in every shift, so the selection is accounted for. NaN where no complete pair is left
+    or nothing varies.
+    """
     there = np.isfinite(np.stack([*xs, y])).all(axis=0)
     ranks = [midranks(x[there]) for x in xs if np.ptp(x[there]) > 0] if there.any() else []
     y = midranks(y[there])
@@ -346,11 +366,12 @@ def best_shift_p(xs: list[Floats], y: Floats, most: int = MOST_SHIFTS) -> float:
         return float("nan")
     scores = np.stack([(rank - rank.mean()) / np.linalg.norm(rank - rank.mean()) for rank in ranks])
     value = float(np.abs(scores @ y).max())
-    reached = [float(np.abs(scores @ each).max()) >= value * (1 - 1e-9) for each in _shifted(y, most)]
+    reached = [float(np.abs(scores @ each).max()) >= value * (1 - 1e-9) for each in _circular_shifts(y, most)]
     return (sum(reached) + 1) / (len(reached) + 1)
 
 
-def _shifted(y: Floats, most: int) -> Iterator[Floats]:
+def _circular_shifts(y: Floats, most: int) -> Iterator[Floats]:
+    """Yield y rotated by up to `most` different shifts, forwards and backwards in time."""
     n = len(y)
     shifts = np.arange(1, 2 * n)
     if len(shifts) > most:
@@ -360,8 +381,11 @@ def _shifted(y: Floats, most: int) -> Iterator[Floats]:
 
 @dataclass(frozen=True)
 class ShiftNull:
-    """A coefficient under moved times: what remains without any contention. `p` is the share that reaches the value.
-    `values` are in the order of the shifts, NaN where too few runs were left."""
+    """Null distribution of a coefficient: that of runs shifted in time, without contention.
+
+    `p` is the share of shifts that reach the observed value; `values` are in the order of the shifts, NaN where too few
+    runs were left.
+    """
 
     median: float
     p: float
@@ -369,7 +393,7 @@ class ShiftNull:
 
 
 def time_shifts(steps: int, most: int, *, least: int) -> Ints:
-    """Up to `most` shifts of a circular series of `steps`, none within `least` of standing still."""
+    """Return up to `most` shifts of a circular series of `steps`, at least `least` steps from no shift."""
     if steps < 2 * least + 2:
         return np.zeros(0, np.int64)
     rng = np.random.default_rng(_SEED + 2)
@@ -378,7 +402,10 @@ def time_shifts(steps: int, most: int, *, least: int) -> Ints:
 
 
 def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats]) -> dict[str, ShiftNull]:
-    """`shifted` yields the system's side at moved times; its gaps are left out pair by pair."""
+    """Return the null distributions of the signed coefficients of y with each series of `shifted`.
+
+    Missing values are left out pairwise. A coefficient without 19 known values has no null distribution.
+    """
     found: dict[str, list[float]] = {name: [] for name in SIGNED}
     for x in shifted:
         a, b = complete_pairs(x, y)
@@ -395,7 +422,10 @@ def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats])
 
 
 def best_moved_p(values: list[float], nulls: list[ShiftNull]) -> float:
-    """p of the coefficient that exceeds the median of its moved ones most, chosen in every move as it was here."""
+    """Return the p-value of the coefficient that exceeds the median of its null most.
+
+    The selection is repeated in every shift.
+    """
     beyond = max(value - null.median for value, null in zip(values, nulls, strict=True))
     table = np.array([null.values for null in nulls]) - np.array([[null.median] for null in nulls])
     moved = np.fmax.reduce(table, axis=0)

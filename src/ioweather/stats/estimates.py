@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from ioweather.core.frames import Bools, Floats
-from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, identifier, quantity_label
+from ioweather.core.results import POSITIVE_UNITS, Estimate, Finding, quantity_label, snake_case
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 
 LEVEL: Final = 0.9
@@ -67,7 +67,8 @@ _RANKED_LEAST: Final = 10
 
 
 def default_block(units: int) -> int:
-    """n^(1/3) units: the order that minimises the error of the block-bootstrap variance (Künsch 1989).
+    """Return the block length in units: n^(1/3), which minimises the error of the block-bootstrap variance (Künsch
+    1989).
 
     Less where that would leave fewer than MIN_BLOCKS blocks.
     """
@@ -75,7 +76,8 @@ def default_block(units: int) -> int:
 
 
 def unit_steps(steps: int, steps_per_hour: float) -> int:
-    """Length of a unit in steps: a day where there are 20 of them, else an hour, else a twentieth of the series."""
+    """Return the length of a unit in steps: a day if there are 20, else an hour if there are 20, else a twentieth of
+    the series."""
     for length in (24 * steps_per_hour, steps_per_hour):
         whole = max(1, round(length))
         if steps >= 20 * whole:
@@ -84,7 +86,7 @@ def unit_steps(steps: int, steps_per_hour: float) -> int:
 
 
 def sums_by_unit(values: NDArray[Any], unit: int) -> Floats:
-    """Sums of consecutive rows in units of `unit` rows (the last may be shorter); NaN must be gone already."""
+    """Return sums of consecutive rows in units of `unit` rows (the last may be shorter). Values must not be NaN."""
     edges = np.arange(0, len(values), unit)
     return np.add.reduceat(values, edges, axis=0, dtype=np.float64) if len(values) else np.zeros((0,))
 
@@ -161,6 +163,7 @@ class EffectiveSample:
 
     @property
     def enough(self) -> Any:
+        """Whether there are enough independent units for an interval."""
         return self.count >= self.least
 
     def stretches(self, spread: Any) -> tuple[Any, Any]:
@@ -195,9 +198,9 @@ def effective_sample(parts: NDArray[Any], *, in_time: bool = True) -> EffectiveS
 
     Autocorrelation inflates the variance of a mean by 1 + 2 times the sum of the autocorrelations. The sum is estimated
     twice: as long as pairs are positive (Geyer), and from an autoregression of order one whose coefficient is corrected
-    for the bias of short series (Kendall 1954). Where the first is larger, the geometric mean of both is used.
-    Bursts limit the count: each run of units above the mean counts as three units at most. With `in_time` False, units
-    are independent.
+    for the bias of short series (Kendall 1954). Where the first is larger, the geometric mean of both is used. Bursts
+    limit the count: each run of units above the mean counts as three units at most. With `in_time` False, units are
+    independent.
     """
     flat = np.asarray(parts, np.float64)
     n = len(flat)
@@ -240,9 +243,8 @@ def variance_inflation(centred: Floats) -> Floats:
 class Intervals:
     """Estimates of statistics of a series of `steps` steps, resampled in blocks of days (hours, where days are few).
 
-    `unit` is the length of a unit in steps; sums per unit have `units` rows. Units in which no step is `usable` are
-    not resampled: a year with a month of data is a month. `autocorrelated` False: units are long
-    enough to be independent.
+    `unit` is the length of a unit in steps; sums per unit have `units` rows. Units in which no step is `usable` are not
+    resampled: a year with a month of data is a month. `autocorrelated` False: units are long enough to be independent.
     """
 
     def __init__(
@@ -367,11 +369,11 @@ def surely(estimate: Estimate, *, above: float | None = None, below: float | Non
 
 
 def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
-    """Return the sentence that the interval supports, or an undecided finding; for statements that no paper makes."""
+    """Return the finding that the interval supports: `above` or `below` the pivot, else undecided."""
     if estimate.value is None:
         text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
-        return Finding(text, "undecided", identifier(estimate.name))
-    text, name = (above if estimate.value > pivot else below), identifier(estimate.name)
+        return Finding(text, "undecided", snake_case(estimate.name))
+    text, name = (above if estimate.value > pivot else below), snake_case(estimate.name)
     if surely(estimate, above=pivot) or surely(estimate, below=pivot):
         return Finding(text, name=name)
     return Finding(f"{text} (these data do not decide it)", "undecided", name)
@@ -381,6 +383,12 @@ def known(values: NDArray[Any]) -> Floats:
     """Return the values that are not missing, as floats."""
     floats = np.ma.filled(np.ma.masked_array(values).astype(np.float64), np.nan)
     return np.asarray(floats[np.isfinite(floats)], np.float64)
+
+
+def median(values: NDArray[Any]) -> float | None:
+    """Return the median of the known values; None without any."""
+    sample = known(values)
+    return float(np.median(sample)) if len(sample) else None
 
 
 def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
@@ -406,17 +414,17 @@ def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate
     n = len(sample)
     if n == 0:
         return Estimate(name, None, unit, n=0, method="no values")
-    median = float(np.median(sample))
+    middle = float(np.median(sample))
     # The greatest k with P(Binomial(n, 1/2) < k) <= tail: sample[k-1] and sample[n-k] enclose the median.
     k = int(np.sum(bdtr(np.arange(n // 2 + 1), n, 0.5) <= (1 - LEVEL) / 2))
     if k == 0:
-        return Estimate(name, median, unit, n=n, method=f"median; {n} values are too few for an interval")
+        return Estimate(name, middle, unit, n=n, method=f"median; {n} values are too few for an interval")
     low, high = float(sample[k - 1]), float(sample[n - k])
-    return Estimate(name, median, unit, low, high, LEVEL, n, "median, interval by order statistics")
+    return Estimate(name, middle, unit, low, high, LEVEL, n, "median, interval by order statistics")
 
 
 def share_estimate(name: str, count: int, n: int) -> Estimate:
-    """Return the share of n independent ones with Wilson's interval."""
+    """Return the share `count` / `n` of independent observations with Wilson's interval."""
     if n == 0:
         return Estimate(name, None, "ratio", n=0, method="no values")
     # Rows that contradict each other may count more.
@@ -424,7 +432,8 @@ def share_estimate(name: str, count: int, n: int) -> Estimate:
 
 
 def _wilson(name: str, share: float, n: int, independent: float, groups: float, method: str) -> Estimate:
-    """Return Wilson's interval of a share of this many independent ones, its variance known from `groups`."""
+    """Return Wilson's interval of a share of `independent` observations; `groups` are the degrees of freedom plus
+    one."""
     tail = (1 - LEVEL) / 2
     z = -NormalDist().inv_cdf(tail) if math.isinf(groups) else -float(stdtrit(groups - 1, tail))
     centre = (share + z * z / (2 * independent)) / (1 + z * z / independent)
@@ -433,7 +442,10 @@ def _wilson(name: str, share: float, n: int, independent: float, groups: float, 
 
 
 def rank_estimate(name: str, rho: float, n: int, method: str) -> Estimate:
-    """Spearman's coefficient; the variance of its Fisher's z is 1.06 / (n - 3) (Fieller, Hartley & Pearson 1957)."""
+    """Return Spearman's coefficient with its interval by Fisher's z.
+
+    The variance of z is 1.06 / (n - 3) (Fieller, Hartley & Pearson 1957).
+    """
     if not math.isfinite(rho) or n < _RANKED_LEAST:
         return Estimate(name, number(rho), "", n=n, method=method)
     bounded = max(-_ALMOST_1, min(_ALMOST_1, rho))

@@ -18,9 +18,9 @@ on a scale where errors add up (a logarithm). Missing windows are NaN and are ne
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,10 @@ class HourlyMeans:
 
 
 def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
-    """`day` counts days from 0 without gaps in the count; `slot` = weekday * 24 + hour, both of the local clock."""
+    """Return the mean of each hour of each day.
+
+    `day` counts local days from 0, also days without data; `slot` = weekday * 24 + hour of the local clock.
+    """
     days = int(day[-1]) + 1 if len(day) else 0
     cell = day * HOURS + slot % HOURS
     there = ~np.isnan(values)
@@ -70,8 +73,11 @@ def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
 
 
 def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Floats:
-    """(days + 1, 168): row d is what the `memory_days` before day d say of every hour of the week; NaN where nothing
-    was seen. The last row is for the day after the data."""
+    """Return the usual value of every hour of the week, as known before each day: (days + 1, 168).
+
+    Row d is from the `memory_days` before day d, NaN where nothing was seen; the last row is for the day after the
+    data.
+    """
     days = len(hourly.means)
     centre, terms = _weekly_terms(hourly)
     running = np.concatenate([np.zeros((3, 1, 7, HOURS)), np.cumsum(terms, axis=1)], axis=1)
@@ -80,7 +86,7 @@ def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Float
 
 
 def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
-    """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days).
+    """Return the usual values from all days, drawn again with `weights` (replicates, days): (replicates, 168).
 
     The shrinkage weights are those of the data themselves: a day drawn twice has no scatter.
     """
@@ -90,7 +96,8 @@ def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
 
 
 def _weekly_terms(hourly: HourlyMeans) -> tuple[float, Floats]:
-    """The mean of all, and n, departure from it and its square in the cell of each day's weekday: (3, days, 7, 24)."""
+    """Return the mean of all, and n, departure and squared departure in the cell of each day's weekday: (3, days, 7,
+    24)."""
     seen = ~np.isnan(hourly.means)
     amount = np.where(seen, hourly.means, 0.0)
     # Taken off first, so that sums of squares keep their digits.
@@ -102,10 +109,10 @@ def _weekly_terms(hourly: HourlyMeans) -> tuple[float, Floats]:
 
 
 def _shrunk(sums: Floats, weights: tuple[Floats, Floats] | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
-    """Means of hours of the week (..., 7, 24), shrunk towards those of the hours of the day and these towards one mean;
-    NaN where nothing was seen. Also the weights (0-1) of both departures, which may be given.
+    """Return shrunken means of the hours of the week (..., 7, 24), and the weights (0-1) of both departures.
 
-    `sums` are n, sum and sum of squares of hourly means by weekday and hour: (3, ..., 7, 24).
+    Hours of the week are shrunk towards the hour of the day, and these towards one mean; NaN where nothing was seen.
+    `sums` are n, sum and sum of squares of hourly means by weekday and hour: (3, ..., 7, 24). `weights` may be given.
     """
 
     def drawn(cells: Floats, parent: Floats, axes: tuple[int, ...], weight: Floats | None) -> tuple[Floats, Floats]:
@@ -144,13 +151,16 @@ class Timed:
 
     @property
     def count(self) -> int:
+        """Number of windows."""
         return len(self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """What came (T,), NaN where it is not known; the day of each forecast and of what it is about. On the morning of a
-    day the forecasts about the MEMORY_DAYS before it are past."""
+    """The true values of forecasts (T,), NaN where unknown, with the days of each forecast and of its target.
+
+    On the morning of a day, the forecasts for the MEMORY_DAYS before it are past.
+    """
 
     truth: Floats
     day: Ints
@@ -160,6 +170,7 @@ class Past:
 
     @property
     def days(self) -> int:
+        """Number of days up to the last forecast."""
         return int(self.day[-1]) + 1
 
 
@@ -174,6 +185,7 @@ class Rolling:
 
     @property
     def truth(self) -> Floats:
+        """What came at the target of each forecast."""
         return self.past.truth
 
     def scored(self) -> Bools:
@@ -182,8 +194,10 @@ class Rolling:
 
 
 def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | None = None) -> list[Rolling]:
-    """Every horizon's forecasts at every window of the series. `known` (horizons, T) are forecasts from the jobs that
-    are known."""
+    """Return the forecasts of every horizon (in windows) at every window of the series.
+
+    `known` (horizons, T) are forecasts from known jobs.
+    """
     count = series.count
     if not count:
         return []
@@ -201,66 +215,66 @@ def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | 
         by_jobs = climatology if known is None else np.where(np.isfinite(climatology), known[place], np.nan)
         # Shifted by the median residual of similar past values.
         for way in (climatology,) if known is None else (climatology, by_jobs):
-            for _, now, table in daily_classes(way.copy(), past):
-                way[now] += table.quantiles(way[now], (0.5,))[0]
+            for _, now, quantiles in daily_classes(way.copy(), past):
+                way[now] += quantiles(way[now], (0.5,))[0]
         persistence = np.where(np.isfinite(climatology), series.values, np.nan)
         combined = blended(np.stack([persistence, climatology, by_jobs]), past)
         made.append(Rolling(horizon, np.stack([persistence, climatology, combined]), past))
     return made
 
 
-class ResidualClasses:
-    """Sorted residuals of past forecasts in equally large classes of the forecast value.
+# Forecasts and levels to the quantiles (levels, forecasts) of past residuals.
+Quantiles: TypeAlias = Callable[[Floats, tuple[float, ...]], Floats]
 
-    Runs of `correlated_steps` values count as one independent value, which widens the quantiles.
+
+def residual_quantiles(forecasts: Floats, residuals: Floats, correlated_steps: int = 1) -> Quantiles:
+    """Return the conformal quantiles of residuals of past forecasts, in equally large classes of the forecast value.
+
+    Of n independent values it is the (n + 1) p-th from the outside, which covers a new value at the nominal rate. Runs
+    of `correlated_steps` values count as one independent value, which widens the quantiles.
     """
+    classes = int(np.clip(len(forecasts) // CLASS_SIZE, 1, MOST_CLASSES))
+    border_ranks = len(forecasts) * np.arange(1, classes) // classes
+    borders = np.partition(forecasts, border_ranks)[border_ranks] if classes > 1 else np.empty(0)
+    class_of = np.searchsorted(borders, forecasts, side="right")
+    # Ties may leave a class empty; it then uses all residuals.
+    of_class = [np.sort(residuals[class_of == c] if (class_of == c).any() else residuals) for c in range(classes)]
 
-    def __init__(self, forecasts: Floats, residuals: Floats, correlated_steps: int = 1) -> None:
-        self._correlated_steps = correlated_steps
-        classes = int(np.clip(len(forecasts) // CLASS_SIZE, 1, MOST_CLASSES))
-        border_ranks = len(forecasts) * np.arange(1, classes) // classes
-        self._borders = np.partition(forecasts, border_ranks)[border_ranks] if classes > 1 else np.empty(0)
-        class_of = np.searchsorted(self._borders, forecasts, side="right")
-        # Ties may leave a class empty; it then uses all residuals.
-        self._residuals = [
-            np.sort(residuals[class_of == c] if (class_of == c).any() else residuals) for c in range(classes)
-        ]
+    def conformal(ordered: Floats, level: float) -> float:
+        n = len(ordered)
+        if level == 0.5:
+            return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+        outer = max(level, 1 - level) * (1 + correlated_steps / n)
+        rank = min(math.ceil(n * outer), n)
+        return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
 
-    def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
-        """(levels, len(value)) of the residuals in each value's class: conformal quantiles, of n independent values the
-        (n + 1) p-th from the outside, which covers a new value at the nominal rate."""
+    def quantiles(value: Floats, levels: tuple[float, ...]) -> Floats:
+        table = np.array([[conformal(ordered, level) for ordered in of_class] for level in levels])
+        return np.asarray(table[:, np.searchsorted(borders, value, side="right")])
 
-        def conformal(ordered: Floats, level: float) -> float:
-            n = len(ordered)
-            if level == 0.5:
-                return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-            outer = max(level, 1 - level) * (1 + self._correlated_steps / n)
-            rank = min(math.ceil(n * outer), n)
-            return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
-
-        table = np.array([[conformal(residual, level) for residual in self._residuals] for level in levels])
-        return np.asarray(table[:, np.searchsorted(self._borders, value, side="right")])
+    return quantiles
 
 
-def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ResidualClasses]]:
-    """Yield (day, its forecasts, residuals by class of the past on that morning) for every day with enough past.
+def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, Quantiles]]:
+    """Yield (day, its forecasts, quantiles of the residuals known that morning) for every day with enough past.
 
-    A table is reused for up to a week once there are many weeks, because it hardly changes from day to day.
+    Quantiles are reused for up to a week once there are many weeks, because they hardly change from day to day.
     """
     residual = past.truth - value
     rows = np.flatnonzero(np.isfinite(residual))
     arrived = past.target_day[rows]
     edges = np.searchsorted(past.day, np.arange(past.days + 1))
-    table, made = None, 0
+    quantiles, made = None, 0
     for today in range(past.days):
         low, high = np.searchsorted(arrived, [today - MEMORY_DAYS, today])
         now = np.arange(edges[today], edges[today + 1])
         now = now[np.isfinite(value[now])]
         if high - low < LEAST_PAST or not len(now):
             continue
-        if table is None or today - made >= min(7, max(1, today // 8)):
-            table, made = ResidualClasses(value[rows[low:high]], residual[rows[low:high]], past.correlated_steps), today
-        yield today, now, table
+        if quantiles is None or today - made >= min(7, max(1, today // 8)):
+            known = rows[low:high]
+            quantiles, made = residual_quantiles(value[known], residual[known], past.correlated_steps), today
+        yield today, now, quantiles
 
 
 def blended(ways: Floats, past: Past) -> Floats:
@@ -279,27 +293,21 @@ def blended(ways: Floats, past: Past) -> Floats:
     return np.where((count - count[first])[past.day] >= LEAST_PAST, out, np.nan)
 
 
-@dataclass(frozen=True, eq=False)
-class ForecastIntervals:
-    """Low and high of every forecast (T,), and whether the truth lay within: 1, 0, or NaN where it is not known."""
+def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+    """Adaptive conformal intervals: low, high (T,) and whether the truth is within.
 
-    low: Floats
-    high: Floats
-    inside: Floats
-
-
-def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> ForecastIntervals:
-    """Adaptive conformal intervals: residuals of similar past forecasts, widened after days with poor coverage;
-    not far beyond what was seen before."""
+    Residuals of similar past forecasts, widened after days with poor coverage; not far beyond what was seen before.
+    Whether the truth is within is 1, 0, or NaN where it is not known.
+    """
     past, value = rolling.past, rolling.point[candidate]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
-    for today, now, table in daily_classes(value, past):
+    for today, now, quantiles in daily_classes(value, past):
         # Residuals of high forecasts, added to a higher one, would reach far beyond all observed values.
         seen = past.truth[past.target_day < today]
         least, most = np.nanmin(seen), np.nanmax(seen)
         room = _BEYOND * (most - least)
-        bounds = value[now] + table.quantiles(value[now], (alpha / 2, 1 - alpha / 2))
+        bounds = value[now] + quantiles(value[now], (alpha / 2, 1 - alpha / 2))
         bounds = np.clip(bounds, least - room, most + room)
         truth = past.truth[now]
         within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
@@ -311,4 +319,4 @@ def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) ->
         if len(known):
             # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
             alpha = float(np.clip(alpha + ADAPTATION * ((1 - level) - (1 - known.mean())), 0.01, 0.5))
-    return ForecastIntervals(low, high, inside)
+    return low, high, inside

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ioweather.core.frames import Floats, Indices
-from ioweather.stats.families import BoundedFamily, BoundedWeibull, Cauchy, Family, Mixture, Normal, TruncatedHead
+from ioweather.core.results import Estimate
+from ioweather.stats.families import Law, Mixture
 from ioweather.stats.tail_fits import (
     EXACT_POINTS,
     Combine,
@@ -66,7 +67,7 @@ _REPLICATE_CUTS = 400
 
 
 class Splits:
-    """The groups at some candidate cuts (ascending), each family fitted when it is first asked for."""
+    """Heads and tails at candidate cuts (ascending); each family is fitted on first use."""
 
     def __init__(self, sample: Sample, cuts: Indices) -> None:
         self.sample, self.cuts = sample, cuts
@@ -77,6 +78,7 @@ class Splits:
         return tail_sums(self.sample, self.sample.values[self.cuts], self.cuts + 1)
 
     def head(self, name: HeadName) -> Group:
+        """Return the fits of this family to every head."""
         key = f"head {name}"
         if key not in self._groups:
             fitted = _HEAD_FITS[name](self.sample, self.cuts)
@@ -84,6 +86,7 @@ class Splits:
         return self._groups[key]
 
     def tail(self, name: TailName) -> Group:
+        """Return the fits of this family to every tail."""
         key = f"tail {name}"
         if key not in self._groups:
             weibull = name == "weibull"
@@ -93,7 +96,7 @@ class Splits:
         return self._groups[key]
 
     def combine(self, combination: Combination) -> Combine:
-        """How the two distances become one."""
+        """Return the function that combines the distances of head and tail."""
         if combination == "weighted":
             share = self.sample.below[self.cuts + 1] / self.sample.n
             return lambda rows, gaps: share[rows] * gaps[0] + (1.0 - share[rows]) * gaps[1]
@@ -102,25 +105,27 @@ class Splits:
         return lambda rows, gaps: np.maximum(gaps[0], gaps[1])
 
     def least(self, head: HeadName, tail: TailName, combination: Combination) -> tuple[int, float, list[float]]:
-        """Row, combined distance and both distances of the best split; see `least_gap`."""
+        """Return row, combined distance and both distances of the best split; see `least_gap`."""
         return least_gap([self.head(head), self.tail(tail)], self.combine(combination))
 
 
 @dataclass(frozen=True)
-class BestSplit:
-    """Where one pair of families fits best; `value` is the combined distance."""
+class _BestSplit:
+    """The best pivot of one pair of families; `value` is the combined distance."""
 
     cut: int
-    head: Family
-    tail: Family
+    head: Law
+    tail: Law
     head_gap: float
     tail_gap: float
     value: float
 
 
 def candidate_cuts(sample: Sample, minimum_group: int, most: int | None = None) -> Indices:
-    """Pivots > 0 with enough observations, and two distinct values, on either side; with `most` about so many of them,
-    evenly spaced, both ends included."""
+    """Return the pivots > 0 with enough observations and two distinct values on either side.
+
+    With `most`, about so many of them, evenly spaced, both ends included.
+    """
     cuts = np.arange(1, sample.distinct - 2)
     size = sample.below[cuts + 1]
     enough = (size >= minimum_group) & (sample.n - size >= minimum_group) & (sample.values[cuts] > 0)
@@ -128,16 +133,17 @@ def candidate_cuts(sample: Sample, minimum_group: int, most: int | None = None) 
 
 
 def thinned(cuts: Indices, most: int) -> Indices:
-    """At most about `most` of them, evenly spaced, both ends included."""
+    """Return about `most` of the cuts, evenly spaced, both ends included."""
     if len(cuts) <= most:
         return cuts
     return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).astype(np.intp))]
 
 
-def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> BestSplit:
-    """The best split of one pair among the candidates `cuts`; `coarse` are the same ones thinned, shared by all pairs.
+def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, combination: Combination) -> _BestSplit:
+    """Return the best split of one pair of families among the candidates `cuts`.
 
-    Exact where `coarse` has all of them; else coarse to fine around the best.
+    `coarse` has the same candidates thinned, shared by all pairs. Exact if `coarse` has all; else coarse to fine around
+    the best.
     """
     sample, splits = coarse.sample, coarse
     row, value, gaps = splits.least(head, tail, combination)
@@ -149,27 +155,17 @@ def search_pair(coarse: Splits, cuts: Indices, head: HeadName, tail: TailName, c
         row, value, gaps = splits.least(head, tail, combination)
         if len(splits.cuts) >= len(near):
             break
-    cut, first, second = int(splits.cuts[row]), splits.head(head).fitted.one(row), splits.tail(tail).fitted.one(row)
-    if sample.distinct > EXACT_POINTS and (isinstance(first, Cauchy) or isinstance(second, BoundedWeibull)):
+    cut, first, second = int(splits.cuts[row]), splits.head(head).fitted.at(row), splits.tail(tail).fitted.at(row)
+    if sample.distinct > EXACT_POINTS and (first.name == "cauchy" or second.name == "weibull"):
         # Once more without the run-wise points of the search.
         stop, counts = cut + 1, sample.counts
-        if isinstance(first, Cauchy):
+        if first.name == "cauchy":
             first = fit_cauchy(sample.values[:stop], counts[:stop], first)
-        if isinstance(second, BoundedWeibull):
-            second = fit_weibull_tail(float(second.low), sample.values[stop:], counts[stop:], float(second.shape))
+        if second.name == "weibull":
+            second = fit_weibull_tail(float(second["low"]), sample.values[stop:], counts[stop:], float(second["shape"]))
         gaps = [largest_gap(sample, first, 0, stop)[0], largest_gap(sample, second, stop)[0]]
         value = float(splits.combine(combination)(np.array([row]), [np.array([gap]) for gap in gaps])[0])
-    return BestSplit(cut, first, second, gaps[0], gaps[1], value)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A bootstrap interval of one parameter."""
-
-    low: float
-    high: float
-    level: float
-    method: str
+    return _BestSplit(cut, first, second, gaps[0], gaps[1], value)
 
 
 @dataclass(frozen=True)
@@ -180,8 +176,8 @@ class PairFit:
     has become the power law under another name, and does not compete.
     """
 
-    head: Family
-    tail: BoundedFamily
+    head: Law
+    tail: Law
     pivot: float
     tail_share: float
     head_ks: float
@@ -193,6 +189,7 @@ class PairFit:
 
     @property
     def name(self) -> str:
+        """'head + tail'."""
         return f"{self.head.name} + {self.tail.name}"
 
 
@@ -210,7 +207,7 @@ class MixtureFit:
     combination: Combination
     select: Selection
     minimum_group: int
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
     def pivot(self) -> float:
@@ -230,7 +227,7 @@ class MixtureFit:
 
     @property
     def best_by_aic(self) -> PairFit:
-        """The same as `best`, or what it would be under the other criterion."""
+        """The pair with the least AIC."""
         return min(self.pairs, key=lambda pair: (pair.collapsed, pair.aic))
 
 
@@ -278,7 +275,7 @@ def fit_mixture(
             f"({sample.distinct} distinct): measure more, or lower minimum_group"
         )
     coarse = Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
-    ends: dict[tuple[int, str, float, float], TruncatedHead] = {}
+    ends: dict[tuple[int, str, float, float], Law] = {}
     found = (search_pair(coarse, cuts, head, tail, combination) for head in heads for tail in tails)
     fits = [_pair_fit(sample, best, ends) for best in found]
     ranked = tuple(sorted(fits, key=lambda pair: (pair.collapsed, pair.aic if select == "aic" else pair.ks)))
@@ -288,14 +285,15 @@ def fit_mixture(
     return replace(fit, intervals=bootstrap_intervals(sample, fit, range(replicates), seed=seed, level=level))
 
 
-def _pair_fit(sample: Sample, best: BestSplit, ends: dict[tuple[int, str, float, float], TruncatedHead]) -> PairFit:
-    """The pair with its proper distribution. `ends` keeps heads that end at the pivot, by the pivot and by the head as
-    the paper fits it: tails of several families often begin at the same one."""
+def _pair_fit(sample: Sample, best: _BestSplit, ends: dict[tuple[int, str, float, float], Law]) -> PairFit:
+    """Return the pair with its proper distribution.
+
+    `ends` caches truncated heads by pivot and by the head as the paper fits it: several tails often begin at the same
+    pivot.
+    """
     share = 1 - float(sample.below[best.cut + 1]) / sample.n
-    plain = best.head.base if isinstance(best.head, TruncatedHead) else best.head
-    assert isinstance(plain, (Normal, Cauchy))
-    assert isinstance(best.tail, BoundedFamily)
-    which = (best.cut, plain.name, float(plain.location), float(plain.scale))
+    plain = Law(best.head.name.removeprefix("truncated_"), best.head["location"], best.head["scale"])
+    which = (best.cut, plain.name, float(plain["location"]), float(plain["scale"]))
     if which not in ends:
         ends[which] = truncated_head(sample, best.cut, plain)
     mixture = Mixture(ends[which], best.tail, share)
@@ -315,7 +313,7 @@ def _pair_fit(sample: Sample, best: BestSplit, ends: dict[tuple[int, str, float,
 
 def bootstrap_intervals(
     sample: Sample, fit: MixtureFit, replicates: range, *, seed: int, level: float
-) -> dict[str, Interval]:
+) -> dict[str, Estimate]:
     """Intervals of the winning pair's parameters. Observations are taken to be independent.
 
     Of families: percentiles over samples drawn again, each with its pivot searched again; where the head is a Normal
@@ -324,6 +322,10 @@ def bootstrap_intervals(
     no more than that at the true ones does, in samples drawn from fits. A Cauchy head does not tell where it ends.
     """
     head, tail = _names(fit)
+
+    def estimate(name: str, low: float, high: float, method: str) -> Estimate:
+        return Estimate(name, fit.distribution.parameters[name], "", low, high, level, fit.n, method)
+
     drawn = [sample.resampled(np.random.default_rng([seed, number])) for number in replicates]
     heads: list[HeadName] = ["normal", "truncated_normal"] if head == "normal" else [head]
     again = {each: [refitted(one, fit, each).distribution for one in drawn] for each in heads}
@@ -334,7 +336,7 @@ def bootstrap_intervals(
     found = {}
     for name in fit.distribution.parameters.keys() - {"pivot", "tail_share"}:
         ends = np.array([np.quantile([law.parameters[name] for law in laws], tails) for laws in again.values()])
-        found[name] = Interval(float(ends[:, 0].min()), float(ends[:, 1].max()), level, method)
+        found[name] = estimate(name, float(ends[:, 0].min()), float(ends[:, 1].max()), method)
     if head == "cauchy":
         return found
 
@@ -359,29 +361,33 @@ def bootstrap_intervals(
     method = f"distances near the least, by {len(excess)} samples drawn from fits; {measured_coverage}"
     for name, values, most in zip(("pivot", "tail_share"), places, np.quantile(excess, level, axis=0), strict=True):
         inside = np.append(values[distance - distance.min() <= most], fit.distribution.parameters[name])
-        found[name] = Interval(float(inside.min()), float(inside.max()), level, method)
+        found[name] = estimate(name, float(inside.min()), float(inside.max()), method)
     return found
 
 
 def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
-    """How many of these numbered samples, drawn from `fit.distribution` and fitted in the same way, fit no better than
-    the data. A small share (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out."""
+    """Return how many samples drawn from `fit.distribution`, and fitted in the same way, fit no better than the data.
+
+    `replicates` are their seeds. A small share (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out.
+    """
     drawn = (fit.distribution.sample(fit.n, np.random.default_rng([seed, number])) for number in replicates)
     again = (_split_again(sample_of(times), fit, _names(fit)[0]) for times in drawn)
     return sum(found is None or found.value >= fit.ks for found in again)
 
 
 def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> PairFit:
-    """The winning pair of `fit`, with another head if one is named, fitted to another sample of the same size."""
+    """Return the winning pair of `fit`, with another head if one is named, fitted to another sample of the same
+    size."""
     found = _split_again(sample, fit, head or _names(fit)[0])
     return fit.best if found is None else _pair_fit(sample, found, {})
 
 
-def _split_again(sample: Sample, fit: MixtureFit, head: HeadName) -> BestSplit | None:
-    """Where the winning pair splits another sample, if that can be split."""
+def _split_again(sample: Sample, fit: MixtureFit, head: HeadName) -> _BestSplit | None:
+    """Return the best split of another sample by the winning pair; None without a candidate."""
     cuts = candidate_cuts(sample, fit.minimum_group, _REPLICATE_CUTS)
     return search_pair(Splits(sample, cuts), cuts, head, _names(fit)[1], fit.combination) if cuts.size else None
 
 
 def _names(fit: MixtureFit) -> tuple[HeadName, TailName]:
+    """Return the families of the best pair."""
     return fit.best.head.name, fit.best.tail.name  # type: ignore[return-value]

@@ -68,10 +68,12 @@ class BySize:
             raise ValueError(f"request sizes must be positive, distinct and ascending: {self.sizes}")
 
     def covers(self, size: float) -> bool:
+        """Whether the size is between sampled ones."""
         return self.sizes[0] <= size <= self.sizes[-1]
 
     def at(self, size: float) -> Distribution:
-        """The sampled distribution, or one between its neighbours; never beyond the sampled sizes."""
+        """Return the sampled distribution, or one interpolated between its neighbours; ValueError beyond the sampled
+        sizes."""
         if not self.covers(size):
             raise ValueError(
                 f"requests of {size:,.0f} bytes lie outside the sampled sizes ({self.sizes[0]:,} to "
@@ -85,7 +87,8 @@ class BySize:
         return _Between(self.distributions[place - 1], self.distributions[place], weight)
 
     def transfer(self, total_bytes: float, requests: int, overhead: float = 0.0) -> MaximumOf:
-        """Eq. 1: `total_bytes` in `requests` equal parts, as slow as the slowest of them."""
+        """Return the distribution of the time of `total_bytes` in `requests` equal parts (Eq. 1); `overhead` in
+        seconds."""
         return MaximumOf(self.at(total_bytes / requests), requests, overhead)
 
 
@@ -137,24 +140,12 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
     return IndependenceTest(observed, (extreme + 1) / (replicates + 1), rounds, targets, replicates)
 
 
-@dataclass(frozen=True)
-class MaximaCheck:
-    """A predicted quantile of the slowest of `requests` and the one observed in `rounds` concurrent rounds."""
+def check_maxima(concurrent: ArrayLike, base: Distribution) -> list[tuple[int, float, float, float, float, int]]:
+    """Compare the slowest request of random groups of targets with the formula, for groups of powers of two.
 
-    requests: int
-    probability: float
-    predicted: float
-    observed: float
-    rounds: int
-
-    @property
-    def ratio(self) -> float:
-        return self.predicted / self.observed
-
-
-def check_maxima(concurrent: ArrayLike, base: Distribution) -> tuple[MaximaCheck, ...]:
-    """Empirical maxima over random groups of targets in each round, against the formula, for groups of powers of two. A
-    quantile is left out where fewer than ten rounds lie beyond it."""
+    Rows are (requests, quantile, predicted, measured, predicted / measured, rounds). A quantile is left out where fewer
+    than ten rounds are beyond it.
+    """
     table = np.asarray(concurrent, np.float64)
     table = table[~np.isnan(table).any(axis=1)]
     rounds, targets = table.shape
@@ -165,5 +156,6 @@ def check_maxima(concurrent: ArrayLike, base: Distribution) -> tuple[MaximaCheck
         for p in (0.5, 0.9, 0.99):
             if rounds * (1 - p) >= 10:
                 predicted = float(law.upper_quantile(1 - p))
-                checks.append(MaximaCheck(size, p, predicted, float(np.quantile(slowest, p)), rounds))
-    return tuple(checks)
+                measured = float(np.quantile(slowest, p))
+                checks.append((size, p, predicted, measured, predicted / measured, rounds))
+    return checks

@@ -33,7 +33,7 @@ N, SX, SY, SXX, SYY, SXY = range(6)
 
 
 def coefficient_of_variation(values: NDArray[Any], axis: int | None = None) -> Any:
-    """sd / mean (population sd), NaN left out; NaN where the mean is not positive."""
+    """Return sd / mean (population sd), missing values left out; NaN where the mean is not positive."""
     array = np.asarray(values, np.float64)
     count = np.sum(~np.isnan(array), axis=axis)
     total = np.nansum(array, axis=axis)
@@ -45,7 +45,7 @@ def coefficient_of_variation(values: NDArray[Any], axis: int | None = None) -> A
 
 
 def variation_from_sums(count: NDArray[Any], total: NDArray[Any], squares: NDArray[Any]) -> Floats:
-    """The same from n, sum and sum of squares, for bootstrap replicates."""
+    """Return sd / mean from n, sum and sum of squares, for bootstrap replicates."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = total / count
         variance = np.maximum(squares / count - mean**2, 0.0)
@@ -53,9 +53,9 @@ def variation_from_sums(count: NDArray[Any], total: NDArray[Any], squares: NDArr
 
 
 def window_sums(values: NDArray[Any], width: int, *, mean: bool = False) -> Floats:
-    """Non-overlapping windows of `width` rows, summed (or averaged); a window with a missing value is missing.
+    """Return sums (or means) of non-overlapping windows of `width` rows.
 
-    Rows that do not fill the last window are left out.
+    A window with a missing value is missing. Rows that do not fill the last window are left out.
     """
     array = np.asarray(values, np.float64)
     if width == 1:
@@ -66,9 +66,9 @@ def window_sums(values: NDArray[Any], width: int, *, mean: bool = False) -> Floa
 
 
 def lagged_sums(x: NDArray[Any], y: NDArray[Any], lags: int, unit: int) -> Floats:
-    """The six sums of the pairs (x[i], y[i+k]) for k = 0..lags, by unit of i: an array (units, lags + 1, 6).
+    """Return the six sums of the pairs (x[i], y[i+k]) for k = 0..lags, by unit of i: (units, lags + 1, 6).
 
-    Adding units up and calling `correlation` gives the lagged correlation; resampling units gives its interval.
+    Sums of units through `correlation` give the lagged correlation; resampled units give its interval.
     """
     # A correlation does not change when a constant is taken off; the sums lose fewer digits.
     xs, ys = _centred(x), _centred(y)
@@ -87,13 +87,15 @@ def lagged_sums(x: NDArray[Any], y: NDArray[Any], lags: int, unit: int) -> Float
 
 
 def _centred(values: NDArray[Any]) -> Floats:
+    """Return the values minus their mean; missing ones stay."""
     array = np.asarray(values, np.float64)
     present = array[~np.isnan(array)]
     return np.asarray(array - present.mean() if present.size else array.copy())
 
 
 def correlation(sums: NDArray[Any]) -> Floats:
-    """Pearson's r from the six sums on the last axis; NaN where a side does not vary or fewer than 3 pairs exist."""
+    """Return Pearson's r from the six sums on the last axis; NaN for fewer than 3 pairs or a side that does not
+    vary."""
     n, sx, sy, sxx, syy, sxy = (sums[..., place] for place in range(6))
     with np.errstate(divide="ignore", invalid="ignore"):
         vx, vy = sxx - sx * sx / n, syy - sy * sy / n
@@ -104,10 +106,10 @@ def correlation(sums: NDArray[Any]) -> Floats:
 
 
 def lagged_column_sums(x: Floats, y: Floats, lags: Iterable[int], first: int = 0) -> Floats:
-    """The six sums of the pairs (x[i, j], y[i + lag, j]) by lag and column j: an array (lags, 6, columns).
+    """Return the six sums of the pairs (x[i, j], y[i + lag, j]) by lag and column j: (lags, 6, columns).
 
     Pairs count whose second row is `first` or later, so that stretches which overlap by the largest lag add up. Sums
-    are of the values as they are: they lose about twice the digits of mean / sd, which for amounts is little.
+    are of uncentred values: they lose about twice the digits of mean / sd, which for amounts is little.
     """
     has_x, xs, xx = _with_squares(x)
     has_y, ys, yy = (has_x, xs, xx) if y is x else _with_squares(y)
@@ -123,7 +125,7 @@ def lagged_column_sums(x: Floats, y: Floats, lags: Iterable[int], first: int = 0
 
 
 def _with_squares(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """1 where a value is there, the values, and their squares; 0 where it is missing."""
+    """Return 1 where a value is known, the values and their squares; 0 where it is missing."""
     there = ~np.isnan(values)
     filled = np.where(there, values, 0.0)
     return there.astype(np.float64), filled, filled * filled
@@ -133,8 +135,10 @@ REPLICATES: Final = 999
 
 
 def rotated_sums(cycles: Floats, replicates: int = REPLICATES, seed: int = 0) -> Floats:
-    """Sums over the cycles of (cycles, places, ...), every cycle turned at random: (replicates, places, ...). The same
-    for every statistic that is made of them."""
+    """Return sums over cycles (cycles, places, ...), each rotated at random: (replicates, places, ...).
+
+    The seed is fixed, so all statistics use the same rotations.
+    """
     count, places = cycles.shape[:2]
     shift = np.random.default_rng(seed).integers(0, places, (replicates, count))
     days, hours = np.arange(count)[:, None], np.arange(places)
@@ -148,16 +152,16 @@ def chance_bound(null: Floats, level: float) -> float:
 
 
 def means_of(sums: Floats) -> Floats:
-    """Means from n and sum on the last axis; NaN where nothing was seen."""
+    """Return means from n and sum on the last axis; NaN for n = 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(sums[..., 1] / sums[..., 0])
 
 
 def cycle_spread(name: str, sums: Floats, null: Floats, aside: int = 0, *, n: int) -> Estimate:
-    """sd / mean of the means along a cycle, the `aside` largest left out: 0 is flat.
+    """Return sd / mean of the means along a cycle, without the `aside` largest; 0 is flat.
 
-    `sums` are n and sum by unit and place, `null` those of units turned at random. Noise makes means differ too: the
-    lower end is less what chance gives; the upper one is the spread itself.
+    `sums` are n and sum by unit and place, `null` those of rotated units. Noise makes means differ too: the lower end
+    is reduced by what chance gives; the upper one is the spread itself.
     """
 
     def squared(summed: Floats) -> Floats:
@@ -195,11 +199,12 @@ class Phases:
 
     @property
     def count(self) -> int:
+        """Number of phases."""
         return len(self.start)
 
 
 def thresholds(values: NDArray[Any]) -> tuple[float, float]:
-    """(P25, P75) of the steps that are there; NaN if none is."""
+    """Return the 25th and 75th percentile of the known steps; NaN without any."""
     array = np.asarray(values, np.float64)
     present = array[~np.isnan(array)]
     if not present.size:
@@ -209,7 +214,7 @@ def thresholds(values: NDArray[Any]) -> tuple[float, float]:
 
 
 def members(values: NDArray[Any], threshold: float, side: Side) -> Bools:
-    """Steps in the state: >= the threshold for high, < for low; missing steps are in neither."""
+    """Return which steps are >= the threshold ('high') or below it ('low'); missing steps are in neither."""
     array = np.asarray(values, np.float64)
     with np.errstate(invalid="ignore"):
         return np.asarray(array >= threshold if side == "high" else array < threshold)
@@ -236,7 +241,7 @@ _LEVELS = np.linspace(-0.2, 0.2, 17)
 
 
 def phase_sums(values: NDArray[Any], side: Side, unit: int, short: float) -> Floats:
-    """Per unit of time, what phases at each of some thresholds add up to: (units, thresholds, 7).
+    """Return per unit of time, for thresholds around the percentile, the sums of phases: (units, thresholds, 7).
 
     Columns: recorded steps; steps in the state; steps whose predecessor was recorded (or the first one); those of them
     that begin a phase; those of them in the state; phases; phases of at most `short` steps. The middle threshold is the
@@ -263,10 +268,10 @@ def phase_sums(values: NDArray[Any], side: Side, unit: int, short: float) -> Flo
 
 
 def at_percentile(sums: Floats, whole: Floats) -> Floats:
-    """Sums at the threshold that puts as much of the units drawn into the state as the percentile does in the whole
-    period: (..., 7), from `phase_sums` on the last two axes of `sums` and `whole`.
+    """Return the sums at the threshold that selects the same share of the drawn units as the percentile does of all.
 
-    So the threshold is estimated again from the units drawn, between two thresholds by interpolation.
+    `sums` and `whole` are from `phase_sums`, thresholds and columns on the last two axes: (..., 7). So the threshold is
+    estimated again from the units drawn, between two thresholds by interpolation.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         middle = whole[..., whole.shape[-2] // 2, :]
@@ -283,17 +288,17 @@ def at_percentile(sums: Floats, whole: Floats) -> Floats:
 
 
 def mean_length(sums: Floats) -> Floats:
-    """Mean length of a phase in steps: steps in the state per start."""
+    """Return the mean length of a phase in steps: steps in the state per start."""
     return np.asarray(sums[..., 4] / sums[..., 3])
 
 
 def mean_interarrival(sums: Floats) -> Floats:
-    """Mean time from one start to the next in steps: recorded time per start."""
+    """Return the mean time from one start to the next in steps: recorded time per start."""
     return np.asarray(sums[..., 2] / sums[..., 3])
 
 
 def max_to_min(totals: NDArray[Any]) -> Any:
-    """Largest over smallest along the last axis; infinite over zero, NaN where all are zero."""
+    """Return the largest over the smallest along the last axis; infinite over zero, NaN where all are zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.max(totals, axis=-1) / np.min(totals, axis=-1)
 
@@ -309,7 +314,7 @@ def scaled(degree: int, targets: int) -> int:
 
 
 def sorted_activity(values: NDArray[Any]) -> Floats:
-    """Activities of each interval in ascending order, one interval per *column*; missing counts as no activity.
+    """Return the activities of each interval in ascending order, one interval per *column*; missing counts as 0.
 
     The greedy pass goes from rank to rank over all intervals, so each rank is contiguous in memory.
     """
@@ -363,14 +368,14 @@ class ParallelismCounts:
     per_interval: NDArray[np.int32]  # (intervals, 2 + 2 * len(DEGREES))
 
     def cdf(self) -> tuple[Ints, Floats]:
-        """Degrees 1..targets, and the share of clusters of at most that size."""
+        """Return the degrees 1..targets, and the share of clusters of at most that size."""
         clusters = self.histogram[1:].sum()
         share = np.cumsum(self.histogram[1:]) / max(1, clusters)
         return np.arange(1, len(self.histogram)), share
 
 
 def count_clusters(ordered: Floats, tolerance: float = TOLERANCE) -> ParallelismCounts:
-    """The clusters of intervals that are given as `sorted_activity`."""
+    """Count the clusters of intervals given as `sorted_activity`."""
     targets, intervals = ordered.shape
     degrees = (*DEGREES, *(scaled(degree, targets) for degree in DEGREES))
     count, active, size = _clusters(ordered, tolerance)
@@ -383,6 +388,6 @@ def count_clusters(ordered: Floats, tolerance: float = TOLERANCE) -> Parallelism
 
 
 def join_counts(parts: Sequence[ParallelismCounts]) -> ParallelismCounts:
-    """The counts of consecutive stretches as one."""
+    """Return the counts of consecutive stretches as one."""
     rows = np.concatenate([part.per_interval for part in parts])
     return ParallelismCounts(np.sum([part.histogram for part in parts], axis=0), rows)

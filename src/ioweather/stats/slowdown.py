@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,13 +64,13 @@ class Histograms:
 
     @classmethod
     def of_values(cls, row: Ints, values: Floats, rows: int) -> Histograms:
-        """Histograms of values in seconds."""
+        """Return histograms of values in seconds; `row` is the histogram of each."""
         bins = np.floor(np.log(np.maximum(values, _LEAST)) / np.log(GAMMA)).astype(np.int64)
         return cls._summed(row, bins, np.ones(len(bins), np.int64), rows)
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Histograms:
-        """Parse in one pass; the texts are our own, so bins are in order."""
+        """Parse the texts of `texts()`, and those of older versions."""
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
         marks = (np.cumsum(lengths) - lengths)[lengths > 0]
@@ -116,14 +116,9 @@ class Histograms:
         return self._summed(np.zeros(len(self.row), np.int64), self.bin, self.count, 1)
 
     def select(self, rows: Ints) -> Histograms:
-        """Some of the histograms; `rows` in order, each once."""
+        """Return some of the histograms; `rows` ascending, each once."""
         mine = np.flatnonzero(np.isin(self.row, rows))
         return Histograms(len(rows), np.searchsorted(rows, self.row[mine]), self.bin[mine], self.count[mine])
-
-    def part(self, first: int, last: int) -> Histograms:
-        """Histograms first to last - 1."""
-        low, high = np.searchsorted(self.row, (first, last))
-        return Histograms(last - first, self.row[low:high] - first, self.bin[low:high], self.count[low:high])
 
     def with_those_of(self, other: Histograms) -> Histograms:
         """Return the same rows with the counts of both."""
@@ -156,7 +151,8 @@ class Histograms:
         return np.bincount(self.row[reach], self.count[reach], self.rows).astype(np.int64)
 
     def quantiles(self, at: Sequence[float]) -> Floats:
-        """rows x len(at): the middle of the bin that holds the value of rank ceil(q n); NaN where there is none."""
+        """Return the bin middle of the value of rank ceil(q n), in seconds: (rows, len(at)); NaN for an empty
+        histogram."""
         result = np.full((self.rows, len(at)), np.nan)
         totals = self.totals()
         there = totals > 0
@@ -166,6 +162,7 @@ class Histograms:
         return result
 
     def texts(self) -> list[str]:
+        """Return each histogram as text, for `of_texts`."""
         # A count too large for one character is split into several pairs of the same bin.
         parts = np.maximum(1, -(-self.count // _MOST_PER_PAIR))
         row, bins = np.repeat(self.row, parts), np.repeat(self.bin, parts)
@@ -211,45 +208,29 @@ def omitted_waits(responses: Frame) -> tuple[Ints, Ints]:
     return hidden[known], waits[known]
 
 
-@dataclass(frozen=True, eq=False)
-class _Reduced:
-    """Operations by group. `histograms` are of those that ended well and reached storage, as are sum, min and max;
-    `omitted` is what missed and pending ones would have waited."""
-
-    cached_count: Ints
-    error_count: Ints
-    missed_count: Ints
-    sum_seconds: Floats
-    min_seconds: Floats
-    max_seconds: Floats
-    histograms: Histograms
-    omitted_sum_seconds: Floats
-    omitted_max_seconds: Floats
-    omitted: Histograms
-
-    def merged(self, group: Ints, groups: int) -> _Reduced:
-        """Group i of these goes into group[i]; `group` only rises."""
-
-        def extreme(function: np.ufunc, values: Floats) -> Floats:
-            there = np.isfinite(values)
-            return _extreme(function, group[there], values[there], groups)
-
-        return _Reduced(
-            _sum(group, self.cached_count, groups).astype(np.int64),
-            _sum(group, self.error_count, groups).astype(np.int64),
-            _sum(group, self.missed_count, groups).astype(np.int64),
-            _sum(group, self.sum_seconds, groups),
-            extreme(np.minimum, self.min_seconds),
-            extreme(np.maximum, self.max_seconds),
-            self.histograms.merged(group, groups),
-            _sum(group, self.omitted_sum_seconds, groups),
-            extreme(np.maximum, self.omitted_max_seconds),
-            self.omitted.merged(group, groups),
-        )
+# Operations by group: columns of `response_rollups` by name, histograms as `Histograms`. Sums, extremes and `histogram`
+# are of operations that ended well and reached storage; `omitted_` is what missed and pending ones would have waited.
+Reduced: TypeAlias = "dict[str, Any]"
+_NUMBERS: Final = names_of("""
+    cached_count error_count missed_count sum_seconds min_seconds max_seconds omitted_sum_seconds omitted_max_seconds
+""")
 
 
-def reduce_responses(responses: Frame, group: Ints, groups: int) -> _Reduced:
-    """Of rows of `responses`, all of the targets that they name."""
+def merge_groups(reduced: Reduced, group: Ints, groups: int) -> Reduced:
+    """Merge groups: number i goes into group[i]; `group` only rises."""
+    merged: Reduced = {}
+    for name, values in reduced.items():
+        if isinstance(values, Histograms):
+            merged[name] = values.merged(group, groups)
+        elif "min_" in name or "max_" in name:
+            merged[name] = _extreme(np.minimum if "min_" in name else np.maximum, group, values, groups)
+        else:
+            merged[name] = _sum(group, values, groups).astype(np.int64 if name.endswith("_count") else np.float64)
+    return merged
+
+
+def reduce_responses(responses: Frame, group: Ints, groups: int) -> Reduced:
+    """Reduce rows of `responses` by group; they must have all rows of their targets."""
     status, cached = responses.text("status"), responses.bools("cached")
     ok = status.equals("ok")
     timed = ok & ~cached & responses.known("duration_ns")
@@ -260,63 +241,46 @@ def reduce_responses(responses: Frame, group: Ints, groups: int) -> _Reduced:
     def count(mask: Bools) -> Ints:
         return np.bincount(group[mask], minlength=groups).astype(np.int64)
 
-    return _Reduced(
-        count(ok & cached),
-        count(status.equals("error")),
-        count(status.equals("missed")),
+    return {
+        "cached_count": count(ok & cached),
+        "error_count": count(status.equals("error")),
+        "missed_count": count(status.equals("missed")),
         # Whole nanoseconds add up to the same in any order, so that the same rows make no revision.
-        _sum(place, nanoseconds, groups) / NS,
-        _extreme(np.minimum, place, seconds, groups),
-        _extreme(np.maximum, place, seconds, groups),
-        Histograms.of_values(place, seconds, groups),
-        _sum(group[hidden], waits_ns, groups) / NS,
-        _extreme(np.maximum, group[hidden], waits_ns / NS, groups),
-        Histograms.of_values(group[hidden], waits_ns / NS, groups),
-    )
+        "sum_seconds": _sum(place, nanoseconds, groups) / NS,
+        "min_seconds": _extreme(np.minimum, place, seconds, groups),
+        "max_seconds": _extreme(np.maximum, place, seconds, groups),
+        "histogram": Histograms.of_values(place, seconds, groups),
+        "omitted_sum_seconds": _sum(group[hidden], waits_ns, groups) / NS,
+        "omitted_max_seconds": _extreme(np.maximum, group[hidden], waits_ns / NS, groups),
+        "omitted_histogram": Histograms.of_values(group[hidden], waits_ns / NS, groups),
+    }
 
 
-def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> _Reduced:
-    """Of rows of `response_rollups`. Rows of an older version know nothing of omission: null is nothing."""
+def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> Reduced:
+    """Reduce rows of `response_rollups` by group.
+
+    Rows of an older version have no omitted requests: null counts as none.
+    """
     # In order of their groups, so that histograms which need no merging need no sorting either.
     order = np.argsort(group, kind="stable")
     rollups = rollups.take(order)
-
-    def histograms(name: str) -> Histograms:
-        return Histograms.of_texts([text or "" for text in rollups.text(name).tolist()])
-
-    return _Reduced(
-        rollups.array("cached_count"),
-        rollups.array("error_count"),
-        rollups.array("missed_count"),
-        rollups.array("sum_seconds"),
-        rollups.array("min_seconds"),
-        rollups.array("max_seconds"),
-        histograms("histogram"),
-        np.nan_to_num(rollups.array("omitted_sum_seconds")),
-        rollups.array("omitted_max_seconds"),
-        histograms("omitted_histogram"),
-    ).merged(group[order], groups)
+    reduced: Reduced = {name: rollups.array(name) for name in _NUMBERS}
+    reduced["omitted_sum_seconds"] = np.nan_to_num(reduced["omitted_sum_seconds"])
+    for name in ("histogram", "omitted_histogram"):
+        reduced[name] = Histograms.of_texts([text or "" for text in rollups.text(name).tolist()])
+    return merge_groups(reduced, group[order], groups)
 
 
 def roll_up(responses: Frame, interval_ns: int) -> Frame:
-    """One row per interval and label."""
+    """Return `response_rollups`: one row per interval and label."""
     group, first = groups_of(responses, _LABELS, interval_ns)
     reduced = reduce_responses(responses, group, len(first))
     return RESPONSE_ROLLUPS.frame(
         {name: responses[name][first] for name in _LABELS},
         start_ns=responses.ints("start_ns")[first] // interval_ns * interval_ns,
         interval_ns=interval_ns,
-        count=reduced.histograms.totals(),
-        cached_count=reduced.cached_count,
-        error_count=reduced.error_count,
-        missed_count=reduced.missed_count,
-        sum_seconds=reduced.sum_seconds,
-        min_seconds=reduced.min_seconds,
-        max_seconds=reduced.max_seconds,
-        histogram=reduced.histograms.texts(),
-        omitted_sum_seconds=reduced.omitted_sum_seconds,
-        omitted_max_seconds=reduced.omitted_max_seconds,
-        omitted_histogram=reduced.omitted.texts(),
+        count=reduced["histogram"].totals(),
+        **{name: each.texts() if isinstance(each, Histograms) else each for name, each in reduced.items()},
         rows=len(first),
     )
 
@@ -327,7 +291,7 @@ def all_intervals(responses: Frame) -> Frame:
 
 
 def groups_of(frame: Frame, labels: Sequence[str | Column], interval_ns: int) -> tuple[Ints, Ints]:
-    """Number of each row's (labels, interval), labels first, then in order of time; and a row of each."""
+    """Return the group of each row by labels and interval, in order of labels and time; and one row of each group."""
     key = np.zeros(frame.rows, np.int64)
     for label in labels:
         column = frame[label] if isinstance(label, str) else label
@@ -339,18 +303,21 @@ def groups_of(frame: Frame, labels: Sequence[str | Column], interval_ns: int) ->
 
 
 def _distinct(values: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Rank of each value among the distinct ones, and a place of each."""
+    """Return the rank of each value among the distinct ones, and the place of one of each."""
     _, first, rank = np.unique(values, return_index=True, return_inverse=True)
     return rank.astype(np.int64), first.astype(np.int64)
 
 
 def _sum(group: Ints, values: NDArray[Any], groups: int) -> Floats:
+    """Return the sum of the values of each group."""
     return np.asarray(np.bincount(group, weights=values, minlength=groups), np.float64)
 
 
 def _extreme(function: np.ufunc, group: Ints, values: NDArray[Any], groups: int) -> Floats:
+    """Return the minimum or maximum of the known values of each group; NaN without any."""
+    there = np.isfinite(values)
     result = np.full(groups, np.inf if function is np.minimum else -np.inf)
-    function.at(result, group, values)
+    function.at(result, group[there], values[there])
     return np.where(np.isinf(result), np.nan, result)
 
 
@@ -364,37 +331,36 @@ class OperationSeries:
     mode: str
     interval_ns: int
     start_ns: Ints
-    reduced: _Reduced
+    reduced: Reduced
 
     @property
     def label(self) -> str:
         return f"{self.filesystem} {self.op}"
 
     @property
+    def histograms(self) -> Histograms:
+        """Of operations that ended well and reached storage, by interval."""
+        return cast(Histograms, self.reduced["histogram"])
+
+    @property
     def count(self) -> Ints:
-        return self.reduced.histograms.totals()
-
-    @property
-    def error_count(self) -> Ints:
-        return self.reduced.error_count
-
-    @property
-    def missed_count(self) -> Ints:
-        return self.reduced.missed_count
+        """Number of these operations by interval."""
+        return self.histograms.totals()
 
     @cached_property
     def statistics(self) -> Mapping[str, Floats]:
-        """Raw ones, by name."""
-        return _statistics(self.reduced.histograms, self.reduced.sum_seconds, self.reduced.max_seconds)
+        """STATISTICS of finished operations, by name."""
+        return _statistics(self.histograms, self.reduced["sum_seconds"], self.reduced["max_seconds"])
 
     @cached_property
     def omission_corrected(self) -> Mapping[str, Floats]:
-        """Where something was hidden, statistics with it; elsewhere the raw ones."""
-        reduced, rows = self.reduced, np.unique(self.reduced.omitted.row)
+        """STATISTICS that include hidden operations, by name; the raw ones where nothing was hidden."""
+        reduced, omitted = self.reduced, self.reduced["omitted_histogram"]
+        rows = np.unique(omitted.row)
         there = _statistics(
-            reduced.histograms.select(rows).with_those_of(reduced.omitted.select(rows)),
-            (reduced.sum_seconds + reduced.omitted_sum_seconds)[rows],
-            np.fmax(reduced.max_seconds, reduced.omitted_max_seconds)[rows],
+            self.histograms.select(rows).with_those_of(omitted.select(rows)),
+            (reduced["sum_seconds"] + reduced["omitted_sum_seconds"])[rows],
+            np.fmax(reduced["max_seconds"], reduced["omitted_max_seconds"])[rows],
         )
         found = {name: values.copy() for name, values in self.statistics.items()}
         for name, values in there.items():
@@ -406,17 +372,17 @@ class OperationSeries:
         if interval_ns == self.interval_ns:
             return self
         step, place = np.unique(self.start_ns // interval_ns, return_inverse=True)
-        reduced = self.reduced.merged(place, len(step))
+        reduced = merge_groups(self.reduced, place, len(step))
         return replace(self, interval_ns=interval_ns, start_ns=step * interval_ns, reduced=reduced)
 
     def counted(self, how: str) -> Mapping[str, Floats]:
-        """Statistics by the name of how they are counted, one of COUNTINGS."""
+        """Return the statistics by how they are counted, one of COUNTINGS."""
         return self.statistics if how == "raw" else self.omission_corrected
 
     def expected(self, baseline: Baseline = WHOLE, before_ns: int | None = None) -> tuple[float | None, int]:
-        """What is usual, in seconds, and of how many operations: null below LEAST_BASELINE.
+        """Return the usual response time in seconds, and of how many operations; None below LEAST_BASELINE.
 
-        Of a baseline that moves it is the one at `before_ns`, by default at the end.
+        A moving baseline is the one at `before_ns`, by default at the end.
         """
         if baseline.seconds is not None and self.op in baseline.seconds:
             return baseline.seconds[self.op], int(self.count.sum())
@@ -429,16 +395,18 @@ class OperationSeries:
         n = int(self.count[first:last].sum())
         if n < LEAST_BASELINE:
             return None, n
-        return float(self.reduced.histograms.part(first, last).pooled().quantiles([baseline.quantile])[0, 0]), n
+        return float(self.histograms.select(np.arange(first, last)).pooled().quantiles([baseline.quantile])[0, 0]), n
 
     def slowdown(self, baseline: Baseline = WHOLE) -> Floats:
-        """The median of each interval over what is usual; of a baseline that moves, in the window before it."""
+        """Return the median of each interval over the usual time; of a moving baseline, that of the window before
+        it."""
         moments = [None] if baseline.window_ns is None else self.start_ns.tolist()
         usual = [self.expected(baseline, moment)[0] for moment in moments]
         return self.statistics["median"] / np.array(usual, np.float64)
 
 
 def _statistics(histograms: Histograms, total: Floats, longest: Floats) -> dict[str, Floats]:
+    """Return STATISTICS by name from histograms, sums of seconds and longest times."""
     quantiles = histograms.quantiles(tuple(QUANTILES.values()))
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {"mean": total / histograms.totals(), "max": longest}
@@ -447,8 +415,10 @@ def _statistics(histograms: Histograms, total: Floats, longest: Floats) -> dict[
 
 
 def operation_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> list[OperationSeries]:
-    """Roll-ups of one shorter or equal interval as series, one per file system and kind of operation, in order of their
-    names. `filesystems` maps raw system names to file systems."""
+    """Return roll-ups of one shorter or equal interval as series, by file system and operation.
+
+    `filesystems` maps raw system names to file systems. Series are in the order of their names.
+    """
     # Hosts and targets of one file system are one series: the place a probe runs is a label, not a service.
     names = [filesystems.get(name, name) for name in rows.text("system").categories]
     place = np.array([sorted(set(names)).index(name) for name in names] or [0], np.int64)
@@ -487,7 +457,10 @@ class Episode:
 
 
 def episodes(series: OperationSeries, slowdown: Floats, threshold: float, calm: int = 2) -> list[Episode]:
-    """Intervals at or above the threshold; up to `calm` - 1 calmer ones, or a gap as long, do not end an episode."""
+    """Return stretches of intervals at or above the threshold.
+
+    Up to `calm` - 1 calmer intervals, or a gap as long, do not end an episode.
+    """
     slow = np.flatnonzero(slowdown >= threshold)
     found: list[Episode] = []
     steps = series.start_ns // series.interval_ns
@@ -501,13 +474,14 @@ def episodes(series: OperationSeries, slowdown: Floats, threshold: float, calm: 
 
 
 def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_seconds: Floats) -> Iterator[Episode]:
-    """Episodes with so many slow operations (`slow_seconds` or longer, by interval) that operations which are slow each
-    for itself, as often as in the whole series, would give one in less than one search of twenty.
+    """Yield episodes with more slow operations than chance explains.
 
-    A probe with one operation per interval finds one slow in every hundred, about one a day at a hundred intervals. The
-    bound is Chernoff's: P(X >= k) <= exp(-n KL(k/n, p)), with Kullback and Leibler's divergence of two coins.
+    Operations that are slow independently, as often as in the whole series, would give one of these episodes in fewer
+    than one search of twenty. `slow_seconds` is the threshold of each interval. A probe with one operation per interval
+    finds one slow in every hundred, about one a day at a hundred intervals. The bound is Chernoff's: P(X >= k) <=
+    exp(-n KL(k/n, p)), with the Kullback-Leibler divergence of two coins.
     """
-    slow, count = series.reduced.histograms.counts_from(slow_seconds), series.count
+    slow, count = series.histograms.counts_from(slow_seconds), series.count
     usual = slow.sum() / max(1, count.sum())
     for episode in found:
         first, last = np.searchsorted(series.start_ns, (episode.start_ns, episode.end_ns))
@@ -520,7 +494,7 @@ def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_second
 
 
 def all_episodes(every: Sequence[OperationSeries], threshold: float, baseline: Baseline = WHOLE) -> list[Episode]:
-    """Of all series, in order of time; without those that chance alone would give now and then."""
+    """Return the episodes of all series in order of time, without those that chance explains."""
     found: list[Episode] = []
     for series in every:
         slowdown = series.slowdown(baseline)
@@ -530,8 +504,10 @@ def all_episodes(every: Sequence[OperationSeries], threshold: float, baseline: B
 
 
 def usual_requests(every: Sequence[OperationSeries]) -> list[OperationSeries]:
-    """Of each operation on a file system, the size and mode with the most operations: the probe's. A sampler's
-    requests of many sizes (don15) lie in the same table, and are no one's usual wait."""
+    """Return, for each operation on a file system, the series of the most frequent request size and mode: the probe's.
+
+    A sampler's requests of many sizes (don15) are in the same table, and are not what users usually wait for.
+    """
     most: dict[tuple[str, str], OperationSeries] = {}
     for series in sorted(every, key=lambda s: int(s.count.sum())):
         most[series.filesystem, series.op] = series

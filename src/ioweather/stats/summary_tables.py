@@ -21,7 +21,7 @@ _CUMULATIVE_POINTS = 500
 
 
 def cells(values: Any) -> list[Cell]:
-    """Plain Python values; NaN and infinities are missing."""
+    """Return plain Python values; NaN and infinities are None."""
     if not isinstance(values, np.ndarray):
         return list(values)
     if values.dtype.kind != "f":
@@ -30,7 +30,7 @@ def cells(values: Any) -> list[Cell]:
 
 
 def table(name: str, columns: str, *values: Any, title: str = "") -> ResultTable:
-    """A table of columns, which are written as for `ResultTable.of`; `values` are arrays or lists."""
+    """Return a table of columns, which are written as for `ResultTable.of`; `values` are arrays or lists."""
     return ResultTable.of(name, columns, zip(*map(cells, values), strict=True), title)
 
 
@@ -41,12 +41,13 @@ def relabelled(made: ResultTable, **labels: str) -> ResultTable:
 
 
 def p_text(p: float) -> str:
-    """A p-value in words; below a thousandth its digits say nothing."""
+    """Return a p-value as text; below a thousandth its digits mean nothing."""
     return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
 
 def thin(values: Floats, buckets: int) -> Ints:
-    """Indices of the lowest and the highest value of each of `buckets` stretches; of an empty one, its first step."""
+    """Return the indices of the lowest and highest value of each of `buckets` stretches; of an empty one, its first
+    step."""
     steps = len(values)
     if steps <= 2 * buckets:
         return np.arange(steps)
@@ -77,8 +78,11 @@ def timeline_table(
 def cumulative_table(
     name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str
 ) -> ResultTable:
-    """Running totals of amounts (`series`, NaN where nothing was recorded) at evenly spaced steps: they only rise, so
-    nothing hides between two points. Gaps that can be seen, longer than a point's share of the axis, stay empty."""
+    """Return running totals of amounts at evenly spaced steps (`series`, NaN where nothing was recorded).
+
+    Totals only rise, so nothing hides between two points. Visible gaps, longer than a point's share of the axis, stay
+    empty.
+    """
     rows: list[tuple[Cell, ...]] = []
     for key, amounts in series.items():
         values = np.cumsum(np.nan_to_num(amounts, nan=0.0))
@@ -96,8 +100,10 @@ def cumulative_table(
 
 
 def ecdf_points(values: NDArray[Any], points: int) -> tuple[Floats, Floats]:
-    """Distinct values in order, and the share of values <= each: at most `points`, even in probability, both ends
-    included."""
+    """Return distinct values in order, and the share of values <= each.
+
+    At most `points`, even in probability, both ends included.
+    """
     array = np.asarray(values, np.float64)
     x, counts = np.unique(array[~np.isnan(array)], return_counts=True)
     share = np.cumsum(counts) / max(1, counts.sum())

@@ -1,15 +1,15 @@
 """Amounts on a regular time grid, with sums over any period; the local clock of a facility; undeclared shutdowns.
 
-`SystemGrid` makes the sums of all steps before each time stamp once; the amount between two moments is then a
-difference of two interpolated sums, so no run scans samples it does not touch. `Steps` says which steps of a roll-up of
-`series` can be used and why others cannot.
+`Steps` makes the sums of all steps before each time stamp once; the amount between two moments is then a difference of
+two sums, so no run scans samples it does not touch. `steps_of` says which steps of a roll-up of `series` can be used
+and why others cannot.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,35 +23,38 @@ from ioweather.core.units import DAY_NS, HOUR_NS, NS, ns_to_datetime, zone_named
 
 
 @dataclass(frozen=True, eq=False)
-class SystemGrid:
+class Steps:
     """Amounts of one or more metrics in [start + i step, start + (i+1) step); NaN where a step cannot be used.
 
-    A step counts as monitored when `needed` metrics are all there.
+    `excluded` counts unusable steps by reason. A step is usable where all `needed` metrics are there (empty: all).
     """
 
     start_ns: int
     step_ns: int
     values: Mapping[str, Floats]
-    needed: tuple[str, ...] = ("read_bytes", "write_bytes")
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
         return len(next(iter(self.values.values()), ()))
 
     @property
-    def end_ns(self) -> int:
-        return self.start_ns + self.count * self.step_ns
+    def times_ns(self) -> Ints:
+        return self.start_ns + np.arange(self.count, dtype=np.int64) * self.step_ns
 
     @property
     def step_seconds(self) -> float:
         return self.step_ns / 1e9
 
     @cached_property
-    def monitored(self) -> Bools:
-        present = np.ones(self.count, np.bool_)
-        for name in self.needed:
-            present &= ~np.isnan(self.values[name])
-        return present
+    def usable(self) -> Bools:
+        """Steps where every needed metric is there."""
+        return np.asarray(~np.isnan(np.sum([self.values[name] for name in self.needed or self.values], axis=0)))
+
+    def coverage(self, unit: str = "steps") -> Coverage:
+        """Used and excluded steps of those the period should have."""
+        return Coverage(self.count, int(self.usable.sum()), unit, dict(self.excluded), f"step {self.step_seconds:g} s")
 
     @cached_property
     def _sums(self) -> dict[str, NDArray[Any]]:
@@ -59,47 +62,50 @@ class SystemGrid:
 
     @cached_property
     def _missing(self) -> dict[str, Ints]:
-        """Missing steps before each stamp, by metric; '' is for steps that are not monitored."""
+        """Missing steps before each stamp, by metric; '' is for steps that are not usable."""
         found = {name: _running(np.isnan(values)) for name, values in self.values.items()}
-        return {**found, "": _running(~self.monitored)}
+        return {**found, "": _running(~self.usable)}
 
     def opened(self, times_ns: NDArray[Any]) -> Ints:
-        """Step that a stretch beginning at these moments begins in: T0 <= T < T1."""
+        """Return the step in which a stretch that starts at these moments begins: T0 <= T < T1."""
         return np.asarray((np.asarray(times_ns, np.int64) - self.start_ns) // self.step_ns, np.int64)
 
     def closed(self, times_ns: NDArray[Any]) -> Ints:
-        """Step that these moments end: a moment on a stamp belongs to the step before it."""
+        """Return the step in which a stretch that ends at these moments ends: a moment on a stamp belongs to the step
+        before."""
         return np.asarray(-((self.start_ns - np.asarray(times_ns, np.int64)) // self.step_ns) - 1, np.int64)
 
     def stamp(self, steps: NDArray[Any]) -> Ints:
-        """Start of steps."""
+        """Return the start of steps in ns."""
         return np.asarray(self.start_ns + np.asarray(steps, np.int64) * self.step_ns, np.int64)
 
     def inside(self, first: Ints, last: Ints) -> Bools:
+        """Whether steps first to last are all on the grid."""
         return np.asarray((first >= 0) & (last < self.count) & (last >= first))
 
     def missing(self, first: Ints, last: Ints, metric: str = "") -> Ints:
-        """How many of steps first .. last are missing; steps outside the grid are."""
+        """Return how many of steps first..last are missing; steps outside the grid are."""
         low, high = np.clip(first, 0, self.count), np.clip(last + 1, 0, self.count)
         sums = self._missing[metric]
         return np.asarray((last + 1 - first) - (np.maximum(high - low, 0) - (sums[high] - sums[low])), np.int64)
 
     def total(self, metric: str, first: Ints, last: Ints) -> Floats:
-        """Sum of whole steps first .. last, which must lie inside; a missing step adds nothing."""
+        """Return the sum of whole steps first..last, which must be on the grid; a missing step adds 0."""
         sums = self._sums[metric]
         return np.asarray(sums[last + 1] - sums[first], np.float64)
 
-    def amount(self, metric: str, steps: Ints) -> Floats:
-        return self.values[metric][steps]
+    def coarsened(self, factor: int) -> Steps:
+        """Return steps of `factor` times the length: amounts add up, and one missing step makes the whole missing.
 
-    def coarsened(self, factor: int) -> SystemGrid:
-        """`factor` steps in one: amounts add up, and one missing step makes the whole missing. A rest is dropped."""
+        A rest at the end is dropped.
+        """
         count = self.count // factor
         values = {name: v[: count * factor].reshape(count, factor).sum(axis=1) for name, v in self.values.items()}
-        return SystemGrid(self.start_ns, self.step_ns * factor, values, self.needed)
+        return Steps(self.start_ns, self.step_ns * factor, values, needed=self.needed)
 
 
 def _running(values: NDArray[Any]) -> NDArray[Any]:
+    """Return running sums with a leading 0."""
     # A year of bytes reaches 1e18, where float64 counts in hundreds: the wider type keeps small runs exact.
     kind = np.longdouble if values.dtype.kind == "f" else np.int64
     return np.concatenate([np.zeros(1, kind), np.cumsum(values, dtype=kind)])
@@ -119,39 +125,9 @@ _EVER_NS = 2_208_988_800 * 10**9
 _QUARTER_NS = 900 * NS
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """Amounts per step of one or more metrics: NaN where a step cannot be used. `excluded` counts steps by reason."""
-
-    start_ns: int
-    step_ns: int
-    values: Mapping[str, Floats]
-    excluded: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def count(self) -> int:
-        return len(next(iter(self.values.values())))
-
-    @property
-    def times_ns(self) -> Ints:
-        return self.start_ns + np.arange(self.count, dtype=np.int64) * self.step_ns
-
-    @property
-    def step_seconds(self) -> float:
-        return self.step_ns / 1e9
-
-    @property
-    def usable(self) -> Bools:
-        """Steps where every metric is there."""
-        return np.asarray(~np.isnan(np.sum(list(self.values.values()), axis=0)))
-
-    def coverage(self, unit: str = "steps") -> Coverage:
-        """Used and excluded steps of those the period should have."""
-        return Coverage(self.count, int(self.usable.sum()), unit, dict(self.excluded), f"step {self.step_seconds:g} s")
-
-
 def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tuple[int, int]) -> Steps:
-    """Rollup rows (start_ns, metric, value, coverage) on the grid of the period; absent rows are missing steps.
+    """Return the rows of a roll-up (start_ns, metric, value, coverage) on the grid of the period; absent rows are
+    missing.
 
     Steps that no metric has, and steps below MIN_COVERAGE, are counted separately: gaps and partial steps.
     """
@@ -176,11 +152,11 @@ def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tupl
         f"less than {MIN_COVERAGE:.0%} recorded": int((lost & partial).sum()),
         "one direction missing": int((lost & ~partial).sum()),
     }
-    return Steps(origin, step_ns, values, {reason: n for reason, n in excluded.items() if n})
+    return replace(steps, excluded={reason: n for reason, n in excluded.items() if n})
 
 
 def without_impossible(steps: Steps, facility: Facility, filesystem: str) -> Steps:
-    """Steps without those above the peak of the file system, which cannot be real (pat19 section 2.2)."""
+    """Return the steps without those above the peak of the file system, which cannot be real (pat19 section 2.2)."""
     known = facility.filesystem(filesystem)
     if known is None or known.peak_bytes_per_s is None or not steps.count:
         return steps
@@ -189,11 +165,11 @@ def without_impossible(steps: Steps, facility: Facility, filesystem: str) -> Ste
         return steps
     values = {metric: np.where(above, np.nan, value) for metric, value in steps.values.items()}
     excluded = {**steps.excluded, "above the peak of the system": int(above.sum())}
-    return Steps(steps.start_ns, steps.step_ns, values, excluded)
+    return replace(steps, values=values, excluded=excluded)
 
 
 def _grid(start: Ints, step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
-    """First step and number of steps: of the period asked for, or of the data where a side of it is open."""
+    """Return the first step and the number of steps: of the period, or of the data where a side of it is open."""
     if not len(start):
         return 0, 0
     first, last = int(start.min()), int(start.max()) + step_ns
@@ -206,37 +182,29 @@ def _grid(start: Ints, step_ns: int, period_ns: tuple[int, int]) -> tuple[int, i
 
 
 def gaps(usable: Bools) -> list[tuple[int, int]]:
-    """[first, last) of every stretch of steps that cannot be used."""
+    """Return [first, last) of every stretch of unusable steps."""
     padded = np.concatenate([[True], usable, [True]])
     first = np.flatnonzero(padded[:-1] & ~padded[1:])
     last = np.flatnonzero(~padded[:-1] & padded[1:])
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class LocalClock:
-    """Each moment as a local day (days since 1970-01-01), hour 0-23 and weekday (0 = Monday)."""
-
-    day: Ints
-    hour: Ints
-    weekday: Ints
-
-
-def local_clock(times_ns: NDArray[Any], zone: dt.tzinfo) -> LocalClock:
-    """Return the local day, hour and weekday of UTC times in ns."""
+def local_clock(times_ns: NDArray[Any], zone: dt.tzinfo) -> tuple[Ints, Ints, Ints]:
+    """Return the local day (since 1970-01-01), hour (0-23) and weekday (0 is Monday) of UTC times in ns."""
     local = np.asarray(times_ns, np.int64) + offsets_ns(times_ns, zone)
     day = local // DAY_NS
     # 1970-01-01 was a Thursday.
-    return LocalClock(day, (local - day * DAY_NS) // HOUR_NS, (day + 3) % 7)
+    return day, (local - day * DAY_NS) // HOUR_NS, (day + 3) % 7
 
 
 def facility_zone(facility: Facility) -> tuple[dt.tzinfo, str]:
-    """The facility's zone and its name; UTC where facility.toml sets none."""
+    """Return the facility's time zone and its name; UTC where facility.toml sets none."""
     return (zone_named(facility.zone), facility.zone) if facility.zone else (dt.UTC, "UTC")
 
 
 def offsets_ns(times_ns: NDArray[Any], zone: dt.tzinfo) -> Ints:
-    """Local minus UTC for every moment. Clocks change at whole quarters of an hour: each is looked up once."""
+    """Return local minus UTC time for every moment, in ns. Clocks change at whole quarters of an hour: each is looked
+    up once."""
     quarters, place = np.unique(np.asarray(times_ns, np.int64) // _QUARTER_NS, return_inverse=True)
     found = [ns_to_datetime(quarter * _QUARTER_NS, zone).utcoffset() for quarter in quarters.tolist()]
     offsets = [0 if each is None else (each.days * 86_400 + each.seconds) * NS for each in found]
@@ -244,7 +212,7 @@ def offsets_ns(times_ns: NDArray[Any], zone: dt.tzinfo) -> Ints:
 
 
 def day_name(day: int) -> str:
-    """ISO date of a local day number."""
+    """Return the ISO date of a local day number."""
     return (dt.date(1970, 1, 1) + dt.timedelta(days=day)).isoformat()
 
 
@@ -255,7 +223,7 @@ FEWEST_COMPONENTS = 8
 
 
 def shutdown_steps(quiet: Bools, step_seconds: float, *, at_least_seconds: float = SHUTDOWN_SECONDS) -> Bools:
-    """Runs of quiet steps that last long enough to be a shutdown. `quiet` may be a year: one flag per step."""
+    """Return which steps belong to a run of quiet steps that is long enough to be a shutdown."""
     bounds = np.flatnonzero(np.diff(np.concatenate([[False], quiet, [False]]).astype(np.int8)))
     begins, ends = bounds[::2], bounds[1::2]
     long = (ends - begins) * step_seconds >= at_least_seconds

@@ -1,9 +1,7 @@
 """The empirical distribution of times, distances of fitted ones from it, and maximum-likelihood fits of heads, of
 bounded tails and of whole samples.
 
-- `least_gap` finds the candidate split with the least distance without evaluating every point, by two exact shortcuts.
-  (1) Model and ECDF both rise, so between two evaluated points their distance is bounded by those two: only stretches
-  that could still contain the supremum are examined. (2) The distance at any one point is a lower bound of the
+- `least_gap` finds the candidate split with the least distance. The distance at any one point is a lower bound of the
   supremum: a candidate whose bound exceeds the best value found is discarded. The place of one candidate's supremum is
   the best place to look for its neighbours'.
 - Power law, Exponential, LogNormal and Gamma tails need only sums over the tail (they are exponential families in x/low
@@ -20,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,20 +28,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import digamma, erfcx, ndtr
 
 from ioweather.core.frames import Floats, Indices
-from ioweather.stats.families import (
-    GAMMA_SHAPE_MIN,
-    LOGNORMAL_OFFSET_MAX,
-    WEIBULL_SHAPE_MIN,
-    BoundedGamma,
-    BoundedLogNormal,
-    BoundedWeibull,
-    Cauchy,
-    Exponential,
-    Family,
-    Normal,
-    PowerLaw,
-    TruncatedHead,
-)
+from ioweather.stats.families import GAMMA_SHAPE_MIN, LOGNORMAL_OFFSET_MAX, WEIBULL_SHAPE_MIN, Law
 
 # With fewer times no family can be distinguished from another.
 MINIMUM_TIMES = 10
@@ -53,7 +38,8 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """`values` are distinct and ascending; `below[i]` counts the observations < values[i], and `below[-1]` is n.
+    """A sorted sample: `values` are distinct and ascending; `below[i]` counts the observations < values[i], and
+    `below[-1]` is n.
 
     So the ECDF jumps at values[i] from below[i]/n to below[i + 1]/n, and ties need no further care anywhere.
     """
@@ -104,8 +90,6 @@ def sample_of(times: ArrayLike) -> Sample:
 Combine: TypeAlias = Callable[[Indices, Sequence[Floats]], Floats]
 Gap: TypeAlias = tuple[float, int]  # the largest distance, and the index of its value
 
-_FIRST_POINTS = 256
-_SPLIT = 16
 _PROBES = (1.0, 0.5, 0.75, 0.25, 0.9, 0.1)
 
 
@@ -116,7 +100,7 @@ class Group:
     sample: Sample
     first: Indices
     stop: Indices
-    fitted: Family
+    fitted: Law
 
     def gap_at(self, rows: Indices, index: Indices | int) -> Floats:
         """Distance at a value of the group, one per row or one for all: an exact lower bound of each row's largest."""
@@ -127,53 +111,28 @@ class Group:
         return np.maximum(np.abs(model - before), np.abs(model - after))
 
     def gap(self, row: int) -> Gap:
-        return largest_gap(self.sample, self.fitted.one(row), int(self.first[row]), int(self.stop[row]))
+        """Return the largest distance of one row, and where it is."""
+        return largest_gap(self.sample, self.fitted.at(row), int(self.first[row]), int(self.stop[row]))
 
 
 def largest_gap(sample: Sample, model: Any, first: int = 0, stop: int | None = None) -> Gap:
-    """sup |model - ECDF| of values[first:stop], exactly, and the index of the value where it is."""
+    """Return sup |model - ECDF| of values[first:stop], exactly, and the index of the value where it is."""
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
 
-    def evaluate(index: Indices) -> tuple[Floats, Floats, Floats]:
-        below, up_to = (sample.below[index] - base) / size, (sample.below[index + 1] - base) / size
-        return model.cdf(sample.values[index]), below, up_to
-
-    def largest(index: Indices, evaluated: tuple[Floats, Floats, Floats]) -> Gap:
-        gap = np.maximum(np.abs(evaluated[0] - evaluated[1]), np.abs(evaluated[0] - evaluated[2]))
-        place = int(np.argmax(gap))
-        return float(gap.flat[place]), int(index.flat[place])
-
-    few = stop - first <= _FIRST_POINTS
-    index = np.arange(first, stop) if few else np.linspace(first, stop - 1, _FIRST_POINTS).astype(np.intp)
-    evaluated = evaluate(index)
-    best = largest(index, evaluated)
-    if few:
-        return best
-    # What bounds the inside of each stretch (left, right): the model rises from `low` to `high`, the ECDF from
-    # `floor` to `ceiling`.
-    left, right = index[:-1], index[1:]
-    low, high, floor, ceiling = evaluated[0][:-1], evaluated[0][1:], evaluated[2][:-1], evaluated[1][1:]
-    while True:
-        promising = (right - left > 1) & (np.maximum(high - floor, ceiling - low) > best[0])
-        if not promising.any():
-            return best
-        left, right = left[promising, None], right[promising, None]
-        low, high, floor, ceiling = (bound[promising, None] for bound in (low, high, floor, ceiling))
-        inner = left + ((right - left) * np.arange(1, _SPLIT)) // _SPLIT
-        evaluated = evaluate(inner)
-        best = max(best, largest(inner, evaluated), key=lambda gap: gap[0])
-        left, right = np.hstack([left, inner]).ravel(), np.hstack([inner, right]).ravel()
-        low, high = np.hstack([low, evaluated[0]]).ravel(), np.hstack([evaluated[0], high]).ravel()
-        floor, ceiling = np.hstack([floor, evaluated[2]]).ravel(), np.hstack([evaluated[1], ceiling]).ravel()
+    below = sample.below[first : stop + 1]
+    model_cdf, ecdf = model.cdf(sample.values[first:stop]), (below - base) / size
+    gap = np.maximum(np.abs(model_cdf - ecdf[:-1]), np.abs(model_cdf - ecdf[1:]))
+    place = int(np.argmax(gap))
+    return float(gap[place]), first + place
 
 
 def least_gap(groups: Sequence[Group], combine: Combine) -> tuple[int, float, list[float]]:
-    """The row whose combined gaps are least, their combination and the gap of each group. Exact: what is discarded has
-    a lower bound at or above the best found.
+    """Return the row with the least combined gap, that value, and the gap of each group.
 
-    `combine` must not fall when a gap grows. Each round raises the bounds of all rows still alive, at a new relative
-    place first and then where the last examined row had its gaps, and examines the row with the lowest bound.
+    Exact: discarded rows have a lower bound at or above the best value found. `combine` must not fall when a gap grows.
+    Each round raises the bounds of the remaining rows, at a new relative place first and then where the last examined
+    row had its gaps, and examines the row with the lowest bound.
     """
     alive = np.arange(len(groups[0].first), dtype=np.intp)
     bounds = [np.zeros(len(alive)) for _ in groups]
@@ -211,7 +170,7 @@ class _TailSums:
 
 
 def tail_sums(sample: Sample, low: Floats, first: Indices) -> _TailSums:
-    """Means over values[first:] for each candidate. Summed from the top down, so that small tails lose no digits."""
+    """Return the means over values[first:] for each candidate, summed from the top down: small tails lose no digits."""
     values, counts = sample.values, sample.counts
     # Centred where the tails begin, because squares about a far origin cancel. Values below the first tail (zeros
     # among them) take no part.
@@ -232,18 +191,18 @@ def tail_sums(sample: Sample, low: Floats, first: Indices) -> _TailSums:
     return _TailSums(low, excess, log, np.maximum(log_square, log * log))
 
 
-def fit_power_law_tails(sums: _TailSums) -> PowerLaw:
-    """alpha = 1 + n / sum log(x/low) (Clauset, Shalizi & Newman 2009, Eq. 3.1)."""
-    return PowerLaw(sums.low, 1.0 + 1.0 / sums.log)
+def fit_power_law_tails(sums: _TailSums) -> Law:
+    """Fit alpha = 1 + n / sum log(x/low) (Clauset, Shalizi & Newman 2009, Eq. 3.1)."""
+    return Law("power_law", sums.low, 1.0 + 1.0 / sums.log)
 
 
-def fit_exponential_tails(sums: _TailSums) -> Exponential:
-    """The scale is the mean excess over the bound."""
-    return Exponential(sums.low, sums.excess * sums.low)
+def fit_exponential_tails(sums: _TailSums) -> Law:
+    """Fit the scale: the mean excess over the bound."""
+    return Law("exponential", sums.low, sums.excess * sums.low)
 
 
-def fit_lognormal_tails(sums: _TailSums) -> BoundedLogNormal:
-    """log(x/low) is a normal truncated at 0: its first two moments are sufficient, and their ratio fixes the offset."""
+def fit_lognormal_tails(sums: _TailSums) -> Law:
+    """Fit by the first two moments of log(x/low), a normal truncated at 0; their ratio fixes the offset."""
     ratio = sums.log_square / (sums.log * sums.log)
     # Below -12 the bound does not cut anything that double precision could see (ratio 1 + 1/offset^2).
     offsets = np.concatenate([-np.geomspace(1e4, 12, 400), np.linspace(-12, LOGNORMAL_OFFSET_MAX, 4000)[1:]])
@@ -258,11 +217,11 @@ def fit_lognormal_tails(sums: _TailSums) -> BoundedLogNormal:
     # At the bound log_sd has a closed form: E[z (offset + z)] = 1 with z = log(x/low) / log_sd.
     linear = LOGNORMAL_OFFSET_MAX * sums.log
     inverse = (np.sqrt(linear * linear + 4 * sums.log_square) - linear) / (2 * sums.log_square)
-    return BoundedLogNormal(sums.low, offset, np.where(bound, 1.0 / inverse, sums.log / mean))
+    return Law("lognormal", sums.low, offset, np.where(bound, 1.0 / inverse, sums.log / mean))
 
 
 def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
-    """E[z], E[z^2]/E[z]^2 and its slope, for z > 0 with density ~ phi(offset + z)."""
+    """Return E[z], E[z^2]/E[z]^2 and its slope, for z > 0 with density ~ phi(offset + z)."""
     hazard = math.sqrt(2 / math.pi) / erfcx(offset / math.sqrt(2))
     mean = hazard - offset
     square = 1.0 - offset * mean
@@ -272,8 +231,8 @@ def _truncated_normal_ratio(offset: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, ratio, square_slope / (mean * mean) - 2 * ratio * mean_slope / mean
 
 
-def fit_gamma_tails(sums: _TailSums) -> BoundedGamma:
-    """Two-parameter exponential family in (log y, y), y = x/low: Newton on its concave likelihood, all rows at once."""
+def fit_gamma_tails(sums: _TailSums) -> Law:
+    """Fit by Newton on the concave likelihood in (log y, y), y = x/low, all candidates at once."""
     shape, cut = np.ones(len(sums.low)), 1.0 / sums.excess
     alive = np.arange(len(shape))
     for _ in range(60):
@@ -295,7 +254,7 @@ def fit_gamma_tails(sums: _TailSums) -> BoundedGamma:
         alive = alive[(np.abs(new_a - a) > 1e-9 * (1 + a)) | (np.abs(new_c - c) > 1e-9 * c)]
         if not alive.size:
             break
-    return BoundedGamma(sums.low, shape, cut)
+    return Law("gamma", sums.low, shape, cut)
 
 
 _LEGENDRE = np.polynomial.legendre.leggauss(64)
@@ -326,8 +285,8 @@ def _gamma_moments(shape: Floats, cut: Floats) -> tuple[Floats, Floats, Floats, 
     return mean_s, mean_y, var_s, var_y, covariance
 
 
-def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float = 1.0) -> BoundedWeibull:
-    """One tail of weighted points > low: Newton on the profile likelihood of the shape, inside its bracket."""
+def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float = 1.0) -> Law:
+    """Fit one tail of weighted points > low, by Newton on the profile likelihood of the shape inside its bracket."""
     logs = np.log(values / low)
     total = weights.sum()
     mean_log = float(weights @ logs) / total
@@ -352,7 +311,7 @@ def fit_weibull_tail(low: float, values: Floats, weights: Floats, start: float =
         if abs(target - shape) <= 1e-10 * shape:
             break
         shape = target
-    return BoundedWeibull(low, shape, 1.0 / (float(weights @ np.expm1(shape * logs)) / total / shape))
+    return Law("weibull", low, shape, 1.0 / (float(weights @ np.expm1(shape * logs)) / total / shape))
 
 
 EXACT_POINTS = 2000
@@ -383,18 +342,18 @@ def points_of(sample: Sample, cuts: Indices) -> tuple[Floats, Floats, Indices]:
     return pair.ravel(), np.repeat(weight / 2, 2), 2 * np.searchsorted(edges, cuts + 1)
 
 
-def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Cauchy:
-    """Each split is started from the solution of the one before."""
+def fit_cauchy_heads(sample: Sample, cuts: Indices) -> Law:
+    """Fit a Cauchy head up to every cut; each starts from the solution of the one before."""
     values, weights, split = points_of(sample, cuts)
     location, scale = np.empty(len(cuts)), np.empty(len(cuts))
-    last: Cauchy | None = None
+    last: Law | None = None
     for row, stop in enumerate(split):
         last = fit_cauchy(values[:stop], weights[:stop], last)
-        location[row], scale[row] = last.location, last.scale
-    return Cauchy(location, scale)
+        location[row], scale[row] = last["location"], last["scale"]
+    return Law("cauchy", location, scale)
 
 
-def fit_weibull_tails(sample: Sample, cuts: Indices) -> BoundedWeibull:
+def fit_weibull_tails(sample: Sample, cuts: Indices) -> Law:
     """Fit a Weibull tail beyond every cut; each starts from the solution of the one before."""
     values, weights, split = points_of(sample, cuts)
     low = sample.values[cuts]
@@ -402,12 +361,12 @@ def fit_weibull_tails(sample: Sample, cuts: Indices) -> BoundedWeibull:
     start = 1.0
     for row, first in enumerate(split):
         fitted = fit_weibull_tail(float(low[row]), values[first:], weights[first:], start)
-        start = float(fitted.shape)
-        shape[row], steepness[row] = fitted.shape, fitted.steepness
-    return BoundedWeibull(low, shape, steepness)
+        start = float(fitted["shape"])
+        shape[row], steepness[row] = start, fitted["steepness"]
+    return Law("weibull", low, shape, steepness)
 
 
-def fit_cauchy(values: Floats, weights: Floats, start: Cauchy | None = None) -> Cauchy:
+def fit_cauchy(values: Floats, weights: Floats, start: Law | None = None) -> Law:
     """Newton in (location, log scale), with an EM step where Newton would leave the neighbourhood.
 
     The joint likelihood has one maximum (Copas 1975), so the start does not matter for the result.
@@ -418,7 +377,7 @@ def fit_cauchy(values: Floats, weights: Floats, start: Cauchy | None = None) -> 
         quartile, location, upper = (float(values[np.searchsorted(rank, p * total)]) for p in (0.25, 0.5, 0.75))
         scale = max((upper - quartile) / 2, (float(values[-1]) - float(values[0])) * 1e-6)
     else:
-        location, scale = float(start.location), float(start.scale)
+        location, scale = float(start["location"]), float(start["scale"])
     # Where half of the values are one tied value the likelihood grows without end as the scale falls.
     floor = 1e-9 * float(values[-1] - values[0])
     weights = weights / total
@@ -447,13 +406,13 @@ def fit_cauchy(values: Floats, weights: Floats, start: Cauchy | None = None) -> 
         location += step_m
         scale *= math.exp(step_u)
         if scale <= floor:
-            return Cauchy(location, floor)
+            return Law("cauchy", location, floor)
         if abs(step_m) <= 1e-11 * scale and abs(step_u) <= 1e-11:
             break
-    return Cauchy(location, scale)
+    return Law("cauchy", location, scale)
 
 
-def fit_normal_heads(sample: Sample, cuts: Indices) -> Normal:
+def fit_normal_heads(sample: Sample, cuts: Indices) -> Law:
     """Mean and standard deviation of every head by prefix sums, about the median so that squares do not cancel."""
     centre = float(sample.values[np.searchsorted(sample.below, sample.n / 2) - 1])
     away = sample.values - centre
@@ -462,30 +421,31 @@ def fit_normal_heads(sample: Sample, cuts: Indices) -> Normal:
     mean = np.cumsum(counts * away)[cuts] / size
     variance = np.cumsum(counts * away * away)[cuts] / size - mean * mean
     smallest = 1e-12 * float(sample.values[-1] - sample.values[0])
-    return Normal(mean + centre, np.maximum(np.sqrt(np.maximum(variance, 0.0)), smallest))
+    return Law("normal", mean + centre, np.maximum(np.sqrt(np.maximum(variance, 0.0)), smallest))
 
 
-def fit_truncated_normal_heads(sample: Sample, cuts: Indices) -> TruncatedHead:
+def fit_truncated_normal_heads(sample: Sample, cuts: Indices) -> Law:
     """Every head as a Normal that ends at its pivot: pivot - x is then a normal truncated at 0, as log(x/low) is for
     the LogNormal tail, and the same solve serves."""
     high = sample.values[cuts]
     plain = fit_normal_heads(sample, cuts)
-    below = high - plain.location
-    square = below * below + np.square(plain.scale)
+    below = high - plain["location"]
+    square = below * below + np.square(plain["scale"])
     solved = fit_lognormal_tails(_TailSums(high, below, below, square))
-    return TruncatedHead(Normal(high + solved.offset * solved.log_sd, solved.log_sd), high)
+    return Law("truncated_normal", high + solved["offset"] * solved["log_sd"], solved["log_sd"], high)
 
 
-def truncated_head(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedHead:
+def truncated_head(sample: Sample, cut: int, plain: Law) -> Law:
     """Maximum likelihood between 0 and the pivot; the peak stays within the head, which is what makes it a head."""
-    normal = isinstance(plain, Normal)
+    normal = plain.name == "normal"
     if normal:
-        solved = fit_truncated_normal_heads(sample, np.array([cut])).one(0)
+        solved = fit_truncated_normal_heads(sample, np.array([cut])).at(0)
         # The closed solve knows the upper bound only; it is the answer where 0 is far away and the peak inside.
-        if solved.base.cdf(0.0) < 1e-9 and solved.base.location <= solved.high:
+        unbounded = Law("normal", solved["location"], solved["scale"])
+        if unbounded.cdf(0.0) < 1e-9 and solved["location"] <= solved["high"]:
             return solved
     # In units of the paper's head.
-    high, centre, width = float(sample.values[cut]), float(plain.location), float(plain.scale)
+    high, centre, width = float(sample.values[cut]), float(plain["location"]), float(plain["scale"])
     values, weights, split = points_of(sample, np.array([cut]))
     values, weights = (values[: split[0]] - centre) / width, weights[: split[0]] / weights[: split[0]].sum()
     ends = np.array([-centre / width, (high - centre) / width])
@@ -511,18 +471,8 @@ def truncated_head(sample: Sample, cut: int, plain: Normal | Cauchy) -> Truncate
     found = minimize(
         loss, start, jac=True, method="TNC", bounds=bounds, options={"ftol": 0, "gtol": 1e-10, "xtol": 1e-11}
     )
-    return TruncatedHead(type(plain)(centre + width * found.x[0], width * math.exp(found.x[1])), high)
-
-
-@dataclass(frozen=True)
-class WholeFit:
-    """One family, or the reason why it cannot be fitted (`problem`); then the numbers are None."""
-
-    family: str
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    ks: float | None = None
-    aic: float | None = None
-    problem: str = ""
+    location, scale = centre + width * found.x[0], width * math.exp(found.x[1])
+    return Law(f"truncated_{plain.name}", location, scale, high)
 
 
 # Families of whole samples in scipy, and the number of parameters that each takes from the data.
@@ -539,19 +489,22 @@ WHOLE_FAMILIES = {
 _POSITIVE = {"gamma", "weibull", "lognormal", "power_law"}
 
 
-def fit_whole(times: ArrayLike) -> tuple[WholeFit, ...]:
-    """Fits of all families by maximum likelihood, least KS distance first, families that cannot be fitted last."""
+def fit_whole(times: ArrayLike) -> list[tuple[str, float | None, float | None, Mapping[str, float], str]]:
+    """Fit all families by maximum likelihood, least KS distance first, families that cannot be fitted last.
+
+    Rows are (family, KS distance, AIC, parameters, why it cannot be fitted).
+    """
     sample = sample_of(times)
-    fits = []
+    fits: list[tuple[str, float | None, float | None, Mapping[str, float], str]] = []
     for name, degrees in WHOLE_FAMILIES.items():
         if name in _POSITIVE and sample.values[0] == 0:
             problem = f"{int(sample.below[1])} of {sample.n} times are 0, which this family cannot produce"
-            fits.append(WholeFit(name, problem=problem))
+            fits.append((name, None, None, {}, problem))
             continue
         parameters, law = _fit_family(name, sample.values, sample.counts / sample.n)
         log_likelihood = float(sample.counts @ law.logpdf(sample.values))
-        fits.append(WholeFit(name, parameters, largest_gap(sample, law)[0], 2 * degrees - 2 * log_likelihood))
-    return tuple(sorted(fits, key=lambda fit: math.inf if fit.ks is None else fit.ks))
+        fits.append((name, largest_gap(sample, law)[0], 2 * degrees - 2 * log_likelihood, parameters, ""))
+    return sorted(fits, key=lambda fit: math.inf if fit[1] is None else fit[1])
 
 
 def _fit_family(name: str, values: Floats, share: Floats) -> tuple[dict[str, float], Any]:

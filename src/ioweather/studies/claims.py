@@ -17,7 +17,7 @@ from ioweather.core.papers.claim_tests import (
     STANDINGS,
     Judgement,
     claims,
-    judge,
+    judge_claim,
     printed_value,
 )
 from ioweather.core.results import (
@@ -40,9 +40,11 @@ from ioweather.topics.source import DataSource
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """How one statement of a paper stands at one site: `standing` is supported (it agrees), weaker (the same direction,
-    short of what the paper prints), refuted (it contradicts), undecided or untestable, `why` what stands in the way.
-    `p_value` is one-sided, None for exact counts."""
+    """Result of one statement of a paper at one site.
+
+    `standing` is supported (it agrees), weaker (same direction, short of the paper's number), refuted (it contradicts),
+    undecided or untestable; `why` says what prevents a test. `p_value` is one-sided, None for exact counts.
+    """
 
     id: str
     standing: Literal["supported", "weaker", "refuted", "undecided", "untestable"]
@@ -57,7 +59,7 @@ class ClaimOutcome:
 
 @dataclass(frozen=True)
 class SiteClaims:
-    """All statements at one site, whose name is its own."""
+    """Results of all statements at one site."""
 
     site: str
     simulated: bool
@@ -66,7 +68,7 @@ class SiteClaims:
 
 @dataclass(frozen=True)
 class ClaimsOutcome:
-    """This site, and those it was held against."""
+    """This site, and the sites it is compared with."""
 
     here: SiteClaims
     others: tuple[SiteClaims, ...] = ()
@@ -78,7 +80,7 @@ _LARGEST_BYTES: Final = 4 << 20
 
 
 def exhibits_of_claims(lake: Lake, paper: str, period_ns: Period) -> Mapping[str, Exhibit | str]:
-    """Every exhibit that a claim rests on, or why there is none. A fault in one takes no other along."""
+    """Return every exhibit that a claim uses, or why there is none. A fault in one does not affect others."""
     wanted = {claim.exhibit for claim in claims(paper)}
     with lake.snapshot() as snapshot:
         found = [item for item in availability(snapshot) if item.id in wanted]
@@ -94,11 +96,12 @@ def exhibits_of_claims(lake: Lake, paper: str, period_ns: Period) -> Mapping[str
 
 
 def _reason(error: Exception) -> str:
+    """Return why an exhibit could not be made: our message, or the kind of a fault."""
     return error.message if isinstance(error, IoweatherError) else f"it failed: {type(error).__name__}"
 
 
 def write_claims(site: SiteClaims, file: Path) -> None:
-    """One site's claims for others to hold theirs against: numbers and marks, no users and no paths."""
+    """Write one site's results for comparison by others: numbers and marks, no users and no paths."""
     body = {"format": FORMAT, "version": _VERSION, **to_jsonable(site)}
     try:
         file.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
@@ -107,7 +110,7 @@ def write_claims(site: SiteClaims, file: Path) -> None:
 
 
 def read_claims(file: Path) -> SiteClaims:
-    """What `write_claims` wrote, here or elsewhere. A statement that this version does not know is left out."""
+    """Read a file of `write_claims`. Statements that this version does not know are left out."""
     where = f"--against {file}"
     try:
         if file.stat().st_size > _LARGEST_BYTES:
@@ -133,6 +136,7 @@ _NUMBERS: Final = ("value", "low", "high", "n", "p_value")
 
 
 def _claim(row: Mapping[str, Any]) -> ClaimOutcome:
+    """Return a statement from a file of another site; raises for values that no site writes."""
     kept = {field.name: row[field.name] for field in fields(ClaimOutcome) if field.name in row}
     if kept["standing"] not in STANDINGS or kept.get("unit", "") not in UNITS:
         raise ValueError(f"{kept['id']} has an unknown standing or unit")
@@ -152,7 +156,7 @@ def run(source: DataSource, params: Params) -> Answer:
     source.note_tables(_TABLES)
     paper = params["paper"] or ""
     source.snapshot  # noqa: B018  opened, so that provenance names the state of the lake
-    made = exhibits_of_claims(source.place.lake, paper, source.period_ns)
+    made = exhibits_of_claims(source.lake, paper, source.period_ns)
     others = tuple(read_claims(Path(file)) for file in params["against"])
     return claims_answer(source.facility, paper, made, others)
 
@@ -160,14 +164,14 @@ def run(source: DataSource, params: Params) -> Answer:
 def claims_answer(
     facility: Facility, paper: str, made: Mapping[str, Exhibit | str], others: tuple[SiteClaims, ...] = ()
 ) -> Answer:
-    """From each exhibit, or why there is none."""
+    """Judge every statement by its exhibit, or give the reason why there is none."""
     found = []
     for claim in claims(paper):
         exhibit = made.get(claim.exhibit, "no data")
         if isinstance(exhibit, str):
             found.append(Judgement(claim, "untestable", why=exhibit))
         else:
-            found.append(judge(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
+            found.append(judge_claim(claim, {estimate.name: estimate for estimate in exhibit.estimates}))
     here = SiteClaims(facility.name, facility.simulated, tuple(map(_outcome, found)))
     counts = Counter(judgement.standing for judgement in found)
     groups = []
@@ -182,7 +186,7 @@ def claims_answer(
             groups.append(FactGroup(key, f"{key}: {study.site}", facts))
     testable = len(found) - counts["untestable"]
     return Answer(
-        question="What do the papers state that holds here?",
+        question="Which statements of the papers are true here?",
         headline=(
             f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['weaker']} are weaker "
             f"here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
@@ -204,6 +208,7 @@ def claims_answer(
 
 
 def _outcome(judgement: Judgement) -> ClaimOutcome:
+    """Return a judgement as the result shows it."""
     estimate = judgement.estimate
     if estimate is None:
         return ClaimOutcome(judgement.claim.id, judgement.standing, why=judgement.why)
@@ -236,6 +241,7 @@ def _table(found: Sequence[Judgement], others: Sequence[SiteClaims]) -> ResultTa
 
 
 def _value(claim: ClaimOutcome) -> str:
+    """Return the value with its unit; empty without one."""
     return "" if claim.value is None else format_value(claim.value, claim.unit)
 
 
@@ -256,7 +262,7 @@ QUESTION = Question(
     ),
     help="""Check the claims of five papers at this site: more than 80 statements, each with its place, a criterion
     that fits the size of this site, the value here with its interval, and whether it agrees, contradicts, is undecided
-    or cannot be tested. The values of the papers' own sites stand beside.
+    or cannot be tested. The values of the papers' own sites are shown too.
 
     --export FILE writes this site's row, without users and paths; --against FILE shows the row of another site.""",
     epilog="Example: ioweather claims --against their-site.json",

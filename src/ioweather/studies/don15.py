@@ -31,7 +31,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import NS, format_bytes, format_seconds
+from ioweather.core.units import NS, format_bytes, format_seconds, names_of
 from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
@@ -64,7 +64,7 @@ from ioweather.facts.response_samples import (
 )
 from ioweather.stats.dependence import midranks
 from ioweather.stats.estimates import LEVEL, effective_sample, grouped_share, mean_estimate, median_estimate, plain
-from ioweather.stats.families import Normal
+from ioweather.stats.families import Law
 from ioweather.stats.mixture import HEADS, TAILS, fit_mixture, fits_no_better
 from ioweather.stats.summary_tables import MAX_ROWS, cdf_table, cells, thin
 from ioweather.stats.tail_fits import WHOLE_FAMILIES, fit_whole, largest_gap, sample_of
@@ -78,7 +78,7 @@ _SHOWN: Final = 0.99
 # The 5% point of the Kolmogorov distribution. Fitted parameters only make a true family's distance smaller.
 _KS_LIMIT: Final = 1.358
 _PERSISTENCE: Final = (
-    "Intervals take the times as independent. Times close together are often alike, which makes the intervals too "
+    "Intervals take the times as independent. Times close together are often similar, which makes the intervals too "
     "narrow for cached runs of repeated requests."
 )
 
@@ -98,7 +98,7 @@ def run_response_times(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("don15.table2")
 def _sampling(samples: Samples) -> Iterator[Piece]:
-    """A job of the paper is a run of the sampler here."""
+    """Runs, observations and request sizes by file system and mode. A job of the paper is a run of the sampler here."""
     rows: list[tuple[Cell, ...]] = []
     for place in samples.places:
         mine = [sample for sample in samples.samples if sample.place == place]
@@ -127,10 +127,11 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
 
 
 def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
+    """Fastest, median, q90, q99, slowest and variation of each sample."""
     rows: list[tuple[Cell, ...]] = []
     for sample in shown:
         quantiles = [float(q) for q in np.quantile(sample.seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
-        rows.append((sample.label, sample.n, *quantiles, _variation(sample)))
+        rows.append((sample.label, sample.n, *quantiles, _variation_percent(sample)))
     return ResultTable.of(
         "samples",
         "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
@@ -139,12 +140,14 @@ def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
     )
 
 
-def _variation(sample: ResponseSample) -> float:
+def _variation_percent(sample: ResponseSample) -> float:
+    """Standard deviation over mean, in percent."""
     return float(sample.seconds.std() / sample.seconds.mean() * 100)
 
 
 @exhibit("don15.fig1")
 def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
+    """Response times in the order of time, and what the client's cache changes."""
     rows: list[tuple[Cell, ...]] = []
     medians = {}
     for sample in shown:
@@ -156,7 +159,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
     yield list(medians.values())
     for sample in shown:
         name = f"variation[{sample.place} {sample.op}]"
-        yield plain(name, _variation(sample), "percent", n=sample.n, method="sd / mean")
+        yield plain(name, _variation_percent(sample), "percent", n=sample.n, method="sd / mean")
     columns = "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]"
     title = f"Requests of {format_bytes(shown[0].request_bytes)}"
     drawn = ResultTable.of("over_time", columns, rows)
@@ -180,7 +183,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
             paired.add(lasting)
             ends = before.low / after.high, before.high / after.low
             yield Estimate(lasting, before.value / after.value, "factor", *ends, LEVEL, uncached.n, "ratio of medians")
-        first, last = (f"{_variation(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
+        first, last = (f"{_variation_percent(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
         yield Finding(f"On {filesystem} the cache {effect}; variation goes from {first} to {last}.", name="cache")
     yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
     yield _PERSISTENCE, samples.coverage
@@ -188,6 +191,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
 
 @exhibit("don15.fig2")
 def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
+    """Histogram and skewness of each sample, all with the same bins."""
     rows: list[tuple[Cell, ...]] = []
     # The same bins for all, so that panels can be read against each other; equal on a logarithmic axis, because cached
     # times are a tenth of others.
@@ -219,6 +223,7 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
 
 @exhibit("don15.singlefits")
 def _single_fits(samples: Samples) -> Iterator[Piece]:
+    """Distances of eight single families from every sample."""
     rows: list[tuple[Cell, ...]] = []
     distances: dict[str, list[float]] = {family: [] for family in WHOLE_FAMILIES}
     winners: list[str] = []
@@ -232,19 +237,20 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
             skipped.append(f"{sample.label}: {error}.")
             continue
         used.append(sample)
-        winners.append(fits[0].family)
-        known = effective_sample(midranks(sample.seconds)).count
-        rejected.append(fits[0].ks is not None and fits[0].ks * math.sqrt(known) > _KS_LIMIT)
-        for rank, fit in enumerate(fits, 1):
-            told = fit.problem or parameters_text(fit.parameters)
-            rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
-            if fit.ks is not None:
-                distances[fit.family].append(fit.ks)
+        best, least, *_ = fits[0]
+        winners.append(best)
+        independent = effective_sample(midranks(sample.seconds)).count
+        rejected.append(least is not None and least * math.sqrt(independent) > _KS_LIMIT)
+        for rank, (family, ks, aic, parameters, problem) in enumerate(fits, 1):
+            found = problem or parameters_text(parameters)
+            rows.append((sample.label, sample.n, FAMILY_LABELS[family], rank, ks, aic, found))
+            if ks is not None:
+                distances[family].append(ks)
     means = ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks)
     bars = ResultTable.of("distances", "family [text]; ks: mean KS distance", means)
     yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
     shares = [
-        _share_of_series(f"wins_ratio[{name}]", [who == name for who in winners], used) for name in WHOLE_FAMILIES
+        _share_of_samples(f"wins_ratio[{name}]", [who == name for who in winners], used) for name in WHOLE_FAMILIES
     ]
     yield ResultTable.of(
         "single_fits",
@@ -252,7 +258,7 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
         rows,
     )
     yield Chart.of("bars", bars, "x=family y=ks", "Mean distance of single families"), shares
-    yield _share_of_series("rejected_ratio", rejected, used)
+    yield _share_of_samples("rejected_ratio", rejected, used)
     text = f"In {sum(rejected)} of {len(used)} samples even the best family is further away than chance at 5% or less."
     yield Finding(text, name="no_family_fits")
     yield (
@@ -265,6 +271,7 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
 
 @exhibit("don15.fig3")
 def _moment_plane(samples: Samples) -> Iterator[Piece]:
+    """Skewness and kurtosis of every sample, and the test of normality."""
     rows: list[tuple[Cell, ...]] = []
     away: list[bool] = []
     skewed: list[bool] = []
@@ -282,8 +289,8 @@ def _moment_plane(samples: Samples) -> Iterator[Piece]:
     yield ResultTable("moments", columns, tuple(rows))
     drawn, title = ResultTable("plane", columns, (*rows, *marks)), "Each sample, with Normal and Uniform"
     yield Chart.of("scatter", drawn, "x=skewness y=kurtosis series=place", title, log="y")
-    yield _share_of_series("not_normal_ratio", away, used)
-    yield _share_of_series("right_skewed_ratio", skewed, used)
+    yield _share_of_samples("not_normal_ratio", away, used)
+    yield _share_of_samples("right_skewed_ratio", skewed, used)
     kurtosis = np.array([row[3] for row in rows], np.float64)
     yield _median_of_groups("kurtosis_median", kurtosis, used)
     text = f"{sum(away)} of {len(used)} samples are further from a Normal than chance allows (Jarque-Bera, 1%)."
@@ -303,12 +310,12 @@ class Moments:
 
 
 def moments(values: Floats) -> Moments | None:
-    """Skewness and kurtosis of values in the order of time, and the test of normality by them (Jarque & Bera 1987);
-    None where they do not vary, or too few are independent of the others.
+    """Return skewness and kurtosis of values in the order of time, and the test of normality by them (Jarque & Bera
+    1987).
 
-    Skewness and kurtosis of n autocorrelated values vary as those of n over the sums of the third and fourth powers of
-    the autocorrelations (Lobato & Velasco 2004, Eq. 2). Mean and variances are the exact ones of small samples (Urzua
-    1996), not those of the limit.
+    None where values do not vary, or too few are independent. Skewness and kurtosis of n autocorrelated values vary as
+    those of n over the sums of the third and fourth powers of the autocorrelations (Lobato & Velasco 2004, Eq. 2). Mean
+    and variances are the exact ones of small samples (Urzua 1996), not those of the limit.
     """
     if not len(values) or values.min() == values.max():
         return None
@@ -329,11 +336,11 @@ def moments(values: Floats) -> Moments | None:
 
 
 RESPONSE_TIMES = Study(
-    "response_times",
-    ("don15.table2", "don15.fig1", "don15.fig2", "don15.singlefits", "don15.fig3"),
-    "responses",
-    run_response_times,
-    (FILESYSTEM, REQUEST_SIZE, MINIMUM, PROBE),
+    name="response_times",
+    exhibits=names_of("don15.table2 don15.fig1 don15.fig2 don15.singlefits don15.fig3"),
+    needs="responses",
+    run=run_response_times,
+    params=(FILESYSTEM, REQUEST_SIZE, MINIMUM, PROBE),
     too_few=TOO_FEW,
 )
 
@@ -364,12 +371,14 @@ def run_response_tails(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 
 def example(shown: Sequence[FittedSample]) -> FittedSample:
-    """The one sample that is shown in full: uncached writes, as in the paper, where there are any; else the largest."""
+    """Return the sample that is shown in full: uncached writes, as in the paper, where there are any; else the
+    largest."""
     return max(shown, key=lambda item: (item.sample.mode == "nocache", item.sample.op != "read", item.sample.n))
 
 
 @exhibit("don15.fig4")
 def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Head and tail of one sample, each with the fitted distribution."""
     sample, fit, seconds = item.sample, item.fit, item.sample.seconds
     edges = np.linspace(0.0, max(float(np.quantile(seconds, 0.99)), fit.pivot * 1.05), 41)
     title = f"{sample.label}: all response times"
@@ -447,16 +456,18 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
 
 
 def _groups(samples: Sequence[ResponseSample]) -> list[str]:
-    """Series of one file system, mode and operation are measured at the same times on the same servers."""
+    """Return the group of each sample: those of one file system, mode and operation are measured together."""
     return [f"{sample.place} {sample.op}" for sample in samples]
 
 
-def _share_of_series(name: str, which: Sequence[bool], samples: Sequence[ResponseSample]) -> Estimate:
+def _share_of_samples(name: str, which: Sequence[bool], samples: Sequence[ResponseSample]) -> Estimate:
+    """Share of samples for which `which` is true; file system, mode and operation make a group."""
     what = "group of file system, mode and operation"
     return grouped_share(name, np.array(which, np.float64), np.ones(len(which)), np.array(_groups(samples)), what)
 
 
 def _median_of_groups(name: str, values: Floats, samples: Sequence[ResponseSample]) -> Estimate:
+    """Median over samples; its interval takes groups as independent."""
     groups = np.array(_groups(samples))
     medians = np.array([np.median(values[groups == group]) for group in np.unique(groups)])
     found = median_estimate(name, medians)
@@ -500,6 +511,7 @@ def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
 
 
 def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> Iterator[Estimate]:
+    """Yield the p-value of each fit: the share of samples drawn from it that fit no better."""
     batches = batches_of(replicates)
     worse = spread(fits_no_better, ((item.fit, batch) for item in items for batch in batches))
     method = f"parametric bootstrap, {replicates} replicates"
@@ -516,15 +528,16 @@ def _winners(
     goodness: Iterable[Estimate],
     caveats: tuple[str, ...],
 ) -> Iterator[Piece]:
+    """Which families fit heads and tails best, by distance and by AIC."""
     n, used = len(fitted), [item.sample for item in fitted]
     heads, tails = ([getattr(item.fit.best, part).name for item in fitted] for part in ("head", "tail"))
     tails_by_aic = [item.fit.best_by_aic.tail.name for item in fitted]
     for kind, names, found in (("head_{}_ratio", HEADS, heads), ("tail_{}_ratio", TAILS, tails)):
-        yield [_share_of_series(kind.format(name), [each == name for each in found], used) for name in names]
+        yield [_share_of_samples(kind.format(name), [each == name for each in found], used) for name in names]
     for name in TAILS:
-        yield _share_of_series(f"tail_{name}_ratio_by_aic", [each == name for each in tails_by_aic], used)
+        yield _share_of_samples(f"tail_{name}_ratio_by_aic", [each == name for each in tails_by_aic], used)
     either = [each in ("weibull", "gamma") for each in tails_by_aic]
-    yield _share_of_series("tail_weibull_gamma_ratio_by_aic", either, used)
+    yield _share_of_samples("tail_weibull_gamma_ratio_by_aic", either, used)
     around, optimal, gains = [], [], []
     winners: list[tuple[Cell, ...]] = []
     for item in fitted:
@@ -535,7 +548,7 @@ def _winners(
         around.append(float(np.mean(np.abs(head - head.mean()) <= reach)))
         optimal.append(float(np.mean(head < head.mean() - reach)))
         # Distance from all times of the single Normal that others assume, and of the mixture.
-        laws = (Normal(float(seconds.mean()), float(seconds.std())), fit.distribution)
+        laws = (Law("normal", float(seconds.mean()), float(seconds.std())), fit.distribution)
         one, both = (largest_gap(sample_of(seconds), law)[0] for law in laws)
         gains.append(one / both)
         alpha = next((pair.tail.parameters["alpha"] for pair in fit.pairs if pair.tail.name == "power_law"), None)
@@ -574,15 +587,14 @@ def _winners(
     text = f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median)."
     yield Finding(text, name="distance"), caveats
     yield (
-        "The distance alone does not separate families that come near the power law; AIC stands beside it. With "
+        "The distance alone does not separate families that come near the power law; AIC is shown too. With "
         "very many times every family is ruled out by some small departure: the distance says how small."
     )
     yield samples.coverage
 
 
 def _overlay(item: FittedSample) -> Chart:
-    """The share of requests that take longer, measured and by every family of tail: on logarithmic axes, where tails
-    part."""
+    """Draw the share of requests that take longer, measured and by each family of tail, on logarithmic axes."""
     seconds = item.sample.seconds
     n = len(seconds)
     levels = np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)])
@@ -595,7 +607,7 @@ def _overlay(item: FittedSample) -> Chart:
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
     rows = [
         (name, float(t), float(share))
-        for name, shares in (measured | _one_line_each(families, 0.5 / n)).items()
+        for name, shares in (measured | _merge_equal_curves(families, 0.5 / n)).items()
         for t, share in zip(grid, shares, strict=True)
         if share >= 0.5 / n  # less than one request
     ]
@@ -605,7 +617,7 @@ def _overlay(item: FittedSample) -> Chart:
     return Chart.of("timeline", drawn, "x=value y=share series", title, log="xy", references=(pivot,))
 
 
-def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
+def _merge_equal_curves(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
     """Merge curves that coincide above `least` under one name: LogNormal and Weibull often become the Power Law."""
     drawn: dict[str, Floats] = {}
     for name, curve in curves.items():
@@ -622,11 +634,11 @@ def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floa
 
 
 RESPONSE_TAILS = Study(
-    "response_tails",
-    ("don15.fig4", "don15.fig5", "don15.fig6"),
-    "responses",
-    run_response_tails,
-    (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES, PROBE),
+    name="response_tails",
+    exhibits=names_of("don15.fig4 don15.fig5 don15.fig6"),
+    needs="responses",
+    run=run_response_tails,
+    params=(FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES, PROBE),
     spreads=True,
     too_few=TOO_FEW,
 )
@@ -659,11 +671,11 @@ def run_striping(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 TARGETS: Final = Param("targets", "OSTs there are; default: what the lake knows", kind="int", choose=known_targets)
 STRIPING = Study(
-    "striping",
-    ("don15.maxorder",),
-    "responses events?",
-    run_striping,
-    (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
+    name="striping",
+    exhibits=("don15.maxorder",),
+    needs="responses events?",
+    run=run_striping,
+    params=(FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
     spreads=True,
     too_few=TOO_FEW,
 )

@@ -49,8 +49,11 @@ LEAST_SETS: Final = 5
 
 
 def deviations(seconds: Floats, of_set: Ints) -> list[Floats]:
-    """Logarithms of each run's time over the mean of its set, by set, stretched as the mean of few is near to each of
-    them. Of sets of two or more runs; runs of a negative set belong to none."""
+    """Return by set the logarithms of each run's time over the mean of its set.
+
+    They are stretched by sqrt(n / (n - 1)), because a mean of few is near to each of them. Sets of one run, and runs
+    with a negative set, are left out.
+    """
     known = (of_set >= 0) & np.isfinite(seconds) & (seconds > 0)
     logs, sets = np.log(seconds[known]), of_set[known]
     order = np.argsort(sets, kind="stable")
@@ -59,7 +62,8 @@ def deviations(seconds: Floats, of_set: Ints) -> list[Floats]:
 
 
 def equal_runs(runs: Frame) -> Ints:
-    """The set of each run: mad17's exact group, program, numbers of requests, their size, and ranks that moved data."""
+    """Return the set of each run: equal exact group (mad17), program, requests, their size, and ranks that moved
+    data."""
     _, program = np.unique(program_names(runs), return_inverse=True)
     counts = [np.ma.filled(np.ma.masked_array(runs.array(name)), -1) for name in _REQUESTS]
     keys = np.stack([group_runs(runs, "exact").of_run, program, *counts], axis=1)
@@ -67,7 +71,7 @@ def equal_runs(runs: Frame) -> Ints:
 
 
 def at_the_same_time(group: Ints, began_ns: Ints) -> Ints:
-    """Sets of runs of one group whose I/O began within SAME_TIME_NS of that of the first of them."""
+    """Return sets of runs of one group whose I/O began within SAME_TIME_NS of that of the first of them."""
     found = np.full(len(group), -1, np.int64)
     number, first, current = -1, 0, -1
     for row in np.lexsort((began_ns, group)).tolist():
@@ -78,8 +82,10 @@ def at_the_same_time(group: Ints, began_ns: Ints) -> Ints:
 
 
 def while_quiet(seconds: Floats, group: Ints, of_set: Ints) -> Ints:
-    """The sets whose mean is among the fastest of their group; the others are -1. A set is chosen by its mean, which
-    says nothing of how far its runs are from it."""
+    """Return `of_set`, -1 for runs of sets whose mean time is not in the fastest third of their group.
+
+    Selecting sets by their mean does not bias the spread within them.
+    """
     logs, found = np.log(seconds), of_set.copy()
     mean = np.bincount(of_set, logs) / np.maximum(np.bincount(of_set), 1) if len(logs) else logs
     for each in np.unique(group):
@@ -89,8 +95,10 @@ def while_quiet(seconds: Floats, group: Ints, of_set: Ints) -> Ints:
 
 
 def spread(sets: list[Floats], quantile: float) -> Amount:
-    """Share by which so many of the runs differ at most, with its interval over sets; 0.06 is 6% more, or as much less.
-    Nothing of too few sets."""
+    """Return by what ratio this quantile of runs differs at most, with an interval over sets; 0.06 is 6% more or less.
+
+    Nothing for fewer than LEAST_SETS sets.
+    """
     if len(sets) < LEAST_SETS:
         return Amount(None)
     sizes, rng = [np.abs(each) for each in sets], np.random.default_rng(1)
@@ -112,7 +120,7 @@ _CAVEATS: Final = (
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """How much the I/O times of equal runs differ."""
+    """Return how much the I/O times of equal runs differ."""
     frames = fetch_runs(source, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
     runs = instances_of(frames, source.facility, {}).frame
     seconds = runs.floats("io_seconds")

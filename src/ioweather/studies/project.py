@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.runs import Runs, fetch_runs, jobs_of
 from ioweather.facts.server_io import server_volumes
-from ioweather.stats.estimates import known
+from ioweather.stats.estimates import median
 from ioweather.studies.car11.instrumentation import CAVEAT, Seen, allocations, seen_by_servers
 from ioweather.studies.car11.projects import project_findings
 from ioweather.topics.source import DataSource
@@ -58,8 +57,8 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
     users, start, nprocs = len(set(mine.ints("uid").tolist())), mine.ints("start_ns"), mine.ints("nprocs")
     seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
-    bytes_per_s, per_node = _median(mine.floats("bytes_per_s")), _median(mine.floats("mib_per_s_per_node"))
-    io_ratio = _median(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
+    bytes_per_s, per_node = median(mine.floats("bytes_per_s")), median(mine.floats("mib_per_s_per_node"))
+    io_ratio = median(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
     servers = seen_by_servers(frames.get("counted"), jobs.frame, frames.get("jobs"), facility).get(name)
     volume = (
         Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
@@ -130,11 +129,6 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     )
 
 
-def _median(values: Any) -> float | None:
-    sample = known(values)
-    return float(np.median(sample)) if len(sample) else None
-
-
 def _accounted(name: str, frames: Mapping[str, Frame], facility: Facility) -> Iterator[Fact]:
     """Share of the project's jobs in the accounting that have a log, and its core-hours."""
     accounting = frames.get("jobs")
@@ -150,13 +144,14 @@ def _accounted(name: str, frames: Mapping[str, Frame], facility: Facility) -> It
 
 
 def _on_servers(seen: Seen | None) -> list[FactGroup]:
+    """Facts on what servers counted for the project; none without counts."""
     if seen is None:
         return []
     ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} that servers counted"
     facts = (
         Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
         Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
-        Fact("log_bytes", "moved meanwhile, as logs say", seen.log_bytes, "bytes"),
+        Fact("log_bytes", "moved in that time, by logs", seen.log_bytes, "bytes"),
         Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
     )
     return [FactGroup("servers", "As the servers count it", facts)]
@@ -186,6 +181,7 @@ def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
 
 
 def _daily(name: str, mine: Runs) -> Exhibit:
+    """Bytes read and written by day."""
     day = mine.ints("start_ns") // DAY_NS
     days, place = np.unique(day, return_inverse=True)
     rows = []

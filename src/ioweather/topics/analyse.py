@@ -19,19 +19,20 @@ from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
-from ioweather.core.papers.claim_tests import judged
-from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
+from ioweather.core.papers.claim_tests import judge_claims
+from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, number_names, to_jsonable
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.workers import WorkersDied, in_order
+from ioweather.lake.limited import WorkerDied
+from ioweather.lake.workers import in_order
 from ioweather.topics.catalogue import STUDIES
 from ioweather.topics.source import (
     DataSource,
-    check_names,
-    of_people,
+    has_user_rows,
     provenance_of,
+    refuse_unknown_names,
     resolve_params,
-    standing_caveats,
+    simulated_caveat,
 )
 
 _MOST_CACHED = 20  # results of one exhibit
@@ -51,13 +52,14 @@ class Availability:
 
     @property
     def state(self) -> str:
+        """'ready', or why there is nothing to show."""
         if self.empty:
             return f"empty: {self.empty}"
         return "ready" if self.ready else f"not possible: {'; '.join(self.missing)}"
 
 
 def study_of(exhibit_id: str) -> Study:
-    """The study that makes an exhibit; one of another package where the exhibit is of no paper."""
+    """Return the study that makes an exhibit; that of another package where the exhibit is of no paper."""
     of_others = (STUDIES[name] for name in STUDIES.plugins) if exhibit_id.partition(".")[0] not in PAPERS else ()
     return (
         next((study for study in of_others if exhibit_id in study.exhibits), None)
@@ -66,7 +68,7 @@ def study_of(exhibit_id: str) -> Study:
 
 
 def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
-    """Availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
+    """Return the availability of the exhibits of the five papers, in order; with `plugins` also of other packages."""
     filled, sampled = snapshot.filled(), _sampled(snapshot)
     listed = [(entry.id, entry.title, entry.study) for entry in exhibits()]
     listed += [(*each, name) for name in (STUDIES.plugins if plugins else ()) for each in STUDIES[name].titles.items()]
@@ -93,17 +95,18 @@ def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[A
 def _resolved(
     snapshot: Snapshot, study: Study, typed: Mapping[str, str], period: Period
 ) -> tuple[dict[str, Any], Provenance]:
-    """The values of all parameters, and what the result depends on."""
+    """Return the values of all parameters, and what the result depends on."""
     values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
-    return values, provenance_of(snapshot, study.tables, values, period, own_rows=of_people(study.tables))
+    return values, provenance_of(snapshot, study.tables, values, period, own_rows=has_user_rows(study.tables))
 
 
 def catalogue_only() -> list[Availability]:
-    """All exhibits as unavailable, for a site without a lake."""
+    """Return all exhibits as unavailable, for a site without a lake."""
     return [Availability(e.id, e.title, e.study, False, ("no data yet",)) for e in exhibits()]
 
 
 def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
+    """Return the parameters of the study that makes an exhibit."""
     return study_of(exhibit_id).params
 
 
@@ -125,15 +128,13 @@ def make_exhibits(
     typed = params or {}
     studies = {exhibit_id: study_of(exhibit_id) for exhibit_id in ids}
     unique = list({study.name: study for study in studies.values()}.values())
-    check_names(unique, typed)
+    refuse_unknown_names(unique, typed)
     made: dict[str, Exhibit] = {}
     with lake.snapshot() as snapshot:
         here = [study for study in unique if executor is None or study.spreads]
         there = [study for study in unique if study not in here]
         orders = {s.name: (s.name, [x for x in ids if studies[x] is s], typed, period_ns, use_cache) for s in unique}
-        spread: Spread = starmap
-        if executor is not None:
-            spread = partial(in_order, executor)
+        spread: Spread = partial(in_order, executor)
         names = [study.name for study in (*here, *there)]
         position = 0
 
@@ -173,7 +174,7 @@ def each_exhibit(
     try:
         made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
         return dict(zip(ids, made, strict=True))
-    except WorkersDied:
+    except WorkerDied:
         raise
     except Exception:
         found: dict[str, Exhibit | Exception] = {}
@@ -215,8 +216,10 @@ def _run(
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
             published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
-            findings=numbered((*(j.finding for j in judged(exhibit.id, exhibit.estimates)), *exhibit.findings)),
-            caveats=(*standing_caveats(facility), *exhibit.caveats),
+            findings=number_names(
+                (*(j.finding for j in judge_claims(exhibit.id, exhibit.estimates)), *exhibit.findings)
+            ),
+            caveats=(*simulated_caveat(facility), *exhibit.caveats),
         )
         results[full.id] = full
     for exhibit_id in {*results, *wanted}:
@@ -225,6 +228,7 @@ def _run(
 
 
 def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
+    """Raise DataUnavailable if the lake lacks what the study needs."""
     lacks = study.missing(snapshot.filled(study.tables), _sampled(snapshot) if "series" in study.tables else ())
     if lacks:
         raise DataUnavailable(
@@ -234,18 +238,19 @@ def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
 
 
 def _sampled(snapshot: Snapshot) -> set[str]:
-    """Metrics of `series`."""
+    """Return the metrics of `series`."""
     return {group.metric for group in snapshot.series()}
 
 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
+    """Return the file of the cached result, named by a digest of all that it depends on."""
     stable = replace(provenance, made_ns=0, lake="")
     key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
     return snapshot.root / "exhibits" / exhibit_id / f"{key}.json"
 
 
 def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:
-    """None: not cached. False: the study made no such exhibit of these data."""
+    """Return a cached exhibit; None if there is none, False if the study made no such exhibit of these data."""
     try:
         body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
         return False if body is None else exhibit_from_json(body)
@@ -254,6 +259,7 @@ def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhi
 
 
 def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
+    """Store a result, or that the study made none, and discard the oldest ones."""
     file = _cache_file(snapshot, exhibit_id, provenance)
     try:
         with (

@@ -1,9 +1,9 @@
 """Every question and every study, by name; also those of other packages, by entry points `ioweather.questions` and
 `ioweather.studies`.
 
-One line adds a question. What `ioweather --help` says of it stands here, so that the list needs no question to be
-loaded. A study is registered where it is written: the papers' own files name the study of each exhibit, and any
-module-level `Study` in a module of `ioweather.studies.PAPER` counts.
+One line adds a question. Its text for `ioweather --help` is here, so that the list loads no question. A study is
+registered where it is written: the papers' files name the study of each exhibit, and it is a module-level `Study` in a
+module of `ioweather.studies.PAPER`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PLACES: Final = {
 
 
 def _fault(kind: str) -> Callable[[str, Any], str]:
-    """Why an object of another package is not a question or a study; empty if it is one."""
+    """A check of plug-ins: returns why an object is not a question or a study, or '' if it is one."""
 
     def why_not(name: str, found: Any) -> str:
         if type(found).__name__ != kind or found.name != name:
@@ -83,7 +83,6 @@ class StudyCatalogue(Catalogue["Study"]):
 
     def __getitem__(self, name: str) -> Study:
         if self.is_ours(name) and name not in self._loaded:
-            # The studies of a paper by name.
             paper = self._places[name]
             package = import_module(f"ioweather.studies.{paper}")
             parts = iter_modules(getattr(package, "__path__", ()))
@@ -95,6 +94,7 @@ class StudyCatalogue(Catalogue["Study"]):
 
 @cache
 def _papers_by_study() -> dict[str, str]:
+    """The paper of each of our studies."""
     return dict(sorted({entry.study: entry.paper for entry in exhibits()}.items()))
 
 

@@ -1,4 +1,4 @@
-"""The lake or log that a question reads, values of its parameters, its answer, and the provenance of results."""
+"""DataSource: what questions and studies read. Values of parameters, answers to questions, provenance of results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from ioweather._version import __version__
@@ -22,25 +24,26 @@ from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
 from ioweather.core.tables import Quality
 from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
-from ioweather.lake import grid
-from ioweather.lake.lake import OF_THE_FACILITY, Place
+from ioweather.lake import grid, layout
+from ioweather.lake.lake import OF_THE_FACILITY, Lake, lake_at
 from ioweather.topics.catalogue import QUESTIONS
 
 if TYPE_CHECKING:
     from ioweather.core.frames import BlockwiseMatrix
     from ioweather.core.results import Cell
-    from ioweather.lake.lake import Lake, Snapshot
+    from ioweather.lake.lake import Snapshot
 
 
 # Samples above what the hardware can do, and of restarted counters, are no amounts.
 UNREAL: Final = Quality.OVER_LIMIT | Quality.RESET
 
 
-def standing_caveats(facility: Facility) -> tuple[str, ...]:
+def simulated_caveat(facility: Facility) -> tuple[str, ...]:
+    """The caveat of results from a simulated facility; empty for a real one."""
     return ("This facility is simulated.",) if facility.simulated else ()
 
 
-def of_people(tables: Collection[str]) -> bool:
+def has_user_rows(tables: Collection[str]) -> bool:
     """Whether one of the tables has rows of users, which not all users may see."""
     return bool(set(tables) - OF_THE_FACILITY)
 
@@ -48,8 +51,8 @@ def of_people(tables: Collection[str]) -> bool:
 def provenance_of(
     snapshot: Snapshot | None, used: Collection[str], values: Mapping[str, Any], period: Period, *, own_rows: bool
 ) -> Provenance:
-    """`used` are the tables that were read; `own_rows`: of people only rows of the one who asked. Without a lake only
-    the parameters and the software are known."""
+    """What a result depends on. `used` are the tables that were read; `own_rows`: of tables about users, only rows of
+    the asking user. Without a snapshot only the parameters and the software are known."""
     params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
     if snapshot is None:
         return Provenance(params=params, software_version=__version__, made_ns=now_ns())
@@ -79,12 +82,13 @@ SharedResults: TypeAlias = "dict[Callable[[DataSource, Params], Any], Any]"
 
 
 class DataSource:
-    """What a question reads, and what it has read so far.
+    """The lake, and perhaps the log, that a question or a study reads; and a record of what it has read.
 
-    `reads_files`: paths may be opened, since they are those of the person who asks. `tables` are those that the answer
-    depends on, for its provenance; a question that reads fewer than it declares sets them. `own_rows` is set if rows
-    of the asking user alone were read where all users' rows would give another answer. `reads_agents`: the answer is
-    about measurements of this machine, whatever the facility of the lake.
+    `reads_files`: it may open paths, which are those of the asking user. `tables` are those that the answer depends on,
+    for its provenance; a question that reads fewer than it declares sets them. `own_rows` is set if only rows of the
+    asking user were read, and all users' rows would give another answer. `reads_agents`: the answer is about
+    measurements of this machine, not about the facility of the lake. `is_compared`: a log was compared with runs of the
+    lake.
 
     For studies: `wanted` are the exhibits to make (empty: all); a study may make others too. `spread(task, inputs)`
     gives task(*input) of each input in their order, like `starmap`, perhaps from other processes: task is a function of
@@ -100,7 +104,9 @@ class DataSource:
         reads_files: bool = True,
         shared: SharedResults | None = None,
     ) -> None:
-        self.place = Place(lake, until)
+        self._asked, self._until = lake, until
+        self.was_named = lake is not None
+        self.opened: Snapshot | None = None
         self.period_ns = period_ns
         self.reads_files = reads_files
         self.tables: Collection[str] = ()
@@ -119,30 +125,51 @@ class DataSource:
     def of(cls, snapshot: Snapshot, period_ns: Period = ALL_TIME) -> DataSource:
         """The source of a lake that is open."""
         source = cls(None, ExitStack(), period_ns)
-        source.place.opened = snapshot
+        source.opened = snapshot
         return source
 
     @property
     def snapshot(self) -> Snapshot:
         """The lake as it was when it was first read."""
-        return self.place.snapshot
+        if self.opened is None:
+            self.opened = self._until.enter_context(self.lake.snapshot())
+        return self.opened
+
+    def snapshot_if_there(self) -> Snapshot | None:
+        """The snapshot; None where no lake was named, and the person has none."""
+        return self.snapshot if self.directory is not None else None
+
+    @cached_property
+    def lake(self) -> Lake:
+        return lake_at(self._asked)
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory of the lake; None where no lake was named, and the person has none."""
+        if isinstance(self._asked, Lake):
+            return self._asked.root
+        root = layout.default_lake_dir() if self._asked is None else Path(self._asked)
+        return root if self.was_named or layout.is_lake(root) else None
 
     @property
     def facility(self) -> Facility:
         """The facility of the lake; empty for a log without a lake."""
-        return self.place.facility
+        if self.opened is not None:
+            return self.opened.facility
+        is_lake = self.was_named and self.directory is not None and layout.is_lake(self.directory)
+        return self.lake.facility if is_lake else Facility()
 
     @property
     def has_lake(self) -> bool:
-        """Whether a lake was named or is open; a log alone is answered without looking for one."""
-        return self.place.was_named or self.place.opened is not None
+        """Whether a lake was named or is open; without one, a question about a log is answered from the log alone."""
+        return self.was_named or self.opened is not None
 
     def wants(self, *exhibits: str) -> bool:
         """Whether one of these exhibits is to be made."""
         return not self.wanted or not self.wanted.isdisjoint(exhibits)
 
     def shared(self, make: Callable[[DataSource, Params], T], params: Params) -> T:
-        """The result of `make(self, params)`, made once for all questions that share results. An error is not kept."""
+        """`make(self, params)`, computed once for all questions that share results. An error is not cached."""
         if make not in self._shared:
             self._shared[make] = make(self, params)
         return cast(T, self._shared[make])
@@ -199,14 +226,16 @@ class DataSource:
         excluded: Quality = UNREAL,
         optional: bool = False,
     ) -> dict[str, BlockwiseMatrix]:
-        """Steps by components of each metric that has data; see `rollup`."""
+        """Steps by components of each metric that has data, all on one grid and of the same components; see
+        `rollup`."""
         try:
             selection = self._selection(filesystem, component_kind, metrics, step_ns, excluded)
         except DataUnavailable:
             if not optional:
                 raise
             return {}
-        return {metric: grid.matrix(selection, metric) for metric in metrics if selection.of_metric(metric)}
+        found = [metric for metric in metrics if selection.of_metric(metric)]
+        return {metric: grid.matrix(selection, metric, selection.groups) for metric in found}
 
     def _selection(
         self, filesystem: str, component_kind: str, metrics: Sequence[str], step_ns: int, excluded: Quality
@@ -225,7 +254,7 @@ class DataSource:
 
     def note_tables(self, tables: Collection[str]) -> None:
         """Record that rows of these tables are read as the asking user sees them."""
-        self.own_rows |= self.snapshot.owner is not None and of_people(tables)
+        self.own_rows |= self.snapshot.owner is not None and has_user_rows(tables)
 
     def note_logs(self, param: str, digests: Sequence[str] = (), *, from_file: bool = False) -> None:
         """Record the logs that the answer is about, and the parameter that named them: provenance gives digests, not
@@ -240,6 +269,7 @@ class DataSource:
 
 
 def _flag(text: str) -> bool:
+    """Parse yes or no."""
     found = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     if text.lower() not in found:
         raise ValueError(f"{text!r} is neither yes nor no")
@@ -280,7 +310,7 @@ def resolve_params(
 
 
 def _parse(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
-    """Parse text as a command does; values from Python need no parsing."""
+    """The value of a parameter; text is parsed by its kind. Raises UsageError."""
     spelled = param.name if not param.option or "/" in param.option else param.option
     value = str(typed) if param.kind == "text" else typed
     try:
@@ -295,8 +325,8 @@ def _parse(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
     return value
 
 
-def check_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
-    """Raise UsageError if a name is no parameter of any of the studies."""
+def refuse_unknown_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -> None:
+    """Raise UsageError if a name is no parameter of any of these studies or questions."""
     known = sorted({param.name for study in studies for param in study.params})
     for name in set(typed) - set(known):
         near = get_close_matches(name, known, n=1)
@@ -333,12 +363,12 @@ def ask(
     shared: SharedResults | None = None,
     files: bool = True,
 ) -> Answer:
-    """The answer to the question of this name. `lake`: default the person's own, where the question needs one. Text
-    among the parameters is parsed as a command parses it. `shared` are results of other questions about the same job;
-    without `files` nothing is read from a path."""
+    """Answer the question of this name. `lake`: default the user's own, if the question needs one. Parameters that are
+    text are parsed as on the command line. `shared` are results of other questions about the same job; without `files`
+    nothing is read from a path."""
     question = QUESTIONS[name]
     typed = {key: value for key, value in (params or {}).items() if value is not None}
-    check_names([question], typed)
+    refuse_unknown_names([question], typed)
     with ExitStack() as until:
         source = DataSource(lake, until, period_ns, reads_files=files, shared=shared)
         source.tables = question.tables
@@ -356,9 +386,7 @@ def ask(
             and param.name not in source.log_params
             and values[param.name] != param.default
         }
-        provenance = provenance_of(
-            source.place.opened, source.tables, shown, source.period_ns, own_rows=source.own_rows
-        )
+        provenance = provenance_of(source.opened, source.tables, shown, source.period_ns, own_rows=source.own_rows)
         if source.log_digests:
             digests = ",".join(digest[:16] for digest in source.log_digests)
             provenance = replace(provenance, input_digest=digests)
@@ -373,13 +401,13 @@ def ask(
 
 
 def _simulated(source: DataSource) -> tuple[str, ...]:
-    """Whether the answer is about simulated data. What agents measure now is not; nor is a log that the lake does not
-    have, though the runs that it is compared with are."""
+    """The caveat of an answer about simulated data. Measurements by agents are real, and so is a log that is not in the
+    lake, though the runs that it is compared with are not."""
     if not source.facility.simulated or source.reads_agents:
         return ()
     digests = source.file_digests
     if not digests or source.snapshot.frame("applications", ("log_digest",), {"log_digest": tuple(digests)}).rows:
-        return standing_caveats(source.facility)
+        return simulated_caveat(source.facility)
     return ("The runs that it is compared with are simulated.",) if source.is_compared else ()
 
 
@@ -390,5 +418,5 @@ def _titled(exhibit: Exhibit) -> Exhibit:
 
 def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:
     """Time zone of the facility, for times that are typed without one."""
-    place = Place(lake, ExitStack())
-    return (place.lake.facility.zone if place.is_there else None) or "UTC"
+    source = DataSource(lake, ExitStack())
+    return (source.lake.facility.zone if source.directory else None) or "UTC"

@@ -8,10 +8,11 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from ioweather.agent.command import Check, check_agent, check_loads, check_programs, check_python, check_sources
 from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
@@ -34,6 +35,9 @@ _CHECK_EVERY_NS = 90 * DAY_NS
 # The writer takes what was pushed every few seconds.
 _QUEUE_SECONDS = 300.0
 _NTP: Final = "set both by NTP: chronyc tracking"
+_COMPARE: Final = "ioweather lake check"
+_REASONS: Final = "ioweather lake quarantine"
+_SUM: Final = "SELECT coalesce(sum({}_count), 0) FROM ingests"
 
 
 def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
@@ -50,8 +54,8 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
         lambda: _agents_clocks(places),
     ]
     if has_lake:
-        steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _clocks(open_lake(root))]
-        steps += [lambda: _elsewhere(root), lambda: _pushed(root), lambda: _probe_loads(root, places)]
+        steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _future_rows(open_lake(root))]
+        steps += [lambda: _remote(root), lambda: _queue(root), lambda: _probe_loads(root, places)]
     found: list[Check] = []
     for step in steps:
         try:
@@ -61,6 +65,11 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     if not has_lake:
         found.append(Check("lake", "note", f"none at {root}", "ioweather ingest FILES, or ioweather demo"))
     return found
+
+
+def _verdict(name: str, trouble: str, fix: str, fine: str, state: Literal["note", "problem"] = "problem") -> Check:
+    """The trouble and what to do about it; where there is none, what is fine."""
+    return Check(name, state, trouble, fix) if trouble else Check(name, "ok", fine)
 
 
 def _packages() -> Iterator[Check]:
@@ -73,40 +82,35 @@ def _packages() -> Iterator[Check]:
         except PackageNotFoundError:
             if not re.search(r"extra == .(dev|docs).", requirement):
                 missing["extra ==" in requirement].append(name)
-    if missing[False]:
-        names = missing[False]
-        yield Check("packages", "problem", f"missing: {', '.join(names)}", f"pip install {' '.join(names)}")
-    else:
-        yield Check("packages", "ok", "all required packages are installed")
-    if missing[True]:
-        names = sorted(set(missing[True]))
-        yield Check("extras", "note", f"not installed: {', '.join(names)}", "pip install NAME, if wanted")
+    needed, extras = missing[False], sorted(set(missing[True]))
+    trouble = f"missing: {', '.join(needed)}" if needed else ""
+    yield _verdict("packages", trouble, f"pip install {' '.join(needed)}", "all required packages are installed")
+    if extras:
+        yield Check("extras", "note", f"not installed: {', '.join(extras)}", "pip install NAME, if wanted")
 
 
-def _elsewhere(root: Path) -> Iterator[Check]:
+def _remote(root: Path) -> Iterator[Check]:
     """Agents that push to this lake's server."""
     moment = now_ns()
     agents = remote_agents(root, moment)
     for agent in agents:
-        ago, state = format_seconds((moment - agent.heard_ns) / NS), agent.state(moment)
+        ago, state = format_seconds((moment - agent.heard_ns) / NS), agent.life(moment)
         if state == "silent":
             there = "there: systemctl status ioweather-agent"
             yield Check("agent", "problem", f"silent for {ago} on {agent.host}", there)
         elif state == "stopped":
             yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather agent run")
-        if agent.status is None:
-            continue
-        for trouble in find_problems(agent.status).values():
-            yield Check("agent", "problem", f"{agent.host}: {trouble}", f"told {ago} ago; there: ioweather doctor")
-        apart = (agent.status.written_ns - agent.status.heard_ns) / NS
+        for trouble in find_problems(agent).values():
+            yield Check("agent", "problem", f"{agent.host}: {trouble}", f"reported {ago} ago; there: ioweather doctor")
+        apart = (agent.written_ns - agent.heard_ns) / NS
         if abs(apart) > _PUSH_SECONDS:
-            yield Check("clocks", "problem", f"{agent.host} is {_ahead(apart)} this host", _NTP)
+            yield Check("clocks", "problem", f"{agent.host} is {_offset(apart)} this host", _NTP)
     if agents:
-        heard = sum(agent.state(moment) == "running" for agent in agents)
-        yield Check("agents", "ok", f"{heard} of {len(agents)} of other hosts are heard of")
+        running = sum(agent.life(moment) == "running" for agent in agents)
+        yield Check("agents", "ok", f"{running} of {len(agents)} agents of other hosts are running")
 
 
-def _ahead(seconds: float) -> str:
+def _offset(seconds: float) -> str:
     return f"{format_seconds(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'}"
 
 
@@ -116,25 +120,24 @@ def _probe_loads(root: Path, spools: Sequence[Path]) -> Iterator[Check]:
     for spool in spools:
         with suppress(IoweatherError):
             statuses.append(read_status(spool))
-    remote = [agent.status for agent in remote_agents(root, now_ns(), statuses) if agent.status is not None]
-    running = [status for status in [*statuses, *remote] if not status.is_stale(now_ns())]
+    statuses += remote_agents(root, now_ns(), statuses)
+    running = [status for status in statuses if not status.is_stale(now_ns())]
     yield from check_loads(running, open_lake(root).facility)
 
 
-def _pushed(root: Path) -> Iterator[Check]:
+def _queue(root: Path) -> Iterator[Check]:
     """What other hosts pushed and is not in the lake yet."""
     found = waiting(root)
-    age = found.age_seconds(now_ns())
     if found.files:
+        age = found.age_seconds(now_ns())
         text = f"{found.files:,} files that were pushed wait ({format_bytes(found.bytes)}), the oldest for "
         text += format_seconds(age)
         if found.trouble:
             fix = "check space and permissions of the lake; the server tries again"
             yield Check("queue", "problem", f"{text}; the last try to write them failed: {found.trouble}", fix)
-        elif age < _QUEUE_SECONDS:
-            yield Check("queue", "ok", text)
         else:
-            yield Check("queue", "problem", text, "start the server (ioweather serve), or see its log")
+            late = text if age >= _QUEUE_SECONDS else ""
+            yield _verdict("queue", late, "start the server (ioweather serve), or see its log", text)
     refused = sum(1 for path in refused_dir(root).rglob("*") if path.is_file())
     if refused:
         fix = f"ioweather lake quarantine says why; they are in {refused_dir(root)}"
@@ -145,15 +148,12 @@ def _lake(root: Path) -> Iterator[Check]:
     """The directory of the lake: space, commits of racing writers, its clock, its files."""
     free = shutil.disk_usage(root).free
     yield Check("lake", "ok", f"{root}, {open_lake(root).facility.name}")
-    if free > GIB:
-        yield Check("space", "ok", f"{format_bytes(free)} free")
-    else:
-        fix = "ioweather lake retention, or a larger disk"
-        yield Check("space", "problem", f"only {format_bytes(free)} free", fix)
+    trouble = f"only {format_bytes(free)} free" if free <= GIB else ""
+    yield _verdict("space", trouble, "ioweather lake retention, or a larger disk", f"{format_bytes(free)} free")
     if not os.access(root, os.W_OK):
         yield Check("commits", "note", "this lake may only be read by you")
         return
-    yield _exclusive(root)
+    yield _exclusive_names(root)
     # How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
     # its server's clock.
     name = f".doctor-{secrets.token_hex(8)}"
@@ -167,25 +167,21 @@ def _lake(root: Path) -> Iterator[Check]:
         finally:
             folder.unlink(name)
     apart = max(before - stamped, stamped - after, 0) / NS
-    if apart > _CLOCKS_APART_SECONDS:
-        text = f"{format_seconds(apart)} apart from that of the lake's file system"
-        yield Check("clock here", "problem", text, _NTP)
-    else:
-        yield Check("clock here", "ok", "agrees with that of the lake's file system")
-    checked, fix = last_check(root), "ioweather lake check"
-    if checked is None:
-        yield Check("table files", "note", "never compared with their digests", fix)
-    elif checked.damaged:
-        text = f"{len(checked.damaged)} were damaged on {utc_day(checked.checked_ns)}"
-        yield Check("table files", "problem", text, fix)
-    elif now_ns() - checked.checked_ns > _CHECK_EVERY_NS:
-        text = f"last compared with their digests on {utc_day(checked.checked_ns)}"
-        yield Check("table files", "note", text, fix)
-    else:
-        yield Check("table files", "ok", f"all were intact on {utc_day(checked.checked_ns)}")
+    text = f"{format_seconds(apart)} apart from that of the lake's file system" if apart > _CLOCKS_APART_SECONDS else ""
+    yield _verdict("clock here", text, _NTP, "agrees with that of the lake's file system")
+    checked = last_check(root)
+    if checked is not None and checked["damaged"]:
+        text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
+        yield Check("table files", "problem", text, _COMPARE)
+        return
+    old = "never compared with their digests" if checked is None else ""
+    if checked is not None and now_ns() - checked["checked_ns"] > _CHECK_EVERY_NS:
+        old = f"last compared with their digests on {utc_day(checked['checked_ns'])}"
+    intact = f"all were intact on {utc_day(checked['checked_ns'])}" if checked is not None else ""
+    yield _verdict("table files", old, _COMPARE, intact, "note")
 
 
-def _exclusive(root: Path) -> Check:
+def _exclusive_names(root: Path) -> Check:
     """Racing writers need a file system on which a name can be made by one of them alone."""
     first, second = (f".doctor-{secrets.token_hex(8)}" for _ in range(2))
     with layout.lake_directory(root) as folder:
@@ -212,63 +208,50 @@ def _exclusive(root: Path) -> Check:
 # A dump of accounting without Submit takes the start in its place, and so brings every job that had to wait twice.
 _TWICE: Final = """SELECT count(*) FROM (SELECT 1 FROM jobs WHERE step = '' AND start_ns IS NOT NULL
     GROUP BY cluster, job_id, start_ns HAVING count(DISTINCT submit_ns) > 1 AND max(submit_ns) = start_ns)"""
-_COUNTED: Final = "SELECT coalesce(sum({}_count), 0) FROM ingests"
+_FLAGGED_FIX: Final = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
+_TWICE_FIX: Final = "ioweather lake forget FILE for the dump without Submit"
+# Counts of the lake, and what to report where one is not zero.
+_COUNTED: Final = {
+    "SELECT count(*) FROM quarantine": Check("quarantine", "note", "{:,} files were refused or read in part", _REASONS),
+    _TWICE: Check("accounting", "problem", "{:,} jobs are in twice: with a submit time and without", _TWICE_FIX),
+    _SUM.format("refused"): Check("rows", "note", "{:,} had impossible values and were left out", _REASONS),
+    _SUM.format("flagged"): Check("rows", "note", "{:,} were ingested and flagged", _FLAGGED_FIX),
+}
 
 
 def _contents(lake: Lake) -> Iterator[Check]:
     """Rows of the lake: files refused, jobs that are in twice, closed days in many files, names without a mapping."""
     yesterday = utc_day(now_ns() - DAY_NS)
     with lake.snapshot() as snapshot:
-        if count := snapshot.scalar("SELECT count(*) FROM quarantine"):
-            text = f"{count} files were refused or read in part"
-            yield Check("quarantine", "note", text, "ioweather lake quarantine")
-        if count := snapshot.scalar(_TWICE):
-            text = f"{count:,} jobs are in twice: with the time of submission and without"
-            yield Check("accounting", "problem", text, "ioweather lake forget FILE for the dump without Submit")
-        if count := snapshot.scalar(_COUNTED.format("refused")):
-            text = f"{count:,} were left out, because they cannot be"
-            yield Check("rows", "note", text, "ioweather lake quarantine")
-        else:
-            yield Check("rows", "ok", "none is outside of what its table allows")
-        if count := snapshot.scalar(_COUNTED.format("flagged")):
-            fix = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
-            yield Check("rows", "note", f"{count:,} were kept and flagged", fix)
+        for query, check in _COUNTED.items():
+            if count := snapshot.scalar(query):
+                yield replace(check, found=check.found.format(count))
         every = [each for files in snapshot.pinned.values() for each in files.days().items()]
         days = {day for day, uris in every if day <= yesterday and len(uris) > 1}
         systems = systems_of(snapshot)
         unmapped = sorted(name for name in systems if not snapshot.facility.is_mapped(name))
-    if days:  # many small files make every answer slow
-        yield Check("sealing", "note", f"{len(days)} closed days lie in several files each", "ioweather lake compact")
-    else:
-        yield Check("sealing", "ok", "no closed day lies in several files")
-    if unmapped:
-        shown = ", ".join(unmapped[:4]) + (", ..." if len(unmapped) > 4 else "")
-        text = f"{len(unmapped)} not mapped to a file system: {shown}"
-        yield Check("names", "note", text, "ioweather facility check, then edit facility.toml")
-    elif systems:
-        yield Check("names", "ok", "every name in the data is mapped")
+    # Many small files make every answer slow.
+    trouble = f"{len(days)} closed days have several files each" if days else ""
+    yield _verdict("sealing", trouble, "ioweather lake compact", "every closed day is one file", "note")
+    shown = ", ".join(unmapped[:4]) + (", ..." if len(unmapped) > 4 else "")
+    trouble = f"{len(unmapped)} not mapped to a file system: {shown}" if unmapped else ""
+    fix = "ioweather facility check, then edit facility.toml"
+    yield _verdict("names", trouble, fix, "every name in the data is mapped", "note")
 
 
 def _agents_clocks(spools: Sequence[Path]) -> Iterator[Check]:
     """An agent writes its time into a file every second, and the file system stamps that file."""
-    offsets: dict[str, float] = {}
     for spool in spools:
         try:
             status, stamped = read_status(spool), (spool / STATUS_FILE).stat().st_mtime_ns
         except (DataUnavailable, OSError):
             continue
-        offsets[status.host] = (status.written_ns - stamped) / NS
-    for host, seconds in offsets.items():
+        seconds = (status.written_ns - stamped) / NS
         if abs(seconds) > _CLOCKS_APART_SECONDS:
-            yield Check("clocks", "problem", f"{host} is {_ahead(seconds)} its spool's file system", _NTP)
-    if len(offsets) > 1:
-        apart = max(offsets.values()) - min(offsets.values())
-        is_ok = apart <= _CLOCKS_APART_SECONDS
-        text = f"clocks of {len(offsets)} hosts are {format_seconds(apart)} apart"
-        yield Check("agents", "ok" if is_ok else "problem", text, "" if is_ok else "set all by NTP")
+            yield Check("clocks", "problem", f"{status.host} is {_offset(seconds)} its spool's file system", _NTP)
 
 
-def _clocks(lake: Lake) -> Iterator[Check]:
+def _future_rows(lake: Lake) -> Iterator[Check]:
     """Rows from the future, or measured after they were written, are the sure sign of a clock that is wrong."""
     now = now_ns()
     wrong = []
@@ -276,7 +259,7 @@ def _clocks(lake: Lake) -> Iterator[Check]:
         for table in (table for table in ("series", "responses") if snapshot.pinned[table].uris):
             last = snapshot.scalar(f"SELECT max(start_ns) FROM {table}")
             if isinstance(last, int) and last > now + 60 * NS:
-                text = f"`{table}` reaches {_ahead((last - now) / NS)}, to {format_time_ns(last)}".replace(" of,", ",")
+                text = f"`{table}` reaches {_offset((last - now) / NS)}, to {format_time_ns(last)}".replace(" of,", ",")
                 wrong.append(Check("clocks", "problem", text, "check the clocks of the hosts, and --zone"))
             elif table == "responses":
                 files = snapshot.pinned[table]
@@ -287,4 +270,4 @@ def _clocks(lake: Lake) -> Iterator[Check]:
                 for host, ahead_ns in snapshot.query(sql).fetchall():
                     text = f"{host} is {format_seconds(ahead_ns / NS)} or more ahead of the host that writes the lake"
                     wrong.append(Check("clocks", "problem", text, _NTP))
-    yield from wrong or [Check("clocks", "ok", "nothing in the lake is from the future")]
+    yield from wrong or [Check("clocks", "ok", "no row of the lake is from the future")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +37,7 @@ _SERVED: Final = ("ost", "oss", "mdt", "mds")
 
 @dataclass
 class _Draft:
-    """One [filesystem.NAME] in the making."""
+    """What a section [filesystem.NAME] will contain; `speed` is its line of the peak."""
 
     kind: str | None = None
     lustre: list[str] = field(default_factory=list)
@@ -150,6 +150,7 @@ def _attached(snapshot: Snapshot) -> list[tuple[Any, ...]]:
 
 
 def _add_servers(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
+    """Add to each file system its servers with their targets, as the topology has them."""
     parts = [part for part in _attached(snapshot) if part[1] in ("ost", "mdt")]
     homes = servers_of(snapshot, [component for _, _, component in parts])
     for system, _, component in parts:
@@ -175,7 +176,7 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
 
 
 def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
-    """What a benchmark reached is a peak; else the highest hour, which is none, says how large rates are here."""
+    """Set the peak from benchmarks; without one, note the highest hour so far, which is no limit."""
     fastest = _benchmarked(snapshot, {name: draft.mounts for name, draft in found.items() if draft.kind})
     for name, draft in found.items():
         if name in fastest:
@@ -255,32 +256,22 @@ def _key(system: str) -> str:
     return system if re.fullmatch(r"[A-Za-z0-9_-]+", system) else f'"{system}"'
 
 
-@dataclass(frozen=True)
-class Mapped:
-    """What facility.toml maps of the names in a lake and of the mounts of this machine, and what it does not.
-
-    A mount without a file system is a remark: homes and software need none, and this machine may mount others' file
-    systems.
-    """
-
-    filesystems: tuple[dict[str, Any], ...]
-    names: tuple[str, ...]
-    mounts: tuple[str, ...]
-    targets: tuple[str, ...]
-    servers: tuple[str, ...]
-    mounted_here: tuple[str, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        return not (self.names or self.targets or self.servers)
+# What facility.toml does not map, in words. A mount without a file system is a remark: homes and software need none.
+_UNMAPPED: Final = {
+    "names": "not mapped to a file system",
+    "mounts": "mount in logs, in no `mounts`",
+    "mounted_here": "mounted on this machine, in no `mounts`",
+    "targets": "target without a server",
+    "servers": "server without a target in the data",
+}
 
 
-def check_mapping(facility: Facility, snapshot: Snapshot | None, mounts: Iterable[Mount] = ()) -> Mapped:
-    """Compare facility.toml with the names in the lake, if there is one, and with these mounts.
-
-    Not mapped are `names` of systems, `mounts`, `targets` without a server where others of their kind have one,
-    and `servers` of the file whose targets are not in the data.
-    """
+def check_mapping(
+    facility: Facility, snapshot: Snapshot | None, mounts: Iterable[Mount] = ()
+) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """Compare facility.toml with the names in the lake, if there is one, and with these mounts. Returns what it says of
+    each file system, and what it does not map: `names` of systems, `mounts` in logs, those `mounted_here`, `targets`
+    without a server where others of their kind have one, and `servers` whose targets are not in the data."""
     systems = systems_of(snapshot) if snapshot is not None else set()
     logged = {mount.path for mount in logged_mounts(snapshot)} if snapshot is not None else set()
     here = {mount.path for mount in mounts} - logged
@@ -311,18 +302,23 @@ def check_mapping(facility: Facility, snapshot: Snapshot | None, mounts: Iterabl
                 "probes": list(fs.probes),
             }
         )
-    return Mapped(
-        tuple(described),
-        tuple(sorted(name for name in systems if not facility.is_mapped(name))),
-        tuple(sorted(path for path in logged if facility.filesystem_of_path(path) is None)),
-        tuple(sorted(alone)),
-        tuple(sorted(idle)),
-        () if facility.simulated else tuple(sorted(p for p in here if facility.filesystem_of_path(p) is None)),
-    )
+    unmapped = {
+        "names": [name for name in systems if not facility.is_mapped(name)],
+        "mounts": [path for path in logged if facility.filesystem_of_path(path) is None],
+        "mounted_here": [p for p in here if not facility.simulated and facility.filesystem_of_path(p) is None],
+        "targets": alone,
+        "servers": idle,
+    }
+    return described, {kind: sorted(names) for kind, names in unmapped.items()}
+
+
+def is_whole(unmapped: Mapping[str, Sequence[str]]) -> bool:
+    """Whether every system, target and server is mapped."""
+    return not (unmapped["names"] or unmapped["targets"] or unmapped["servers"])
 
 
 def _parts(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
-    """System and kind of each target with samples or topology."""
+    """System and kind of each target that has samples or is in the topology."""
     found = {component: (system, kind) for system, kind, component in _attached(snapshot) if kind in ("ost", "mdt")}
     days = {group.component_kind: group.day for group in snapshot.series() if group.component_kind in ("ost", "mdt")}
     if days:
@@ -332,11 +328,13 @@ def _parts(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
     return found
 
 
-def mapping_lines(facility: Facility, found: Mapped, *, has_lake: bool) -> Iterator[str]:
+def mapping_lines(
+    facility: Facility, described: Sequence[Mapping[str, Any]], unmapped: Mapping[str, Sequence[str]], *, has_lake: bool
+) -> Iterator[str]:
     """Say what is mapped, and what is not."""
-    names = ", ".join(each["name"] for each in found.filesystems) or "no file system"
+    names = ", ".join(each["name"] for each in described) or "no file system"
     yield f"{facility.name}: {names}; project rules: {len(facility.projects)}; zone {facility.zone or 'not set'}."
-    for each in found.filesystems:
+    for each in described:
         parts = [each["kind"] or "kind not set"]
         parts.append(f"mounts {', '.join(each['mounts'])}" if each["mounts"] else "no mounts")
         if each["servers"]:
@@ -347,13 +345,7 @@ def mapping_lines(facility: Facility, found: Mapped, *, has_lake: bool) -> Itera
         if each["probes"]:
             parts.append(f"probed at {', '.join(each['probes'])}")
         yield f"  {each['name']}: {'; '.join(parts)}"
-    for text, listed in (
-        ("not mapped to a file system", found.names),
-        ("mount in logs, in no `mounts`", found.mounts),
-        ("mounted on this machine, in no `mounts`", found.mounted_here),
-        ("target without a server", found.targets),
-        ("server without a target in the data", found.servers),
-    ):
-        yield from (f"  {text}: {name}" for name in listed)
-    if found.is_whole:
+    for kind, words in _UNMAPPED.items():
+        yield from (f"  {words}: {name}" for name in unmapped[kind])
+    if is_whole(unmapped):
         yield "Every name in the data is mapped." if has_lake else "The file is correct. There are no data yet."

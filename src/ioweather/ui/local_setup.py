@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ioweather.agent.status import read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
@@ -24,6 +24,7 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.results import Answer
 from ioweather.core.safe_files import default_spool_dir, is_inside
 from ioweather.core.units import NS, names_of, now_ns
+from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
@@ -64,6 +65,7 @@ def unit_texts(site: Site) -> Mapping[str, str]:
 
 
 def _adapted(text: str, site: Site) -> str:
+    """A unit with the paths, the user and the sandbox of this installation."""
     probes = " ".join(f"-{path}" for path in site.probes)
     replaced = {
         "/opt/ioweather/bin/ioweather": site.program,
@@ -112,7 +114,7 @@ def write_units(out: Path, site: Site) -> list[Path]:
 
 
 _SEED = 1
-_LIKE_RUNS = 12
+_MOST_TRIED = 10  # slow jobs that are asked about
 # The same week once: the copies of a day in other formats, and most of the probes, only cost time here.
 PRESET = replace(LAPTOP, detail_day=None, probe_seconds=600, sampler_seconds=3600, scan_files=1500)
 
@@ -124,7 +126,7 @@ class Demo(NamedTuple):
 
 
 def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
-    """Made again each time; only a lake that is itself simulated is overwritten."""
+    """Make the simulated facility and read it into its own lake. Overwrites a simulated lake, never a real one."""
     root = out or layout.default_lake_dir().with_name("demo")
     if layout.is_lake(root) and not open_lake(root).facility.simulated:
         raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
@@ -157,22 +159,15 @@ def tour(lake: Lake) -> Iterator[Step]:
 
 
 def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
-    """Of the jobs whose I/O took longest compared with their like, the first that there is a verdict on."""
-    with lake.snapshot() as snapshot:
-        if not snapshot.pinned["job_io"].uris:
-            return None
-        found = snapshot.query(
-            f"""
-            WITH runs AS (SELECT a.job_id, m.io_seconds, median(m.io_seconds) OVER like_it AS usual,
-                                 count(*) OVER like_it AS alike
-                          FROM applications a JOIN job_io m USING (log_digest) WHERE m.io_seconds > 0
-                          WINDOW like_it AS (PARTITION BY a.uid, a.exe, a.nprocs))
-            SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
-        ).fetchall()
-    for (job,) in found:
-        answer = ask("why", lake, {"job": str(job)})
-        if isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown":
-            return str(job), answer
+    """Job id and verdict of a slow job: of those slowest against similar runs, the first that is explained."""
+    try:
+        slowest = cast(RunsOutcome, ask("runs", lake, {"order": "slowest", "most": _MOST_TRIED}).result).runs
+    except DataUnavailable:
+        return None
+    for run in slowest:
+        answer = ask("why", lake, {"job": str(run.job_id)})
+        if isinstance(answer.result, WhyOutcome) and answer.result.kind not in ("unknown", "unexplained"):
+            return str(run.job_id), answer
     return None
 
 
@@ -208,7 +203,7 @@ class Child:
         )
 
     def complaint(self) -> str:
-        """What it said before it ended, if it failed."""
+        """The last line of its error output if it failed; else empty."""
         if not self.process.poll():
             return ""
         self._said.seek(0)
@@ -216,11 +211,12 @@ class Child:
         return f"{self.name}: {lines[-1] if lines else f'exit code {self.process.returncode}'}"
 
     def ask_to_stop(self) -> None:
-        """By SIGINT: a command that knows no other signal tidies up at this one."""
+        """Send SIGINT, at which every command tidies up."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
     def wait(self, until: float) -> None:
+        """Wait for the end until this time of the monotonic clock, then kill."""
         try:
             self.process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -231,7 +227,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Here:
-    """What runs. `spools` are where `now` looks."""
+    """What `up` runs: children that measure, their spools, and the `maker` of the demonstration in `draft`."""
 
     target: Path
     lake: Path
@@ -245,7 +241,7 @@ class Here:
         return [text for child in self.children if (text := child.complaint())]
 
     def demo_is_ready(self) -> bool:
-        """Moved to its place when it is whole: one that was interrupted is never taken for one."""
+        """Whether the demonstration is there. Moves a finished draft to its place, so that none is half made."""
         if layout.is_lake(self.demo):
             return True
         if self.maker is None or self.maker.process.poll() != 0:
@@ -260,7 +256,7 @@ class Here:
 
 @contextmanager
 def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: bool = True) -> Iterator[Here]:
-    """Start everything; at the end stop everything and leave no file of the probe behind."""
+    """Run probes and the demonstration for as long as the block lasts; then stop them and remove their files."""
     place = target.absolute() if target is not None else writable_place()
     # The default spool, so that `ioweather now` finds it; another one next to it if an agent uses that.
     usual = default_spool_dir()
@@ -301,7 +297,7 @@ def _remove_old_drafts(demo: Path) -> None:
 
 
 def writable_place() -> Path:
-    """This directory, else the home directory."""
+    """This directory if it can be written, else the home directory; raises UsageError if neither can."""
     for place in (Path.cwd(), Path.home()):
         if os.access(place, os.W_OK | os.X_OK):
             return place

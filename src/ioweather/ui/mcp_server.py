@@ -24,14 +24,13 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Receive, Scope, Send
 
 from ioweather._version import __version__
-from ioweather.core.contracts import ALL_TIME, Param, Question
+from ioweather.core.contracts import Param, Question
 from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
-from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, result_json
-from ioweather.topics.analyse import availability
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.facilities import Facilities
+from ioweather.ui.web.queries import listed_exhibits
 from ioweather.ui.web.visible import View, own_view, period_of, public_view
 
 PATH: Final = "/mcp"
@@ -72,6 +71,7 @@ def list_tools(*, with_sql: bool) -> list[types.Tool]:
 
 
 def _question_tool(question: Question) -> types.Tool:
+    """The tool of a question, with its parameters as a JSON Schema."""
     params = [param for param in question.params if param.shown and not param.local]
     properties = {param.name: _property(param) for param in params} | (_PERIOD if question.period else {})
     required = [param.name for param in params if param.required]
@@ -85,6 +85,7 @@ def _tool(name: str, text: str, properties: Schema | None = None, required: Sequ
 
 
 def _property(param: Param) -> dict[str, Any]:
+    """A parameter as a JSON Schema."""
     one: dict[str, Any] = {"type": _JSON_TYPES.get(param.kind, "string")}
     if param.choices:
         one["enum"] = list(param.choices)
@@ -95,7 +96,7 @@ def _property(param: Param) -> dict[str, Any]:
 def call_tool(view: View, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
     """The result of one call; an error of ours is a result too, so that the assistant can correct itself."""
     try:
-        made = _run(view, name, dict(arguments))
+        made = _call_by_name(view, name, dict(arguments))
     except IoweatherError as error:
         return _refused(error)
     text = types.TextContent(type="text", text=json.dumps(_brief(made)))
@@ -107,32 +108,25 @@ def _refused(error: IoweatherError) -> types.CallToolResult:
     return types.CallToolResult(content=[text], is_error=True)
 
 
-def _run(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any]:
+def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any]:
+    """The result of a tool as JSON data; errors are raised."""
     if name == "sql":
         if view.owner is not None or not view.sees_sql:
             raise AccessDenied("SQL is for the operators of the facility.")
         found = view.lake.sql(str(typed["query"]), rows=_MOST_ROWS, seconds=_MOST_SECONDS)
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":
-        with view.lake.snapshot() as snapshot:
-            listed = availability(snapshot)
-        names = ("id", "title", "what", "ready", "missing")
-        rows = ((each.id, each.title, exhibit_entry(each.id).what, each.ready, list(each.missing)) for each in listed)
-        return {"exhibits": [dict(zip(names, row, strict=True)) for row in rows]}
+        # Without the published values, which would fill the context of a model.
+        every = listed_exhibits(view.lake)
+        return {"exhibits": [{key: each[key] for key in each if key != "published"} for each in every]}
     between = str(typed.pop("from", "")), str(typed.pop("to", ""))
-    period = period_of(between, view.lake.facility)
     made: Answer | Exhibit
     if name == "show":
         parameters = {key: _text(value) for key, value in (typed.get("parameters") or {}).items()}
-        made = view.exhibit(str(typed.get("exhibit", "")), parameters, period)
+        made = view.exhibit(str(typed.get("exhibit", "")), parameters, period_of(between, view.lake.facility))
     elif name in QUESTIONS:
-        question = QUESTIONS[name]
-        if period != ALL_TIME and not question.period:
-            raise UsageError(f"{name} has no period.")
-        local = [param.name for param in question.params if param.local and param.name in typed]
-        if local:
-            raise UsageError(f"{local[0]} is of this machine: it cannot be set from elsewhere.")
-        made = view.ask(name, {key: _texts(value) for key, value in typed.items() if value is not None}, period)
+        given = {key: _as_parameter(value) for key, value in typed.items() if value is not None}
+        made = view.ask_as_sent(name, given, between)
     else:
         raise UsageError(f"There is no tool {name!r}.")
     return result_json(made)
@@ -142,7 +136,7 @@ def _text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
-def _texts(value: Any) -> str | tuple[str, ...]:
+def _as_parameter(value: Any) -> str | tuple[str, ...]:
     return tuple(map(_text, value)) if isinstance(value, list) else _text(value)
 
 

@@ -66,6 +66,7 @@ def to_latex(tables: Sequence[ResultTable], origin: str, label: str = "") -> str
 
 
 def _latex_table(table: ResultTable, origin: str, label: str) -> str:
+    """One table with booktabs rules and a caption."""
     columns = [_printed_column(table, i) for i in range(len(table.columns))]
     sides = "".join(side for _, _, side in columns)
     head, *lines = [" & ".join(cells) + r" \\" for cells in zip(*([h, *cells] for h, cells, _ in columns), strict=True)]
@@ -74,7 +75,7 @@ def _latex_table(table: ResultTable, origin: str, label: str) -> str:
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_tex(caption)}.}}",
+            rf"\caption{{{_escape_latex(caption)}.}}",
             rf"\label{{{label}}}",
             rf"\begin{{tabular}}{{{sides}}}",
             r"\toprule",
@@ -95,37 +96,38 @@ def _printed_column(table: ResultTable, place: int) -> tuple[str, list[str], str
     if not _is_number(table, place):
         texts = [format_value(value, column.unit) for value in values]
         long = max(map(len, texts), default=0) > _LONG_TEXT
-        return _tex(column.heading), list(map(_tex, texts)), r"p{0.3\linewidth}" if long else "l"
+        return _escape_latex(column.heading), list(map(_escape_latex, texts)), r"p{0.3\linewidth}" if long else "l"
     units = _PRINTED_UNITS.get(column.unit)
     if units is None:
-        return _tex(column.heading), [_tex(format_value(value, column.unit)) for value in values], "r"
+        return _escape_latex(column.heading), [_escape_latex(format_value(value, column.unit)) for value in values], "r"
     sizes = sorted(abs(float(value)) for value in values if isinstance(value, (int, float)) and value)
     middle = sizes[len(sizes) // 2] if sizes else 0.0
     unit, factor = next((each for each in reversed(units) if middle >= each[1]), units[0])
-    cells = ["--" if value is None else _digits(float(cast(float, value)) / factor) for value in values]
-    return _tex(f"{column.heading} ({unit})"), cells, "r"
+    cells = ["--" if value is None else _three_digits(float(cast(float, value)) / factor) for value in values]
+    return _escape_latex(f"{column.heading} ({unit})"), cells, "r"
 
 
-def _digits(value: float) -> str:
+def _three_digits(value: float) -> str:
     """Three significant digits, without an exponent."""
     return "--" if not math.isfinite(value) else f"{float(f'{value:.3g}'):,.10f}".rstrip("0").rstrip(".")
 
 
-def _tex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     return "".join(_TEX.get(letter, letter) for letter in text)
 
 
 def to_markdown(tables: Sequence[ResultTable], origin: str) -> str:
+    """Each table as Markdown below its title; numbers are right-aligned."""
     parts = [f"{origin}\n" if origin else ""]
     for table in tables:
-        head, *rows = _shown(table)
+        head, *rows = _formatted_rows(table)
         sides = ["---:" if _is_number(table, i) else "---" for i in range(len(head))]
-        lines = [f"| {' | '.join(map(_pipe, cells))} |" for cells in (head, sides, *rows)]
+        lines = [f"| {' | '.join(map(_escape_markdown, cells))} |" for cells in (head, sides, *rows)]
         parts.append("\n".join(filter(None, [f"**{table.title}**\n" if table.title else "", *lines])) + "\n")
     return "\n".join(filter(None, parts))
 
 
-def _pipe(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     return re.sub(r"([|*_`<\\])", r"\\\1", text) if set(text) - set("-: ") else text
 
 
@@ -136,7 +138,7 @@ def to_csv_text(tables: Sequence[ResultTable], origin: str) -> str:
     )
 
 
-def _shown(table: ResultTable) -> list[list[str]]:
+def _formatted_rows(table: ResultTable) -> list[list[str]]:
     units = [column.unit for column in table.columns]
     rows = [[format_value(cell, unit) for cell, unit in zip(row, units, strict=True)] for row in table.rows]
     return [[column.heading for column in table.columns], *rows]

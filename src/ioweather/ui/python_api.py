@@ -143,7 +143,6 @@ class ShownExhibit(Exhibit):
     """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
 
     def _repr_html_(self) -> str:
-
         return fragment_html(self)
 
 
@@ -178,11 +177,11 @@ class ShownAnswer(Answer):
         return self.table.to_polars()
 
     def _repr_html_(self) -> str:
-
         return fragment_html(self)
 
 
 def shown(answer: Answer) -> ShownAnswer:
+    """The answer with the forms that notebooks and data frames use."""
     return ShownAnswer(**{field.name: getattr(answer, field.name) for field in fields(Answer)})
 
 
@@ -211,6 +210,7 @@ def function_of(name: str) -> Callable[..., Answer]:
 
 
 def signature_of(question: Question) -> inspect.Signature:
+    """The signature of the function of a question."""
     parameters = [_argument(param) for param in question.params]
     parameters.append(_keyword("lake", "Lake | str | os.PathLike[str] | None"))
     if question.period:
@@ -230,6 +230,7 @@ _KINDS = {
 
 
 def _argument(param: Param) -> inspect.Parameter:
+    """A parameter of a question as an argument: required ones by position, others by keyword."""
     kind = f"Literal[{', '.join(map(json.dumps, param.choices))}]" if param.choices else _KINDS[param.kind]
     if param.required and param.many:
         return inspect.Parameter(param.name, inspect.Parameter.VAR_POSITIONAL, annotation="str | os.PathLike[str]")

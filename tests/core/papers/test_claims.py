@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibit_entry, published
-from ioweather.core.papers.claim_tests import Claim, claim_of, claims, judge
+from ioweather.core.papers.claim_tests import Claim, claim_of, claims, judge_claim
 from ioweather.core.results import Estimate
 
 CLAIM = Claim(
@@ -23,7 +23,7 @@ def estimate(low: float | None, high: float | None, value: float = 1.5, n: int =
 
 
 def stands(claim: Claim, *given: Estimate) -> str:
-    return judge(claim, {e.name: e for e in given}).standing
+    return judge_claim(claim, {e.name: e for e in given}).standing
 
 
 @pytest.mark.parametrize("key", ["car11", "don15", "kun19", "mad17", "pat19"])
@@ -72,18 +72,18 @@ def test_the_standing_follows_from_the_interval(low: float | None, high: float |
 def test_no_number_and_few_observations_decide_nothing() -> None:
     assert stands(CLAIM) == "untestable"
     assert stands(CLAIM, replace(estimate(1.1, 1.9), value=None)) == "untestable"
-    few = judge(replace(CLAIM, least_n=5), {CLAIM.estimate: estimate(1.1, 1.9, n=2)})
+    few = judge_claim(replace(CLAIM, least_n=5), {CLAIM.estimate: estimate(1.1, 1.9, n=2)})
     assert (few.standing, few.why) == ("undecided", "n = 2, and it takes 5")
 
 
 def test_a_number_of_parts_is_scaled_to_the_site() -> None:
     scaled = replace(CLAIM, above=None, below=20, scale="targets", scale_of=248, scale_least=50)
     few, many = (Estimate("targets", n, "count") for n in (16, 496))
-    small = judge(scaled, {CLAIM.estimate: estimate(1.0, 2.0), "targets": few})
+    small = judge_claim(scaled, {CLAIM.estimate: estimate(1.0, 2.0), "targets": few})
     assert small.standing == "untestable"
     assert "16" in small.why
-    assert judge(scaled, {CLAIM.estimate: estimate(30.0, 34.0, 32.0), "targets": many}).standing == "supported"
-    assert judge(scaled, {CLAIM.estimate: estimate(44.0, 50.0, 47.0), "targets": many}).standing == "refuted"
+    assert judge_claim(scaled, {CLAIM.estimate: estimate(30.0, 34.0, 32.0), "targets": many}).standing == "supported"
+    assert judge_claim(scaled, {CLAIM.estimate: estimate(44.0, 50.0, 47.0), "targets": many}).standing == "refuted"
     assert stands(scaled, estimate(1.0, 2.0)) == "untestable"
 
 
@@ -93,7 +93,7 @@ def test_a_number_of_parts_is_scaled_to_the_site() -> None:
      (0.5, 0.7, "No more is read ("), (0.9, 1.1, "Not decided whether more is read (")],
 )  # fmt: skip
 def test_the_sentence_says_what_the_mark_says(low: float, high: float, begins: str) -> None:
-    finding = judge(CLAIM, {CLAIM.estimate: estimate(low, high, (low + high) / 2)}).finding
+    finding = judge_claim(CLAIM, {CLAIM.estimate: estimate(low, high, (low + high) / 2)}).finding
     assert finding.text.startswith(begins)
     assert finding.claim == CLAIM.id
 
@@ -101,18 +101,19 @@ def test_the_sentence_says_what_the_mark_says(low: float, high: float, begins: s
 def test_a_claim_is_decided_at_the_level_of_all_claims_together() -> None:
     """The interval is one of 90%: a claim needs 1.4 times its distance."""
     for value, standing in ((1.25, "undecided"), (1.32, "undecided"), (1.42, "supported"), (0.6, "refuted")):
-        found = judge(CLAIM, {CLAIM.estimate: estimate(value - 0.25, value + 0.25, value)})
+        found = judge_claim(CLAIM, {CLAIM.estimate: estimate(value - 0.25, value + 0.25, value)})
         assert found.standing == standing, value
         assert found.p_value is not None
         assert (found.p_value <= (1 / len(claims()))) == (standing != "undecided")
-    assert "claims are tested" in judge(CLAIM, {CLAIM.estimate: estimate(1.07, 1.57, 1.32)}).why
+    assert "claims are tested" in judge_claim(CLAIM, {CLAIM.estimate: estimate(1.07, 1.57, 1.32)}).why
 
 
 def test_noise_is_rarely_decided() -> None:
     """Many estimates exactly at the criterion: fewer than 1 in so many claims is decided each way."""
     z = np.random.default_rng(1).standard_normal(20_000)
     decided = [
-        judge(CLAIM, {CLAIM.estimate: estimate(*np.exp([x - 1.645, x + 1.645, x]).tolist())}).standing != "undecided"
+        judge_claim(CLAIM, {CLAIM.estimate: estimate(*np.exp([x - 1.645, x + 1.645, x]).tolist())}).standing
+        != "undecided"
         for x in z
     ]
     assert np.mean(decided) <= 2.3 * (1 / len(claims()))
@@ -124,6 +125,8 @@ def test_noise_is_rarely_decided() -> None:
 def test_the_side_of_a_criterion_of_ours_is_not_yet_agreement(value: float, standing: str) -> None:
     """car11 prints 99.3%; the criterion, 90%, is ours."""
     claim = claim_of("car11.new_files")
-    found = judge(claim, {claim.estimate: Estimate(claim.estimate, value, "ratio", value - 0.001, value + 0.001, 0.9)})
+    found = judge_claim(
+        claim, {claim.estimate: Estimate(claim.estimate, value, "ratio", value - 0.001, value + 0.001, 0.9)}
+    )
     assert found.standing == standing
     assert ("less so than in the paper" in found.finding.text) == (standing == "weaker")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers.claim_tests import compare, comparison_table
+from ioweather.core.papers.claim_tests import comparison_table, match_published
 from ioweather.core.results import Estimate, Exhibit, Published, result_json
 
 
@@ -23,9 +23,9 @@ def test_one_estimate_with_its_interval() -> None:
 def test_a_project_or_group_of_the_paper_has_no_counterpart_here() -> None:
     printed = Published("x", "spearman_read[ESB]", 0.42), Published("x", "clusters_read[>=25]", 7, "count")
     ours = Estimate("spearman_read[a]", 0.1), Estimate("spearman_read", 9.0), Estimate("clusters_read[>=10]", 5.0)
-    assert compare(exhibit(*printed, estimates=ours)) == ()
+    assert match_published(exhibit(*printed, estimates=ours)) == ()
     assert comparison_table(exhibit(*printed, estimates=ours)) is None
-    ((_, same),) = compare(exhibit(*printed, estimates=(Estimate("clusters_read[>=25]", 5.0, "count"),)))
+    ((_, same),) = match_published(exhibit(*printed, estimates=(Estimate("clusters_read[>=25]", 5.0, "count"),)))
     assert same.value == 5.0
 
 

@@ -10,7 +10,7 @@ import pytest
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import MIB
 from ioweather.job_io.advisor.advise import Advised, advice_facts, advise
-from ioweather.job_io.advisor.expected_savings import Advice, Promise
+from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
@@ -22,17 +22,17 @@ KIB = 1 << 10
 
 
 def advice(name, seconds, part="requests", matters=True):
-    return Advice(name, name, "random", part, "", seconds, Promise(seconds, 0.0, seconds, 0, 0), "", ("x",), matters)
+    return Advice(name, name, "random", part, "", seconds, Saving(seconds, 0.0, seconds, 0, 0), "", ("x",), matters)
 
 
 def check_bounds(advised: Advised) -> None:
     most = min(advised.io_seconds or 0.0, advised.run_seconds or np.inf)
-    ranks = [found.most_seconds for found in advised.patterns]
+    ranks = [found.stated_seconds for found in advised.patterns]
     assert ranks == sorted(ranks, reverse=True)
     seconds = [found.seconds for found in advised.patterns]
     assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)
     assert 0.0 <= advised.together_seconds <= (advised.io_seconds or 0.0)
-    assert all(found.matters == (found.most_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
+    assert all(found.matters == (found.stated_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
 
 
 def test_the_costliest_comes_first(tmp_path):
@@ -52,7 +52,7 @@ def test_the_facility_sets_ceiling_and_rates(tmp_path):
     # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
     limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
-    assert profile_of(limited, 0).ceiling == (128.0 * MIB, "facility.toml")
+    assert profile_of(limited).ceiling == (128.0 * MIB, "facility.toml")
 
 
 def test_no_advice_moves_bytes_faster_than_the_servers_did(tmp_path):
@@ -73,8 +73,8 @@ def test_the_layout_in_the_log_bounds_the_saving(tmp_path):
     row = shared(10.0, 9.9, **requests("WRITE", 524_288, 16 * KIB, 40.0, OPENS=4))
     view = view_of(tmp_path / "a.darshan", {"POSIX": [row], "LUSTRE": striped(1)})
     found = next(a for a in advise(view).patterns if a.name == "no_mpiio")
-    assert (found.model_seconds, found.promise.tried) == (0.0, False)
-    assert found.promise.high == pytest.approx(10.0 / 3)
+    assert (found.model_seconds, found.saving.tried) == (0.0, False)
+    assert found.saving.high == pytest.approx(10.0 / 3)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -130,8 +130,8 @@ def test_writes_to_memory_promise_their_system_calls(tmp_path):
 
 def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
     """Uneven targets have no pair; few stripes have only one."""
-    untried = replace(advice("uneven_targets", 0.0, "layout"), promise=Promise(0.0, 0.0, 30.0, 0, 0, tried=False))
-    assert untried.most_seconds == 30.0
+    untried = replace(advice("uneven_targets", 0.0, "layout"), saving=Saving(0.0, 0.0, 30.0, 0, 0, tried=False))
+    assert untried.stated_seconds == 30.0
     advised = Advised((advice("small_requests", 5.0), replace(untried, dimension="imbalance")), 40.0, 100.0, 1.0)
     assert advised.together_seconds == 5.0
     group = advice_facts(advised)[0]

@@ -40,7 +40,7 @@ def test_a_rule_says_what_was_planted(planted: Planted, tmp_path):
     assert advice.evidence
     assert all(len(line) <= 51 for line in advice.fix_lines)
     assert advice.fix_lines
-    assert 0.0 <= advice.promise.low <= advice.seconds <= advice.promise.high <= advised.io_seconds
+    assert 0.0 <= advice.saving.low <= advice.seconds <= advice.saving.high <= advised.io_seconds
 
 
 def test_good_io_has_nothing_to_change(tmp_path):

@@ -1,4 +1,4 @@
-"""What earlier changes brought, and the promises made of it."""
+"""What earlier changes brought, and the expected savings made of it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ import numpy as np
 import pytest
 
 from ioweather.job_io.advisor.advise import RULES
-from ioweather.job_io.advisor.expected_savings import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
+from ioweather.job_io.advisor.expected_savings import (
+    FEWEST_PAIRS,
+    MeasuredChange,
+    conformal,
+    expected_saving,
+    record,
+    saving_from_pairs,
+)
 
 
-def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> Past:
-    return Past(rule, part, "local", "planted", "pair", 20.0, modelled_seconds, modelled_seconds * ratio)
+def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> MeasuredChange:
+    return MeasuredChange(rule, part, "local", "planted", "pair", 20.0, modelled_seconds, modelled_seconds * ratio)
 
 
 def test_the_record_is_of_rules_that_there_are():
@@ -23,7 +30,7 @@ def test_the_record_is_of_rules_that_there_are():
     for pair in record():
         assert parts[pair.rule] == pair.part
         assert pair.modelled_seconds <= pair.before_seconds * 1.001
-        assert pair.won_seconds <= pair.before_seconds
+        assert pair.saved_seconds <= pair.before_seconds
     text = files("ioweather.job_io.advisor").joinpath("record.toml").read_text("utf-8")
     assert len(tomllib.loads(text)["pair"]) == len(record())
 
@@ -43,21 +50,21 @@ def test_intervals_hold_nine_of_ten(n):
 def test_what_was_never_tried_promises_nothing():
     """Nor do its kin stand in, where they are fewer than five, however many others there are."""
     others = [past("b", 1.0) for _ in range(30)]
-    untried = promised_from(others, "a", "layout", 8.0, 20.0)
+    untried = saving_from_pairs(others, "a", "layout", 8.0, 20.0)
     assert (untried.seconds, untried.low, untried.high, untried.tried) == (0.0, 0.0, 8.0, False)
-    once = promised_from([*others, past("a", 0.25, part="layout")], "a", "layout", 8.0, 20.0)
+    once = saving_from_pairs([*others, past("a", 0.25, part="layout")], "a", "layout", 8.0, 20.0)
     assert (once.seconds, once.high, once.tried) == (0.0, 8.0, False)
 
 
 def test_pairs_on_other_storage_say_nothing():
-    assert not promised("small_requests", "requests", None, 8.0, 20.0, 1e6).tried
-    assert promised("small_requests", "requests", "local", 8.0, 20.0, 1e6).tried
+    assert not expected_saving("small_requests", "requests", None, 8.0, 20.0, 1e6).tried
+    assert expected_saving("small_requests", "requests", "local", 8.0, 20.0, 1e6).tried
 
 
 def test_three_of_four_changes_saved_what_is_promised():
     pairs = [past("a", ratio / 100) for ratio in range(1, 101)]
-    promise = promised_from(pairs, "a", "requests", 10.0, 20.0)
-    assert sum(pair.won_seconds >= promise.seconds for pair in pairs) == 75
+    saving = saving_from_pairs(pairs, "a", "requests", 10.0, 20.0)
+    assert sum(pair.saved_seconds >= saving.seconds for pair in pairs) == 75
 
 
 def test_joined_requests_do_not_move_bytes_faster_than_runs_did():
@@ -65,22 +72,22 @@ def test_joined_requests_do_not_move_bytes_faster_than_runs_did():
     runs = [replace(past("small_requests", 0.5), moved_bytes=1_500_000_000) for _ in range(FEWEST_PAIRS)]
     assert {pair.rate_after for pair in runs} == {1e8}
     for rate, seconds in ((5e7, 4.0), (1e6, 7.92), (2e8, 0.0)):
-        promise = promised_from(runs, "small_requests", "requests", 8.0, 20.0, rate)
-        assert promise.seconds == pytest.approx(seconds)
+        saving = saving_from_pairs(runs, "small_requests", "requests", 8.0, 20.0, rate)
+        assert saving.seconds == pytest.approx(seconds)
 
 
 def test_a_rule_s_own_pairs_count_before_those_of_its_part():
     others = [past("b", 1.0) for _ in range(30)]
     own = [past("a", 0.5) for _ in range(FEWEST_PAIRS)]
-    promise = promised_from([*others, *own], "a", "requests", 8.0, 20.0)
-    assert (promise.seconds, promise.low, promise.high) == (4.0, 4.0, 4.0)
-    assert (promise.pairs, promise.of_rule) == (FEWEST_PAIRS, FEWEST_PAIRS)
-    assert promised_from(others, "a", "requests", 8.0, 20.0).seconds == 8.0
+    saving = saving_from_pairs([*others, *own], "a", "requests", 8.0, 20.0)
+    assert (saving.seconds, saving.low, saving.high) == (4.0, 4.0, 4.0)
+    assert (saving.pairs, saving.of_rule) == (FEWEST_PAIRS, FEWEST_PAIRS)
+    assert saving_from_pairs(others, "a", "requests", 8.0, 20.0).seconds == 8.0
 
 
 @pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])
 def test_no_promise_leaves_its_bounds(modelled):
     for rule in RULES:
-        promise = promised(rule.name, rule.part, "parallel", min(modelled, 100.0), 100.0, 1e6)
-        assert 0.0 <= promise.low <= promise.seconds <= promise.high <= 100.0
-        assert promise.high == 0.0 or modelled > 0
+        saving = expected_saving(rule.name, rule.part, "parallel", min(modelled, 100.0), 100.0, 1e6)
+        assert 0.0 <= saving.low <= saving.seconds <= saving.high <= 100.0
+        assert saving.high == 0.0 or modelled > 0

@@ -62,8 +62,8 @@ def test_the_trace_says_whether_writes_overlap(tmp_path, length, share):
         np.array([(1, 0, 9, 0)], [(name, "u8") for name in ("id", "rank", "writes", "reads")]),
         segments=segments,
     )
-    traced = replace(view, log=replace(view.log, modules=(*view.log.modules, trace)))
-    assert _overlap_of_writes(profile_of(traced, 0), 1) == share
+    traced = replace(view, log=replace(view.log, modules={**view.log.modules, trace.name: trace}))
+    assert _overlap_of_writes(profile_of(traced), 1) == share
     assert any(advice.name == "one_at_a_time" for advice in advise(traced).patterns) == (share == 0.0)
 
 
@@ -72,7 +72,7 @@ def test_reading_again_costs_no_more_than_the_later_reads(tmp_path):
     row = own(0, file=1, **requests("READ", 100, LARGE, 40.0, MAX_BYTE_READ=100 * MIB - 1))
     tiny = own(0, file=2, **requests("READ", 2, 2, 0.0, MAX_BYTE_READ=1))
     advice = found(view_of(tmp_path / "a.darshan", {"POSIX": [row, tiny]}, nprocs=1), "redundant_reads")
-    assert advice.promise.high <= advice.model_seconds == pytest.approx(30.0)
+    assert advice.saving.high <= advice.model_seconds == pytest.approx(30.0)
     assert advice.evidence.endswith("were read before")
     assert advice.file == "file.1"
     several = view_of(tmp_path / "b.darshan", {"POSIX": [row, own(1, **requests("READ", 2, LARGE, 1.0))]})

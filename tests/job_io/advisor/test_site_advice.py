@@ -52,7 +52,7 @@ def test_a_rule_of_the_site_needs_no_code(site, tmp_path):
     site(NOTE.replace('"/home"', '"/scratch"'))
     (found,) = [a for a in advise(small(tmp_path / "b.darshan", mounts=mounts)).patterns if a.name == "home_as_scratch"]
     assert (found.model_seconds, found.evidence) == (10.0, "250 MiB written to /home")
-    assert (found.fix_lines, found.promise.tried) == (("cd /scratch/$USER",), False)
+    assert (found.fix_lines, found.saving.tried) == (("cd /scratch/$USER",), False)
 
 
 @pytest.mark.parametrize(

@@ -61,15 +61,15 @@ def why_slower(kind: str, *changed: Change) -> Answer:
 def test_to_undo_what_only_this_run_does_brings_no_more_than_the_usual_time(tmp_path):
     _, view = small(tmp_path)
 
-    def promised(*changed):
+    def expected_saving(*changed):
         worth = with_advice(why_slower("you", *changed), view).result.worth
         return {item.name: item.seconds for item in worth}["small_requests"]
 
-    everywhere = promised()
+    everywhere = expected_saving()
     assert everywhere > 16.0
-    assert promised(Change("request_bytes", 4096.0, 2.0**20)) == pytest.approx(16.0)
-    assert promised(Change("request_bytes", 4096.0, 8192.0)) == everywhere  # similar runs could gain by it too
-    assert promised(Change("seek_share", 0.9, 0.0)) == everywhere  # of other rules
+    assert expected_saving(Change("request_bytes", 4096.0, 2.0**20)) == pytest.approx(16.0)
+    assert expected_saving(Change("request_bytes", 4096.0, 8192.0)) == everywhere  # similar runs could gain by it too
+    assert expected_saving(Change("seek_share", 0.9, 0.0)) == everywhere  # of other rules
 
 
 @pytest.mark.parametrize("kind", ["unexplained", "unknown"])

@@ -152,7 +152,9 @@ def test_too_few_stamps_and_bad_ones(tmp_path: Path):
 
 def test_an_address():
     server = MysqlServer.from_url("mysql://lmt%40site:p%3Aw@db.example:3307/filesystem_fs1?option_file=/etc/lmt.cnf")
-    assert server == MysqlServer("filesystem_fs1", "db.example", 3307, "lmt@site", "p:w", option_file="/etc/lmt.cnf")
+    assert server == MysqlServer(
+        "filesystem_fs1", "db.example", 3307, "lmt@site", "p:w", read_default_file="/etc/lmt.cnf"
+    )
     assert MysqlServer.from_url("mysql://db/filesystem_fs1") == MysqlServer("filesystem_fs1", "db")
 
 

@@ -14,7 +14,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import TargetJobs, identity_of, parse_number, parse_stats
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.tables import Quality
-from ioweather.ingestion.reading import FileOutcome, Reading, read_file
+from ioweather.ingestion.reading import Reading, read_file
+from ioweather.lake.ledger import FileOutcome
 from ioweather.readers.server_counters import LUSTRE
 
 NS = 10**9
@@ -162,11 +163,6 @@ def test_clients(tmp_path: Path):
     text = (
         "llite.fs1-ff47bce9ca35d800.stats=\nsnapshot_time {t}.0 secs.nsecs\nwrite_bytes {n} samples [bytes] 1 9 {n}00\n"
         "open {n} samples [usecs] 0 9 {n}000000 8\ninode_permission 7{n} samples [usecs] 0 1 2 3\n"
-        "osc.fs1-OST0001-osc-ff47bce9ca35d800.rpc_stats=\nsnapshot_time:         {t}.0 (secs.nsecs)\n"
-        "read RPCs in flight:  0\n\n\t\t\tread\t\t\twrite\n"
-        "pages per rpc         rpcs   % cum % |       rpcs   % cum %\n"
-        "256:\t\t         {n}   0   0   |          0   0   0\n"
-        "osc.fs1-OST0001-osc-MDT0000.rpc_stats=\nsnapshot_time:         {t}.0 (secs.nsecs)\n"
     )
     path = tmp_path / "client.txt"
     path.write_text(text.format(t=1000, n=10) + text.format(t=1060, n=15))
@@ -175,9 +171,8 @@ def test_clients(tmp_path: Path):
     assert (told["node7", "write_bytes"], told["node7", "open_ops"], told["node7", "metadata_busy_seconds"]) == (
         500, 5, 5.0,
     )  # fmt: skip
-    assert told["node7:OST0001", "bulk_read_ops"] == 5
     assert {row["component_kind"] for row in found.values()} == {"host"}
-    assert {name for name, _, _ in rows(path)} == {"fs1-ff47bce9ca35d800", "fs1-ff47bce9ca35d800:OST0001"}
+    assert {name for name, _, _ in rows(path)} == {"fs1-ff47bce9ca35d800"}
 
 
 def outcome_of(path: Path, **context: object) -> FileOutcome:

@@ -17,7 +17,7 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UsageError
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.readers.prometheus.exposition import PROMETHEUS, TELEGRAF, Sample, parse
-from ioweather.readers.prometheus.mapping import mappings_of, read_mapping, shipped
+from ioweather.readers.prometheus.mapping import Mappings, read_mapping, shipped
 
 T0 = 1_710_000_000
 
@@ -246,7 +246,7 @@ def test_every_shipped_mapping_has_a_title_and_rules():
     ],
 )  # fmt: skip
 def test_what_a_series_is(name, labels, target, metric):
-    found = mappings_of(None).of(name, labels)
+    found = Mappings().find(name, name, labels)
     assert found is not None
     assert (found.target, found.metric) == (target, metric)
 
@@ -261,7 +261,7 @@ def test_what_a_series_is(name, labels, target, metric):
     ],
 )
 def test_what_is_nobodys(name, labels):
-    assert mappings_of(None).of(name, labels) is None
+    assert Mappings().find(name, name, labels) is None
 
 
 def test_a_mapping_of_ones_own_comes_first():
@@ -269,10 +269,17 @@ def test_a_mapping_of_ones_own_comes_first():
         '[[metric]]\nnames = ["lustre_read_bytes_total"]\nmetric = "write_bytes"\nkind = "ost"\n'
         'system = "mine"\ncomponent = "{target}"\nfactor = 2\n'
     )
-    found = mappings_of(own).of("lustre_read_bytes_total", {"component": "ost", "target": "f-OST0000"})
+    found = Mappings(own).find(
+        "lustre_read_bytes_total", "lustre_read_bytes_total", {"component": "ost", "target": "f-OST0000"}
+    )
     assert found is not None
     assert (found.metric, found.target.system, found.factor) == ("write_bytes", "mine", 2.0)
-    assert mappings_of(own).of("node_disk_read_bytes_total", {"device": "sda", "instance": "n1"}) is not None
+    assert (
+        Mappings(own).find(
+            "node_disk_read_bytes_total", "node_disk_read_bytes_total", {"device": "sda", "instance": "n1"}
+        )
+        is not None
+    )
 
 
 @pytest.mark.parametrize(

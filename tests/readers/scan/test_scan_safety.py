@@ -15,7 +15,7 @@ import pytest
 
 from ioweather.core.facility import ProjectRule
 from ioweather.readers.scan import scanner as walker
-from ioweather.readers.scan.scanner import Item, Scan, ScanState, Walker, open_below, plan_scan
+from ioweather.readers.scan.scanner import Directories, Scan, ScanState, Walker, open_below, plan_scan
 from ioweather.readers.scan.tally import Tally, project_name
 
 SRC = Path(__file__).resolve().parents[3] / "src"
@@ -60,7 +60,7 @@ def test_a_directory_swapped_for_a_link_is_not_entered(tmp_path, monkeypatch, pl
     else:
         monkeypatch.setattr(walker, "open_below", swapped)
         plan = plan_scan(tmp_path / "tree", start_ns=time.time_ns())
-        tally = Walker(plan).walk([Item("victim", 2, ("deep",))], 100).tally
+        tally = Walker(plan).walk([Directories("victim", 2, ("deep",))], 100).tally
     assert victim.is_symlink()
     assert tally.counts["vanished"] == 1
     assert tally.counts["files"] == 0

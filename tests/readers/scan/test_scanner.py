@@ -14,7 +14,7 @@ import pytest
 
 from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.readers.scan import scanner
-from ioweather.readers.scan.scanner import ROOT_ITEM, Scan, ScanState, plan_scan, walk_task
+from ioweather.readers.scan.scanner import ROOT, Scan, ScanState, plan_scan, walk_task
 from ioweather.readers.scan.tally import HISTOGRAMS
 from scan_trees import DAY, Naive, counted, runs_tree
 
@@ -132,9 +132,9 @@ def test_a_worker_that_sees_another_tree_is_named(tree):
     root, now = tree
     plan = plan_scan(root, start_ns=now * 10**9)
     with pytest.raises(UsageError, match=r"does not see .* same place on all workers"):
-        walk_task(plan._replace(inode=plan.inode + 1), [ROOT_ITEM], 100)
+        walk_task(plan._replace(inode=plan.inode + 1), [ROOT], 100)
     with pytest.raises(UsageError, match="No such file"):
-        walk_task(plan._replace(root=f"{root}-absent"), [ROOT_ITEM], 100)
+        walk_task(plan._replace(root=f"{root}-absent"), [ROOT], 100)
 
 
 KILLED = """

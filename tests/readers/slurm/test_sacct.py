@@ -87,7 +87,7 @@ def test_states_and_times_of_jobs_that_never_ran(tmp_path):
 
 
 def test_missing_fields_are_named_with_the_command_to_run(tmp_path):
-    with pytest.raises(CorruptInput, match=r"lacks End.*sacct -P"):
+    with pytest.raises(CorruptInput, match=r"lacks End.*sacct -a -P"):
         read(write(tmp_path, header="JobID|State|Start|Submit"))
 
 

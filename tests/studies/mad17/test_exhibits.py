@@ -10,7 +10,7 @@ from planted_jobs import cells, estimate, words
 
 from ioweather.core.errors import UsageError
 from ioweather.stats.dependence import associate
-from ioweather.studies.mad17.association import Pairing, in_words
+from ioweather.studies.mad17.association import Pairing, association_findings
 from ioweather.studies.mad17.curves import curve_exhibits
 from ioweather.studies.mad17.explained_traffic import association_data
 from planted_association import PARAMS, made, planted_association, site
@@ -98,7 +98,7 @@ def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
         return Pairing(name, "read", volumes, np.array(times), associate(volumes, np.array(times)), {}, {})
 
     pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
-    told = [finding.text for finding in in_words(pairs, "D_D", "PsiD")]
+    told = [finding.text for finding in association_findings(pairs, "D_D", "PsiD")]
     assert told[1] == "steady: nothing can be said (one of the two does not vary)."
 
 

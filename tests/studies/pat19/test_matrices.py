@@ -12,9 +12,9 @@ from ioweather.stats.series import count_clusters, sorted_activity, window_sums
 from ioweather.studies.pat19.matrices import (
     LAGS,
     PAIRS,
-    Grid,
     Limits,
     Targets,
+    covered_rows,
     reduce_targets,
 )
 from lagged_correlations import lagged_correlation
@@ -141,28 +141,13 @@ def grid_matrix(start_hours: int, names: str, hours: int, coverage: float = 1.0)
     return Matrix("read_bytes", start_hours * HOUR_NS, HOUR_NS, tuple(names), values, covered)
 
 
-def test_a_shorter_matrix_with_other_components_is_padded() -> None:
-    a, b = grid_matrix(0, "xy", 50), grid_matrix(5, "yz", 70)
-    grid = Grid.of([a, b])
-    assert (grid.start_ns, grid.steps, grid.components) == (0, 75, ("x", "y", "z"))
-    left, right = (grid.rows(each, 0, 75) for each in (a, b))
-    np.testing.assert_array_equal(left[:50, :2], a.values)
-    np.testing.assert_array_equal(right[5:, 1:], b.values)
-    assert np.isnan(left[50:]).all()
-    assert np.isnan(left[:, 2]).all()
-    assert np.isnan(right[:5]).all()
-    for first, last in ((0, 3), (2, 6), (5, 50), (49, 75), (60, 60)):
-        for whole, each in ((left, a), (right, b)):
-            np.testing.assert_array_equal(grid.rows(each, first, last), whole[first:last])
-
-
 def test_cells_that_are_half_recorded_are_missing() -> None:
     whole = grid_matrix(0, "xy", 24)
     covered = np.ones(whole.values.shape, np.float32)
     covered[3, 1] = 0.5
     part = Matrix("read_bytes", 0, HOUR_NS, whole.components, whole.values, covered)
-    values = Grid.of([part]).rows(part, 0, 24)
+    values = covered_rows(part, 0, 24)
     assert np.isnan(values[3, 1])
     assert np.isnan(values).sum() == 1
     half = grid_matrix(0, "x", 24, coverage=0.5)
-    assert np.isnan(Grid.of([half]).rows(half, 0, 24)).all()
+    assert np.isnan(covered_rows(half, 0, 24)).all()

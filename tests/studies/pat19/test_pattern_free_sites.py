@@ -11,7 +11,7 @@ import pytest
 
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Matrix
-from ioweather.core.papers.claim_tests import judged
+from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
 from planted_source import PlantedSource, run_study
@@ -49,7 +49,9 @@ def site(seed: int, days: int = 28, targets: int = 8) -> PlantedSource:
 def decided(seed: int) -> list[tuple[str, str]]:
     params: dict[str, Any] = CLIMATE_PARAMS
     made = run_study(STUDIES["climate"], site(seed), FACILITY, params)
-    return [(j.claim.id, j.standing) for each in made for j in judged(each.id, each.estimates) if j.claim.id in NULLS]
+    return [
+        (j.claim.id, j.standing) for each in made for j in judge_claims(each.id, each.estimates) if j.claim.id in NULLS
+    ]
 
 
 def table(sites: int = 40) -> None:

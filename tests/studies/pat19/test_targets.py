@@ -12,7 +12,7 @@ import scipy.stats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.papers import published
-from ioweather.core.papers.claim_tests import compare
+from ioweather.core.papers.claim_tests import match_published
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.topics.catalogue import STUDIES
@@ -118,7 +118,7 @@ def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any)
     for degree, clusters in want.items():
         assert estimate_of(made, f"clusters_write[{degree} of 248]").value == clusters * rows // 4
     assert [row[0] for row in made.tables[1].rows][2] == "≥ 3 (50 of 248)"
-    beside = {printed.quantity: here for printed, here in compare(replace(made, published=published(made.id)))}
+    beside = {printed.quantity: here for printed, here in match_published(replace(made, published=published(made.id)))}
     assert len(beside) == 15
     assert beside["clusters_read[>=10]"].name == "clusters_read[>=10]"
     assert beside["clusters_read[>=100]"].name == "clusters_read[100 of 248]"

@@ -1,4 +1,4 @@
-"""`report --mail`: text and HTML arrive at a relay, or go through sendmail."""
+"""`report --mail`: text and HTML arrive at a relay."""
 
 from __future__ import annotations
 
@@ -120,17 +120,3 @@ def test_refusals_and_silence_are_errors(call: Call, lake: Lake, sink: _Sink, tm
         assert code == 2
         assert words in " ".join(error.split())
     assert not sink.taken
-
-
-def test_sendmail_gets_the_mail_without_a_relay(
-    call: Call, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "bin" / "sendmail"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/options\nexec cat > {tmp_path}/mail\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    options = ["--for", "director", "--lake", lake.root, "--out", tmp_path / "r.html", "--mail", "head@site.example"]
-    assert call("report", *options)[0] == 0
-    assert (tmp_path / "options").read_text().split() == ["-t", "-i"]
-    assert _parsed((tmp_path / "mail").read_bytes())["To"] == "head@site.example"

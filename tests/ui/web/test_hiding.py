@@ -17,8 +17,8 @@ API = "/api/v1"
 OWN = parse_visibility({"mode": "own", "operators": ["anna"]})
 # Of each kind of output some: JSON, text, CSV and a page.
 SOME = [
-    f"{API}/ask/why?job={{job}}", f"{API}/ask/who?job={{job}}&detail=true", f"{API}/ask/what_if?without={{job}}",
-    f"{API}/jobs/{{job}}/text", f"{API}/ask/who?at={{at}}&window=6h&by=job&detail=true",
+    f"{API}/ask/why?job={{job}}", f"{API}/ask/who?job={{job}}", f"{API}/ask/what_if?without={{job}}",
+    f"{API}/jobs/{{job}}/text", f"{API}/ask/who?at={{at}}&window=6h&by=job",
     f"{API}/ask/who?at={{at}}&window=6h&by=program", f"{API}/jobs?format=csv&limit=200", "/fragments/who",
 ]  # fmt: skip
 REST = [

@@ -54,7 +54,7 @@ def test_own_jobs_and_nobody_elses(lake, tokens, mode):
     other = asked.get(path, headers=bearer(tokens["bob"]))
     assert other.status_code == 404
     assert "system" not in other.text.lower()
-    assert asked.get("/api/v1/jobs", headers=bearer(tokens["bob"])).json()["jobs"][0]["uid"] == 99
+    assert asked.get("/api/v1/jobs", headers=bearer(tokens["bob"])).json()["jobs"][0]["user"] == "uid 99"
     assert asked.get(path, headers=bearer("wrong")).status_code == 401
     assert asked.get(path, headers=bearer(tokens["n1"])).status_code == 401, "a host's token shows nothing"
     assert asked.get(path).status_code == (200 if mode == "open" else 403)

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.core.errors import LakeError
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.ingestion import queue, receive
+from ioweather.ingestion import queue
 from ioweather.ingestion.drain import drain, run_pass
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
@@ -124,7 +124,9 @@ def test_a_writer_that_dies_gives_the_same_rows(lake, send, monkeypatch):
     for place in ("write_whole", None):
         with monkeypatch.context() as broken:
             if place:
-                broken.setattr(receive, place, lambda *_: (_ for _ in ()).throw(OSError("killed")))
+                broken.setattr(
+                    f"ioweather.ingestion.drain.{place}", lambda *_: (_ for _ in ()).throw(OSError("killed"))
+                )
             else:
                 broken.setattr(type(lake), "record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
             with pytest.raises(OSError, match="killed"):
@@ -224,7 +226,7 @@ def test_the_writer_sets_a_bad_segment_aside_and_goes_on(lake, send, body):
         body += json.dumps([json.dumps(OST), OST[0], labels, [[-(1 << 63), 1.0], [-5, 2.0]]]).encode() + b"\n"
     with queue.draft_in(lake.root) as draft:
         draft.write_bytes(body)
-        queue.put(lake.root, draft, "prom", "samples-bad.ndjson", "b" * 32)
+        queue.put(lake.root, draft, "samples-prom.ndjson", "b" * 32)
     assert run_pass(lake.root) == 0
     assert not queue.queued(lake.root)
     assert [row[2] for row in rows(lake)] == [60.0, 60.0]

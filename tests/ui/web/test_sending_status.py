@@ -25,7 +25,6 @@ from ioweather.agent.status import (
     TargetStatus,
     keep_status,
     read_status,
-    remote_agents,
     status_bytes,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, now_ns
@@ -136,7 +135,7 @@ def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
     ]
     checks = [check.found for check in examine(str(root)) if check.name in ("agent", "agents")]
     assert any(re.fullmatch(r"silent for 16.* min on n2", found) for found in checks)
-    assert "1 of 3 of other hosts are heard of" in checks
+    assert "1 of 3 agents of other hosts are running" in checks
 
 
 def test_troubles_are_told_in_the_words_of_the_journal(root):
@@ -185,23 +184,6 @@ def test_of_many_paths_the_slowest_are_listed(root):
     assert len(answer.facts) == 13
     assert answer.caveats[0].startswith("8 more probed paths")
     assert len(weather_now([], str(root), full=True)[0].facts) == 21
-
-
-def test_an_older_agent_that_tells_no_status_is_seen_by_its_rows(server, root, token, tmp_path):
-    file = tmp_path / "seg-n1-1-1.ndjson"
-    file.write_text(HEADER + EVENT)
-    assert vars(push(server, token, [file])) == {"refused": [], "waiting": [], "message": ""}
-    answer, _ = weather_now([], str(root))
-    assert answer.headline == "No path is probed. Other data come from n1."
-    (fact,) = answer.facts[0].facts
-    assert (fact.label, fact.note) == ("n1", "running, no status")
-    came = now_ns() - 3 * HOUR_NS
-    os.utime((root / "inbox") / "n1", ns=(came, came))
-    assert [text[:36] for text in texts(root)] == ["The agent on n1 has been silent for "]
-    # One that was set back to an older version: its rows come, its last status is of long ago.
-    keep_status(root, told(), now_ns() - DAY_NS)
-    (agent,) = remote_agents(root, now_ns())
-    assert (agent.status, agent.state(now_ns())) == (None, "running")
 
 
 def test_the_pages_and_the_metrics_show_them(client, root):

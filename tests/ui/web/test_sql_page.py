@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELEC
 
 
 def end_after(monkeypatch, seconds: float) -> None:
-    monkeypatch.setattr(queries, "SQL_LIMITS", replace(queries.SQL_LIMITS, seconds=seconds))
+    monkeypatch.setattr(queries, "SQL_LIMITS", {**queries.SQL_LIMITS, "seconds": seconds})
 
 
 def test_an_endless_query_is_killed_and_others_are_answered_meanwhile(client, monkeypatch):

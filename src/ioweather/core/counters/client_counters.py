@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ioweather.core.counters.growth import Growth, Sample, Target
 from ioweather.core.errors import CorruptInput
-from ioweather.core.safe_files import unescaped
+from ioweather.core.safe_files import unescape_octal
 from ioweather.core.units import NS, names_of, pairs_of
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
@@ -53,13 +53,14 @@ def parse_mountstats(lines: Iterable[str], where: str) -> list[Mount]:
             match = _DEVICE.fullmatch(line)
             # Other file systems have no statistics.
             if match is not None and match[3] in ("nfs", "nfs4") and match[4] is not None:
-                current = Mount(unescaped(match[2]))
+                current = Mount(unescape_octal(match[2]))
         elif current is not None:
             _add(current, line, where)
     return found
 
 
 def _add(mount: Mount, line: str, where: str) -> None:
+    """Take a line of a mount's statistics."""
     if match := _OPERATION.fullmatch(line):
         name, (requests, *rest) = match[1], [int(number) for number in match[2].split()]
         if name in _UPKEEP:
@@ -85,6 +86,7 @@ def _add(mount: Mount, line: str, where: str) -> None:
 
 
 def _number(word: str, line: str, where: str) -> int:
+    """Return a counter. Raises CorruptInput if the word is none."""
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
         raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of mountstats.")
     return int(word)
@@ -112,13 +114,10 @@ def mount_growth(target: Target, before: Mount, after: Mount, start_ns: int, end
 
 _REQUEST = re.compile(r"_(fs_io_s|io_s|rhist|ver|reset|nlist|once|fs_reset)_ ")
 _PAIR = re.compile(r"_([A-Za-z]{1,8})_ (\S+)")
-_RANGE = re.compile(r"\s*_R_ ([0-9]{1,18}) ([0-9]{1,18}) _NR_ ([0-9]{1,18})\b")
 _WHOLE = re.compile(r"[0-9]{1,19}")
 _RESPONSE_METRICS = pairs_of("""
     br=read_bytes bw=write_bytes oc=open_ops cc=close_ops rdc=read_ops wc=write_ops dir=other_ops iu=setattr_ops
 """)
-_RESPONSE_KINDS = {"r": "read", "w": "write"}
-_SMALL_BYTES = 512 << 10
 # A node's sums over its file systems have no name of their own.
 ALL = "gpfs"
 
@@ -129,28 +128,16 @@ def is_mmpmon(text: str) -> bool:
 
 
 def parse_mmpmon(lines: Iterable[str]) -> Iterator[Sample | str]:
-    """Yield what each answer of a node counts, or why it is left out. Answers of one request to many nodes, and of many
-    requests one after another, follow each other."""
-    histogram: tuple[dict[str, str], dict[str, int]] | None = None  # the fields of an `rhist s`, and its counts so far
+    """Yield what each answer to `fs_io_s` or `io_s` counts, or why it is left out.
+
+    Answers of one request to many nodes, and of many requests one after another, follow each other."""
     for line in lines:
-        if match := _REQUEST.match(line):
-            if histogram is not None:
-                yield _size_sample(*histogram)
-                histogram = None
-            fields = dict(_PAIR.findall(line))
-            if match[1] == "rhist" and fields.get("req") == "s" and "k" in fields:
-                histogram = (fields, {})
-            elif match[1] in ("fs_io_s", "io_s"):
-                yield _io_sample(match[1], fields)
-        elif histogram is not None and (match := _RANGE.match(line)):
-            largest = int(match[2]) or 1 << 62  # 0: and higher
-            for name in ("bulk", "small_bulk") if largest <= _SMALL_BYTES else ("bulk",):
-                histogram[1][name] = histogram[1].get(name, 0) + int(match[3])
-    if histogram is not None:
-        yield _size_sample(*histogram)
+        if (match := _REQUEST.match(line)) and match[1] in ("fs_io_s", "io_s"):
+            yield _io_sample(match[1], dict(_PAIR.findall(line)))
 
 
 def _io_sample(request: str, fields: dict[str, str]) -> Sample | str:
+    """Return the counters of an answer, or why it is left out."""
     time_ns = _time_ns(fields)
     counters = {
         metric: int(fields[key]) for key, metric in _RESPONSE_METRICS.items() if _WHOLE.fullmatch(fields.get(key, ""))
@@ -159,23 +146,12 @@ def _io_sample(request: str, fields: dict[str, str]) -> Sample | str:
         return f"{request} with status {fields['rc'][:10]}"
     if time_ns is None or len(counters) < len(_RESPONSE_METRICS):
         return f"{request} without all of its counters"
-    return Sample(_node(fields), request, time_ns, None, counters)
-
-
-def _size_sample(fields: dict[str, str], sizes: dict[str, int]) -> Sample | str:
-    """Requests by size, of which the node's histogram counts reads or writes."""
-    kind, time_ns = _RESPONSE_KINDS.get(fields["k"]), _time_ns(fields)
-    if kind is None or time_ns is None:
-        return "rhist without its kind or time"
-    counters = {f"{name}_{kind}_ops": sizes.get(name, 0) for name in ("bulk", "small_bulk")}
-    return Sample(_node(fields)._replace(system=ALL), f"rhist {kind}", time_ns, None, counters)
-
-
-def _node(fields: dict[str, str]) -> Target:
-    return Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
+    target = Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
+    return Sample(target, request, time_ns, None, counters)
 
 
 def _time_ns(fields: dict[str, str]) -> int | None:
+    """Return the time of an answer in UTC ns, if it has one."""
     seconds, micros = fields.get("t", ""), fields.get("tu", "0")
     if not re.fullmatch(r"[0-9]{1,10}", seconds) or not re.fullmatch(r"[0-9]{1,6}", micros):
         return None

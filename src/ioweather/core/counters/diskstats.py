@@ -65,6 +65,8 @@ def amounts_between(
 
 
 def _values(grown: Sequence[float | None], seconds: float) -> dict[str, float | None]:
+    """Return metrics from the growth of each field; None is unknown."""
+
     def field(place: int) -> float | None:
         return grown[place] if place < len(grown) else None
 

@@ -19,8 +19,8 @@ from ioweather.core.counters.lustre_text import (
     metadata_metric,
     parse_number,
     parse_stats,
+    parse_time,
     target_metric,
-    time_of,
 )
 from ioweather.core.errors import CorruptInput, SourceError
 
@@ -33,8 +33,7 @@ _SLOW_MS = 128
 
 
 def _request_counts(text: str, where: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return times, and counters that follow exactly from histograms of requests (`brw_stats` of targets, `rpc_stats`
-    of clients).
+    """Return times, and counters that follow exactly from the histograms of requests in `brw_stats`.
 
         pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
         1:                      13  56  56   |  153   0   0
@@ -50,11 +49,11 @@ def _request_counts(text: str, where: str) -> tuple[dict[str, int], dict[str, in
             section.append((int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
         elif "% cum %" in line:
             section = sections.setdefault(line.strip().partition("  ")[0], [])
-        elif (found := time_of(line.strip(), where)) is not None:
+        elif (found := parse_time(line.strip(), where)) is not None:
             times.setdefault(*found)
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where} has no snapshot_time.")
-    bulk = sections.get("pages per bulk r/w", sections.get("pages per rpc"))
+    bulk = sections.get("pages per bulk r/w")
     kinds = {
         "bulk": bulk,
         "small_bulk": bulk and [bucket for bucket in bulk if bucket[0] <= _SMALL_PAGES],
@@ -77,8 +76,6 @@ _TARGET_STATS = {("obdfilter", "stats"), ("mdt", "md_stats"), ("mds", "stats")}
 # 1.8 shows the services of a metadata server below `mdt`. `ldlm` and `mgs` serve locks and settings, no data.
 _SERVICE = re.compile(r"(?:mds|mdt)\.(MDS)\.(\w+)\.stats|ost\.(OSS)\.(\w+)\.stats")
 _CLIENT = re.compile(r"llite\.(.+)-([0-9a-f]{8,16})\.stats")
-# On a metadata server the same names with the target at the end are its own connections: no client's.
-_CLIENT_REQUESTS = re.compile(r"(?:osc|mdc)\.(.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-([0-9a-f]{8,16})\.rpc_stats")
 # The server that a client is connected to: a parameter of its own, or a line of `import`; and as `lctl dl -t` shows it.
 _CONNECTION = re.compile(r"(?:osc|mdc)\.(.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-.*\.(?:\w+_conn_uuid|import)")
 _CURRENT = re.compile(r"current_connection: *\"?([^\s\"]+)")
@@ -180,6 +177,7 @@ def _add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str) ->
 
 
 def _add_of_target(snapshot: Snapshot, target: Target, leaf: str, device: str, text: str, where: str) -> bool:
+    """Take a parameter of a storage or metadata target; False if it is of no interest."""
     if (device, leaf) in _TARGET_STATS:
         times, lines = parse_stats(text, where)
         snapshot.add_sample(target, "stats", times, _counters_by_metric(target.kind, lines))
@@ -211,9 +209,6 @@ def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str)
         target = Target(match[1], "host", snapshot.host or f"{match[1]}-{match[2]}")
         times, lines = parse_stats(text, where)
         snapshot.add_sample(target, parameter, times, _counters_by_metric("host", lines))
-    elif match := _CLIENT_REQUESTS.fullmatch(parameter):
-        target = Target(match[1], "host", f"{snapshot.host or f'{match[1]}-{match[3]}'}:{match[2]}")
-        snapshot.add_sample(target, "requests", *_request_counts(text, where))
     elif match := _CONNECTION.fullmatch(parameter):
         current = _CURRENT.search(text)
         address = current[1] if current else text.strip()
@@ -270,7 +265,6 @@ ROOTS = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
 _LEAVES = {
     **dict.fromkeys(("obdfilter", "mdt", "mds", "osd-*"), ("stats", "md_stats", "brw_stats", "job_stats", *_GAUGES)),
     **dict.fromkeys(("mds/MDS", "mdt/MDS", "ost/OSS", "llite"), ("stats",)),
-    **dict.fromkeys(("osc", "mdc"), ("rpc_stats",)),
 }
 
 

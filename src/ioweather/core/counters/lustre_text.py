@@ -68,7 +68,7 @@ _PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)?)=(.*)")
 
 
 def parse_stats(text: str, where: str = "stats") -> tuple[dict[str, int], dict[str, Line]]:
-    """Parse a `stats` or `md_stats` file: its times as `time_of` names them, in UTC ns, and its lines by operation.
+    """Parse a `stats` or `md_stats` file: its times as `parse_time` names them, in UTC ns, and its lines by operation.
 
     A line is `name count samples [unit] min max sum sumsq`; sumsq and more may be absent.
     """
@@ -79,7 +79,7 @@ def parse_stats(text: str, where: str = "stats") -> tuple[dict[str, int], dict[s
             samples, *numbers = (_counter(word, line, where) for word in (match[2], *match[4].split()[:3]))
             # The first of two lines of one name: see the traps above.
             lines.setdefault(match[1], (samples, match[3], numbers[2] if len(numbers) == 3 else None))
-        elif (found := time_of(line.rstrip(), where)) is not None:
+        elif (found := parse_time(line.rstrip(), where)) is not None:
             times.setdefault(*found)
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
             raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of Lustre stats.")
@@ -89,12 +89,13 @@ def parse_stats(text: str, where: str = "stats") -> tuple[dict[str, int], dict[s
 
 
 def _counter(word: str, line: str, where: str) -> int:
+    """Return a counter. Raises CorruptInput if it is larger than 64 bits can be."""
     if len(word) > MOST_DIGITS:
         raise CorruptInput(f"{where}: {line.strip()[:80]!r} has a number that no counter reaches.")
     return int(word)
 
 
-def time_of(line: str, where: str) -> tuple[str, int] | None:
+def parse_time(line: str, where: str) -> tuple[str, int] | None:
     """('snapshot_time', its UTC ns), or one of the two others; None of any other line."""
     match = _TIME.fullmatch(line) if line[:1] in "se" else None
     if match is None:
@@ -193,7 +194,7 @@ def _parse_entry(target: Target, text: str, where: str) -> Sample:
                 if int(count):
                     counters[f"{operation} {int(size) * _SCALE[scale]}"] = int(count)
         elif line.startswith(_TIMES):
-            times.update(filter(None, [time_of(line.strip(), where)]))
+            times.update(filter(None, [parse_time(line.strip(), where)]))
         elif " samples:" in line and not _NOTHING_DONE.search(line):
             raise CorruptInput(f"{where}: the entry of job {key[:60]!r} has a line that is none of job_stats.")
     if "snapshot_time" not in times:
@@ -235,6 +236,7 @@ class TargetJobs:
         self.unplaced = 0  # jobs that began at an unknown time
 
     def _clear(self) -> None:
+        """Forget all lists."""
         self._entries: dict[str, Sample] = {}
         self._hashes: dict[str, int] = {}  # of the text of each entry
         self._gone: dict[str, None] = {}  # the newest last
@@ -276,12 +278,14 @@ class TargetJobs:
         self.lists += 1
 
     def _is_earlier(self, changed: Mapping[str, Sample], listed_ns: int | None) -> bool:
+        """Return whether a list is from before the last one."""
         if listed_ns is not None and self._listed_ns is not None and listed_ns < self._listed_ns:
             return True
         pairs = [(self._entries[key], entry) for key, entry in changed.items() if key in self._entries]
         return any(new.time_ns < old.time_ns and new.since_ns == old.since_ns for old, new in pairs)
 
     def _take(self, key: str, entry: Sample) -> Growth | None:
+        """Store an entry that is new or changed; return what the job did since, if that can be said."""
         before = self._entries.get(key)
         if before is not None and entry.time_ns == before.time_ns:
             return None  # operations of the same second are reported with the next second

@@ -1,7 +1,7 @@
 """The five papers as data: their exhibits and every number they print.
 
-A published number is named so that a study can pick it: `below_ratio[1 MiB]`, `mean_rate_read`, `pearson_write[ESB]`.
-What is in brackets is a row of a table, a project, a system or a threshold; `_read` and `_write` tell directions apart.
+A published number has the name of the estimate that it is compared with: `below_ratio[1 MiB]`, `mean_rate_read`,
+`pearson_write[ESB]`. In brackets is a row of a table, a project, a system or a threshold.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Published
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_value
 
-# A number as a paper prints it ('>75%', '31.7 GiB/s') is turned into the units of the house. The files beside this one
-# have what is on paper, so that they can be checked by eye; the arithmetic is here, exact until the last step.
+# Numbers are in the TOML files as the paper prints them ('>75%', '31.7 GiB/s'), so that they can be proofread. They
+# are converted to our units here, exactly until the last step.
 
-# Words for the marks before a number; a note begins with them, so that a bound stays a bound.
+# Words for the mark before a number. The note of a published bound begins with them.
 BOUNDS: Final = {">": "more than", "<": "less than", ">=": "at least", "<=": "at most", "~": "about"}
 
-# Unit of the house -> printed units and what one of each is there.
+# Our unit -> printed units, and the factor of each.
 _FACTORS: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
     "": {"": 1, "TFlops": 1, "PF": 1},
     "count": {"n": 1, "k": 10**3, "M": 10**6, "billion": 10**9},
@@ -65,8 +65,9 @@ _PRINTED: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Printed:
-    """`bound` is one of the keys of BOUNDS, or empty; `scaled` tells that `value` differs from the printed digits."""
+class _Printed:
+    """A printed number in our units. `bound` is a key of BOUNDS, or empty; `scaled`: `value` differs from the printed
+    digits."""
 
     value: int | float
     unit: str
@@ -74,21 +75,21 @@ class Printed:
     scaled: bool
 
 
-def parse_printed(text: str, default_unit: str = "n") -> Printed:
-    """The value of a printed number in the units of the house. A bare number has the printed unit `default_unit`."""
+def parse_printed(text: str, default_unit: str = "n") -> _Printed:
+    """Convert a printed number to our units. A bare number has the printed unit `default_unit`. Raises ValueError."""
     match = _PRINTED.match(text.strip())
     if match is None or (match["unit"] or default_unit) not in _UNITS:
         raise ValueError(f"{text!r} is not a number with a known unit")
     unit, factor = _UNITS[match["unit"] or default_unit]
     exact = Fraction(match["number"].replace(",", "")) * factor
     whole = exact.denominator == 1 and unit in ("count", "bytes")
-    return Printed(int(exact) if whole else float(exact), unit, match["bound"] or "", factor != 1)
+    return _Printed(int(exact) if whole else float(exact), unit, match["bound"] or "", factor != 1)
 
 
 @dataclass(frozen=True)
 class ExhibitEntry:
-    """A table, figure or headline statement of a paper that a site can make from its own data: the study that makes
-    it, the dashboard's page that shows it, and its equations, each with what it is."""
+    """A table, figure or headline statement of a paper: the study that makes it from a site's data, the page of the
+    dashboard that shows it, and its equations, each with its meaning."""
 
     id: str
     paper: str
@@ -101,7 +102,7 @@ class ExhibitEntry:
 
 @dataclass(frozen=True)
 class Paper:
-    """`site` is the facility and the year the numbers come from."""
+    """A paper, and the site and year that its numbers are from."""
 
     key: str
     authors: tuple[str, ...]
@@ -125,7 +126,7 @@ def exhibits() -> tuple[ExhibitEntry, ...]:
 
 @cache
 def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
-    """The catalogue's entry of an exhibit. Raises UsageError for an unknown id."""
+    """The entry of an exhibit in its paper's file. Raises UsageError for an unknown id."""
     key = exhibit_id.partition(".")[0]
     for entry in PAPERS[key].exhibits if key in PAPERS else ():
         if entry.id == exhibit_id:
@@ -139,7 +140,7 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
 
 @cache
 def published(exhibit_id: str) -> tuple[Published, ...]:
-    """Every number a paper prints for one exhibit; empty where it prints only a picture."""
+    """All numbers that a paper prints for one exhibit; empty if it prints only a picture."""
     paper = exhibit_entry(exhibit_id).paper
     return tuple(
         value for block in document(paper)["exhibit"] if block["id"] == exhibit_id for value in values_of(block)
@@ -155,11 +156,12 @@ def as_printed(value: Published) -> str:
 
 @cache
 def document(key: str) -> dict[str, Any]:
-    """The file of one paper."""
+    """The parsed TOML file of one paper."""
     return tomllib.loads(Path(__file__).with_name(f"{key}.toml").read_text("utf-8"))
 
 
 def _read_paper(key: str) -> Paper:
+    """A paper with its exhibits, from its TOML file."""
     data, shared = document(key), document("equations")
     entries = []
     for block in data["exhibit"]:
@@ -192,12 +194,14 @@ def values_of(block: Mapping[str, Any]) -> Iterator[Published]:
 
 
 def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
-    if printed == "-":  # a dash in a printed table: no number
+    """A printed number with its unit, bound and the original digits in the note. A dash in a table has the
+    value None."""
+    if printed == "-":
         unit = parse_printed("0", default_unit).unit
         return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))
     number = parse_printed(printed, default_unit)
     digits = printed.lstrip("<>=~ ")
-    if number.scaled and digits[-1].isdigit():  # a table's unit stands in its heading, not in the cell
+    if number.scaled and digits[-1].isdigit():  # the unit of a table's column is in its heading
         digits += f" {default_unit}"
     remarks = [BOUNDS.get(number.bound, ""), f"printed {digits}" if number.scaled else "", note]
     return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))

@@ -1,7 +1,7 @@
 """Claims of the papers tested on estimates of a site, and printed numbers compared with them.
 
-A claim is an estimate of an exhibit above or below a number. Its result follows from the estimate, its interval and
-the criterion, here and nowhere else; so does the sentence. Where a paper has words and no number, the number is ours.
+A claim says that an estimate of an exhibit is above or below a number. Its result and its sentence follow from the
+estimate, its interval and the criterion, only here. Where a paper has words and no number, the number is ours.
 
 Every claim is one one-sided test at the level 1 / number of claims. So of all claims together less than one is decided
 wrongly on average, however they depend on each other (the per-family error rate; Spjotvoll 1972), and a claim has the
@@ -37,7 +37,7 @@ from ioweather.core.results import (
 from ioweather.core.units import format_value
 
 Standing: TypeAlias = Literal["supported", "weaker", "refuted", "undecided", "untestable"]
-# What each standing is called before people.
+# Words for people.
 STANDINGS: Final[Mapping[Standing, str]] = {
     "supported": "agrees",
     "weaker": "weaker than in the paper",
@@ -54,13 +54,13 @@ _AGREES: Final = 0.9
 
 @dataclass(frozen=True)
 class Claim:
-    """`text` says what the paper states, `otherwise` what holds where it does not; both are clauses.
+    """A statement of a paper as a one-sided test. `text` is the statement, `otherwise` its opposite; both are clauses.
 
-    The estimate must lie above (or below) a number. `exact` counts need no interval. A number that speaks of so many
-    parts of a system of `scale_of` is scaled by this site's own count of them, the estimate `scale`, and cannot be
-    judged with fewer than `scale_least`. `ours`: the paper has words, and the number is ours, for the reason `because`.
-    `least_n`: with fewer observations nothing is decided. `printed` is the quantity that the paper prints of its own
-    site. `without` says why there may be no such estimate.
+    The estimate must be above (or below) a number. `exact` counts need no interval. A number that counts parts of a
+    system of `scale_of` such parts is scaled by this site's own count, the estimate `scale`; with fewer than
+    `scale_least` parts the claim cannot be judged. `ours`: the paper has words, and the number is ours, for the reason
+    `because`. `least_n`: with fewer observations nothing is decided. `printed` is the quantity that the paper prints of
+    its own site. `without` says why there may be no such estimate.
     """
 
     id: str
@@ -98,9 +98,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """How a claim stands at one site. `limit` is the criterion there; `why` says what stands in the way of a decision;
-    `p_value` is one-sided, of an estimate at the limit; None for exact counts. `weaker`: on the side of a criterion of
-    ours, but short of what the paper prints."""
+    """The result of a claim at one site. `limit` is the criterion there; `why` is the reason why it is not decided;
+    `p_value` is one-sided, of an estimate at the limit; None for exact counts. `weaker`: on the right side of a
+    criterion of ours, but short of what the paper prints."""
 
     claim: Claim
     standing: Standing
@@ -117,7 +117,7 @@ class Judgement:
 
 @cache
 def claims(key: str = "") -> tuple[Claim, ...]:
-    """Of one paper, or of all five in alphabetical order."""
+    """The claims of one paper, or of all five in alphabetical order."""
     if not key:
         return tuple(claim for paper in PAPERS for claim in claims(paper))
     return tuple(
@@ -136,18 +136,19 @@ def claim_of(claim_id: str) -> Claim:
 
 
 def _printed(claim: Claim) -> Published | None:
+    """The number that the paper prints of its own site for a claim."""
     wanted = claim.printed or claim.estimate
     return next((value for value in published(claim.exhibit) if value.quantity == wanted), None)
 
 
 def printed_value(claim: Claim) -> str:
-    """What the paper's own site has, as printed; empty where it has words alone."""
+    """The number that the paper prints for its own site, as printed; empty if it has only words."""
     value = _printed(claim)
     return as_printed(value) if value else ""
 
 
-def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
-    """`estimates` are those of the claim's exhibit, by name."""
+def judge_claim(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
+    """Test a claim on the estimates of its exhibit, by name."""
     estimate = estimates.get(claim.estimate)
     if estimate is None or estimate.value is None:
         return Judgement(claim, "untestable", estimate, why=claim.without or "these data give no value for it")
@@ -175,11 +176,13 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     return Judgement(claim, standing, estimate, limit, p_value=p_value)
 
 
-def judged(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]:
-    """All claims that rest on one exhibit."""
+def judge_claims(exhibit: str, estimates: Iterable[Estimate]) -> tuple[Judgement, ...]:
+    """Test all claims about one exhibit on its estimates."""
     known = {estimate.name: estimate for estimate in estimates}
     key = exhibit.partition(".")[0]
-    return tuple(judge(claim, known) for claim in (claims(key) if key in PAPERS else ()) if claim.exhibit == exhibit)
+    return tuple(
+        judge_claim(claim, known) for claim in (claims(key) if key in PAPERS else ()) if claim.exhibit == exhibit
+    )
 
 
 def _reaches(claim: Claim, estimate: Estimate, limit: float) -> bool:
@@ -211,7 +214,7 @@ def _p_value(estimate: Estimate, limit: float) -> float:
     return 0.0 if half <= 0 else NormalDist().cdf(-reach * abs(value - limit) / half)
 
 
-def evidence(judgement: Judgement) -> str:
+def describe_estimate(judgement: Judgement) -> str:
     """'1.24x, 90% interval 0.91x to 1.66x'."""
     estimate = judgement.estimate
     if estimate is None or estimate.value is None:
@@ -221,7 +224,8 @@ def evidence(judgement: Judgement) -> str:
 
 
 def _sentence(judgement: Judgement) -> str:
-    claim, shown = judgement.claim, evidence(judgement)
+    """The result of a claim as a sentence, with the estimate here and the number in the paper."""
+    claim, shown = judgement.claim, describe_estimate(judgement)
     if judgement.standing == "untestable":
         return f"Cannot be told here whether {claim.text}: {judgement.why}."
     clause = {"supported": claim.text, "weaker": claim.text, "refuted": claim.otherwise}.get(judgement.standing)
@@ -242,7 +246,7 @@ _COLUMNS: Final = columns_of(
 )
 
 
-def compare(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
+def match_published(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
     """Printed values that have a counterpart here, with it, in the order of the paper."""
     key = exhibit.id.partition(".")[0]
     blocks: list[dict[str, Any]] = document(key)["exhibit"] if key in PAPERS else []
@@ -258,8 +262,8 @@ def compare(exhibit: Exhibit) -> tuple[tuple[Published, Estimate], ...]:
 
 
 def comparison_table(exhibit: Exhibit, *, places: bool = True) -> ResultTable | None:
-    """What is shown; None where nothing that the paper prints has a counterpart here."""
-    rows = tuple(_row(*pair) for pair in compare(exhibit))
+    """A table of printed values and their counterparts here; None if there are none."""
+    rows = tuple(_row(*pair) for pair in match_published(exhibit))
     if not rows:
         return None
     kept = len(_COLUMNS) if places else len(_COLUMNS) - 1
@@ -267,6 +271,7 @@ def comparison_table(exhibit: Exhibit, *, places: bool = True) -> ResultTable | 
 
 
 def _row(printed: Published, here: Estimate) -> tuple[Cell, ...]:
+    """The cells of _COLUMNS."""
     label, unit = quantity_label(printed.quantity, printed.unit), here.unit
     shown, low, high = (format_value(each, unit) for each in (here.value, here.low, here.high))
     interval = f"{low} to {high}" if here.low is not None and here.high is not None else ""

@@ -43,8 +43,6 @@ HISTOGRAM_NAMES = names_of("""
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 _TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}
-# The version of all schemas together; a lake says which one it was written with.
-SCHEMA_VERSION = 1
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
 COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
@@ -67,20 +65,21 @@ _YEAR_NS: Final = 365 * DAY_NS
 
 
 def is_histogram(text: str) -> bool:
-    """Whether the text is a packed histogram."""
+    """Whether a text is a packed histogram of durations."""
     gaps = sum(map(ord, text[1::2])) - 33 * (len(text) // 2) if text.startswith("~") else 0
     return gaps <= _MOST_BINS and _HISTOGRAM.fullmatch(text) is not None
 
 
 def is_event_details(details: Mapping[str, Any]) -> bool:
-    """Whether known keys of a JSON object have values of their type."""
+    """Whether the values of known keys of `events.details` have the right type."""
     known = {key: value for key, value in details.items() if key in _EVENT_KEYS and value is not None}
-    through = known.get("through", [])
-    return all(_is(value, _EVENT_KEYS[key]) for key, value in known.items()) and all(_is(name, str) for name in through)
+    if not all(_has_type(value, _EVENT_KEYS[key]) for key, value in known.items()):
+        return False
+    return all(_has_type(name, str) for name in known.get("through", []))
 
 
-def _is(value: Any, kind: type) -> bool:
-    """Whether JSON has a value of the type there; an int also one that fits into 64 bits."""
+def _has_type(value: Any, kind: type) -> bool:
+    """Whether a value of JSON is of this type; an int must fit into 64 bits."""
     if isinstance(value, bool):
         return False
     if kind is int:
@@ -88,21 +87,26 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bool]:
-    """Whether a text is a JSON object of which `is_right` is true."""
+def _json_object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bool]:
+    """A rule for texts: accepts JSON objects for which `is_right` is true."""
 
-    def is_such_object(text: str) -> bool:
+    def accepts(text: str) -> bool:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             return False
         return isinstance(found, dict) and is_right(found)
 
-    return is_such_object
+    return accepts
 
 
 def _is_count(key: str, value: Any) -> bool:
-    return key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0
+    """Whether an entry of a JSON object is a number and how often it occurred."""
+    return key.isdecimal() and len(key) < 19 and _has_type(value, int) and value >= 0
+
+
+def _is_object_of_numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(_has_type(number, int) for number in value.values())
 
 
 class Quality(IntFlag):
@@ -116,7 +120,7 @@ class Quality(IntFlag):
     SHUTDOWN = 16  # in a declared or detected shutdown
     PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
     WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
-    TIME_DOUBTFUL = 128  # longer than a day, or before 2000: when it happened is hardly known
+    TIME_DOUBTFUL = 128  # longer than a day, or before 2000
 
 
 # What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
@@ -164,7 +168,7 @@ METRICS: Final[dict[str, Metric]] = {
 
 @dataclass(frozen=True)
 class Range:
-    """From `least` to `most`, both allowed; of a time, to `ahead_ns` after now. `label` is how a page shows it."""
+    """The numbers from `least` to `most`, both included; for times, to `ahead_ns` after now. `label` is for docs."""
 
     least: float
     most: float
@@ -175,8 +179,7 @@ class Range:
         return self.most if self.ahead_ns is None else now_ns + self.ahead_ns
 
 
-# Identities are compared and never counted; hashes stand in for them in anonymous logs. Times of files are whatever
-# their owner set.
+# For identities, which anonymous logs replace by hashes, and for times of files, which their owner may set.
 ANY: Final = Range(-_INT64_MOST - 1, _INT64_MOST, "any")
 _NOT_NEGATIVE: Final = Range(0, _INT64_MOST, "0 or more")
 _SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
@@ -218,15 +221,11 @@ RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
     "layout": lambda text: all(_NUMBERS.fullmatch(part) is not None for part in text.split(";")),
     "histogram": is_histogram,
     "interfaces": lambda text: text == "" or set(text.split(",")) <= set(INTERFACES),
-    "object": _object(lambda found: True),
-    "object_of_texts": _object(lambda found: all(isinstance(value, str) for value in found.values())),
-    "object_of_counts": _object(lambda found: all(_is_count(key, value) for key, value in found.items())),
-    "object_of_objects": _object(
-        lambda found: all(
-            isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()
-        )
-    ),
-    "event_details": _object(is_event_details),
+    "object": _json_object(lambda found: True),
+    "object_of_texts": _json_object(lambda found: all(isinstance(value, str) for value in found.values())),
+    "object_of_counts": _json_object(lambda found: all(_is_count(key, value) for key, value in found.items())),
+    "object_of_objects": _json_object(lambda found: all(map(_is_object_of_numbers, found.values()))),
+    "event_details": _json_object(is_event_details),
 }
 # Without a rule, the name of a number says its range: all of it, or the longest ending that fits.
 _BY_NAME: Final = {
@@ -252,8 +251,8 @@ _BY_UNIT: Final = {
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """A column. Of a number `range` says what it may be; of a text `choices` or `reads`, where there is such a rule.
-    `else_null`: a number outside of its range is left out, and its row stays."""
+    """A column and the values that it may have: numbers of `range`; texts of `choices`, or those that `reads` accepts.
+    `else_null`: a number outside of its range becomes null, and its row is stored."""
 
     name: str
     type: ColumnType
@@ -268,7 +267,7 @@ class ColumnSpec:
 _KIND: Final = re.compile(r"(\w+)([?!]?)(?:\((\w+)\))?")
 
 
-def columns_of(text: str) -> tuple[ColumnSpec, ...]:
+def _parse_columns(text: str) -> tuple[ColumnSpec, ...]:
     """The columns of lines `name type description`, as tables.toml explains them."""
     columns = []
     for line in text.strip().replace("\n    ", " ").splitlines():
@@ -293,15 +292,16 @@ def columns_of(text: str) -> tuple[ColumnSpec, ...]:
     return tuple(columns)
 
 
-def specs_of(text: str) -> tuple[ColumnSpec, ...]:
-    """Columns of what a query gives, from `name=type name=type? ...`; with a question mark they may be null."""
+def query_columns(text: str) -> tuple[ColumnSpec, ...]:
+    """Columns of a query's result, from `name=type name=type? ...`; `?`: may be null."""
     pairs = (word.split("=") for word in text.split())
     return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in pairs)
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """`key` is the natural key (with `source`, for append-only tables). `time` is the column whose UTC date is `day`.
+    """A table of the lake. `key` is the natural key (with `source`, for append-only tables). `time` is the column whose
+    UTC date is `day`.
 
     Append-only rows enter once: a row whose key is there is not added. Revisable rows are all stored; the view shows
     one per key: the greatest in the `revision` columns (null is least), then the one that came last; none where that
@@ -316,14 +316,14 @@ class TableSpec:
     revisable: bool = False
     revision: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
-    # Rows per group of a sealed file: small where readers pass over most of a day.
+    # Rows per row group of a sealed file: small if queries need little of a day.
     group_rows: int = 122_880
-    # Whether a sealed day keeps rows that newer ones replaced. What can be computed again need not.
+    # Whether a sealed day keeps rows that newer ones replaced; not if they can be computed again.
     keeps_revisions: bool = True
-    # Of revisable tables: (column of the key, value) that rows of unknown origin have there. They belong to the one
-    # origin that has the rest of their key, where there is one.
+    # Of revisable tables: (column of the key, value) of rows of unknown origin. They belong to the one origin that has
+    # the rest of their key, if there is one.
     placeholder: tuple[str, str] | None = None
-    # Very many rows of few distinct texts: read without a copy of them.
+    # A table of very many rows with few distinct texts, which is read without copying them.
     is_long: bool = False
     # Of append-only tables: the flag in `quality` of a row that one of the same key without the flag replaces.
     unfinished: int = 0
@@ -338,12 +338,13 @@ class TableSpec:
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> ColumnSpec:
+        """The column of this name."""
         return next(column for column in self.columns if column.name == name)
 
     def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
-        """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).
+        """A Frame of this table's columns, from lists, arrays or scalars (repeated to `rows`).
 
-        Nullable columns left out are all null; an unknown or a missing required column is a mistake of the caller.
+        Nullable columns that are left out are null. Raises ValueError for unknown columns and missing required ones.
         """
         given = {**(columns or {}), **more}
         unknown = set(given) - set(self.names)
@@ -355,12 +356,12 @@ class TableSpec:
         return Frame({spec.name: build_column(spec, given.get(spec.name), rows) for spec in self.columns})
 
     def frame_of(self, rows: Sequence[Mapping[str, Any]]) -> Frame:
-        """A frame of rows by the names of their columns; what a row does not have is null."""
+        """A Frame of rows as mappings; a column that a row lacks is null."""
         return self.frame({name: [row.get(name) for row in rows] for name in self.names}, rows=len(rows))
 
 
 def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
-    """A column with null as NaN, a mask, or code -1."""
+    """A column of `rows` cells from a list, an array or a scalar. Null is NaN, a mask, or code -1."""
     if value is None and not spec.nullable:
         raise ValueError(f"column {spec.name} may not be null")
     if spec.type == "text":
@@ -401,19 +402,20 @@ def encode_text(values: Sequence[str | None]) -> Text:
 
 
 def concat(frames: Sequence[Frame]) -> Frame:
-    """Rows of all frames, in order; they must have the same columns."""
+    """The rows of all frames, in order. All frames have the same columns."""
     if len(frames) == 1:
         return frames[0]
     return Frame({name: _concat_columns([frame[name] for frame in frames]) for name in frames[0]})
 
 
 def _concat_columns(columns: Sequence[Column]) -> Column:
+    """The cells of all columns; categories of text are merged."""
     if isinstance(columns[0], Text):
         merged: dict[str, int] = {}
         parts = []
         for column in columns:
             assert isinstance(column, Text)
-            # The extra last entry is where code -1 looks.
+            # Code -1 (null) indexes the last entry.
             lookup = np.array([merged.setdefault(c, len(merged)) for c in column.categories] + [-1], np.int32)
             parts.append(lookup[column.codes])
         return Text(np.concatenate(parts), tuple(merged))
@@ -430,7 +432,7 @@ def _declared_table(name: str, entry: dict[str, Any]) -> TableSpec:
         entry["placeholder"] = (column, value)
     if "unfinished" in entry:
         entry["unfinished"] = int(Quality[entry["unfinished"].upper()])
-    return TableSpec(name, columns=columns_of(entry.pop("columns")), **words, **entry)
+    return TableSpec(name, columns=_parse_columns(entry.pop("columns")), **words, **entry)
 
 
 TABLES: Final[Mapping[str, TableSpec]] = {name: _declared_table(name, entry) for name, entry in _DECLARED.items()}
@@ -495,6 +497,7 @@ class Complaints:
         return self.flagged.total()
 
     def __str__(self) -> str:
+        """What was left out and flagged, with the broken rules; empty if nothing was."""
         said = []
         for counted, stays, verb in ((self.refused, False, "left out"), (self.flagged, True, "flagged")):
             if counted.total():
@@ -507,6 +510,7 @@ class Complaints:
 
 
 def _faults(table: TableSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
+    """Every rule with the rows that break it, which may be none."""
     for column in table.columns:
         yield from _text_faults(column, frame) if column.type == "text" else _number_faults(column, frame, now_ns)
     for first, last in (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns")):
@@ -531,6 +535,7 @@ def _faults(table: TableSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
 
 
 def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[_Fault]:
+    """Rules of a column of text: null, closed lists, formats."""
     text = frame.text(column.name)
     if not column.nullable:
         yield _Fault(text.codes < 0, column.name, "is missing")
@@ -544,6 +549,7 @@ def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[_Fault]:
 
 
 def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
+    """Rules of a column of numbers: finite, not null, within its range."""
     allowed, values = column.range, frame.array(column.name)
     if allowed is None:  # true or false
         return
@@ -561,10 +567,10 @@ def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[_F
 
 
 def _sample_faults(frame: Frame) -> Iterator[_Fault]:
-    """Samples that their metric does not allow. An infinite one is refused elsewhere.
+    """Rules of samples, by their metric. Infinite values are refused by the rules of the column.
 
-    A negative difference of counters means that they restarted, and says nothing of the amount; neither does a value
-    above all limits. Both stay as samples without a value, so that a reader sees the flag and counts a gap.
+    A negative amount means that a counter restarted; it and a value above all limits are stored as null with a quality
+    flag, so that readers of the lake see a gap.
     """
     value, text = frame.array("value"), frame.text("metric")
     known = [METRICS.get(name) for name in text.categories]
@@ -587,7 +593,7 @@ def _sample_faults(frame: Frame) -> Iterator[_Fault]:
 
 
 def _operation_faults(frame: Frame) -> Iterator[_Fault]:
-    """More than a target can do in the time: the counter is not the job's, or the time is wrong."""
+    """Rules of `job_operations`: no more than a target can do in the time."""
     seconds = np.maximum(frame.array("interval_ns") / NS, 1.0)
     kinds = frame.text("component_kind")
     for column in ("count", "bytes"):
@@ -622,6 +628,7 @@ def _first_row(table: TableSpec, frame: Frame, fault: _Fault) -> str:
 
 
 def _shown(frame: Frame, name: str, place: int) -> str:
+    """A cell for the description of a row."""
     column = frame[name]
     if isinstance(column, Text):
         code = int(column.codes[place])

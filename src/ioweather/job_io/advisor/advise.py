@@ -41,7 +41,8 @@ def with_advice(answer: Answer, view: JobView) -> Answer:
     if isinstance(result, WhyOutcome):
         advised = priced(advised, result)
         if result.kind in ("unexplained", "unknown"):
-            answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
+            headline = answer.headline.removesuffix(".") + _clause_of_the_model(result, advised)
+            answer = replace(answer, headline=f"{headline}.")
     return advised_answer(answer, advised)
 
 
@@ -53,11 +54,11 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
         advised = advised.without(part.value)
     if usual is None or usual.value is None:
         return advised
-    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of(result, only_here=True))
+    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of_changes(result, only_here=True))
     return replace(advised, at_usual_speed=True)
 
 
-def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
+def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     """Return a clause with the seconds that the advisor's models give for the run's change; empty without any.
 
     It is for runs whose change no other run has. A pattern of all similar runs does not explain a slower run.
@@ -66,7 +67,7 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
     if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
         return ""
     beyond = result.io_seconds - usual.value
-    rules = _rules_of(result)
+    rules = _rules_of_changes(result)
     fitting = [advice for advice in advised.worth if advice.name in rules]
     if beyond < result.harm_seconds or not fitting:
         return ""
@@ -78,7 +79,7 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
     )
 
 
-def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
+def _rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
     """Rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not have."""
     found: set[str] = set()
     for change in result.changed:
@@ -96,7 +97,7 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
     seen, worth = (
         tuple(
             AdviceItem(
-                *(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high),
+                *(a.name, a.dimension, a.evidence, a.seconds, a.saving.low, a.saving.high),
                 *(a.fix_lines, a.headline, a.file, a.note),
             )
             for a in patterns
@@ -120,10 +121,10 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
     """Facts of the advice above the floor: seconds, file, evidence, and the lines to type; then other patterns."""
     groups = []
     if advised.shown:
-        facts = [fact for advice in advised.shown for fact in _facts(advice)]
+        facts = [fact for advice in advised.shown for fact in _lines_of_advice(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
-        tried = sum(advice.promise.tried for advice in advised.worth)
+        tried = sum(advice.saving.tried for advice in advised.worth)
         if tried > 1:
             together, io = format_seconds(advised.together_seconds), format_seconds(advised.io_seconds or 0.0)
             rest = ' without "up to"' if tried < len(advised.worth) else ""
@@ -138,32 +139,37 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
             title += "; what it costs is unknown, since the log is incomplete"
         elif not any(advice.matters for advice in others):
             title += f", not worth changing (each saves under {format_seconds(advised.floor_seconds)})"
-        facts = [Fact(a.name, a.headline, _value(a) if a.matters else "", note=_where(a)) for a in others]
+        facts = [
+            Fact(a.name, a.headline, _saving_text(a) if a.matters else "", note=_file_and_evidence(a)) for a in others
+        ]
         groups.append(FactGroup("seen", title, tuple(facts)))
     return tuple(groups)
 
 
-def _where(advice: Advice) -> str:
+def _file_and_evidence(advice: Advice) -> str:
+    """Return the evidence, after the name of the file if it is known."""
     return f"{advice.file}: {advice.evidence}" if advice.file else advice.evidence
 
 
-def _value(advice: Advice) -> str:
-    up_to = "" if advice.promise.tried else "up to "
-    return f"{up_to}{format_seconds(advice.most_seconds)}"
+def _saving_text(advice: Advice) -> str:
+    """Return the saving as text; "up to" if no such change was ever measured."""
+    up_to = "" if advice.saving.tried else "up to "
+    return f"{up_to}{format_seconds(advice.stated_seconds)}"
 
 
-def _facts(advice: Advice) -> Iterator[Fact]:
-    promise = advice.promise
-    value, unit = (advice.seconds, "seconds") if promise.tried else (_value(advice), "text")
-    yield Fact(advice.name, advice.headline, value, unit, note=_where(advice))
+def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
+    """Yield the lines on a pattern: saving, lines to type, note of the site, interval and model."""
+    saving = advice.saving
+    value, unit = (advice.seconds, "seconds") if saving.tried else (_saving_text(advice), "text")
+    yield Fact(advice.name, advice.headline, value, unit, note=_file_and_evidence(advice))
     for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
         yield Fact(f"{advice.name}_site", "  your site", "", note=advice.note)
     note = "none: no such change was measured yet"
-    if promise.tried:
-        least, most = format_seconds(promise.low), format_seconds(promise.high)
-        note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule or 'none'} of this rule"
+    if saving.tried:
+        least, most = format_seconds(saving.low), format_seconds(saving.high)
+        note = f"{least} to {most}; {saving.pairs} pairs, {saving.of_rule or 'none'} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
 
@@ -175,14 +181,14 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
             yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
-        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_value(more[0])}"
+        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_saving_text(more[0])}"
         yield Finding(f"{len(more)} more to change, {largest}: --json has them.", name="more_advice")
 
 
 def _advice_exhibit(advised: Advised) -> Exhibit:
     """Return all patterns as an exhibit, for the page and for programs."""
     estimates = tuple(
-        Estimate(a.headline, a.seconds, "seconds", a.promise.low, a.promise.high, LEVEL, a.promise.pairs, a.model)
+        Estimate(a.headline, a.seconds, "seconds", a.saving.low, a.saving.high, LEVEL, a.saving.pairs, a.model)
         for a in advised.patterns
     )
     findings = tuple(
@@ -244,6 +250,7 @@ class Advised:
 
     @property
     def worth(self) -> tuple[Advice, ...]:
+        """The patterns whose saving is above the floor."""
         return tuple(advice for advice in self.patterns if advice.matters)
 
     @property
@@ -266,7 +273,7 @@ class Advised:
         """
         spent = self.io_seconds or 0.0
         left = 1.0
-        tried = [advice for advice in self.worth if advice.promise.tried]
+        tried = [advice for advice in self.worth if advice.saving.tried]
         for part in {advice.part for advice in tried}:
             largest = max(advice.seconds for advice in tried if advice.part == part)
             left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
@@ -285,16 +292,18 @@ class Advised:
         return self._scaled(lambda a: most / a.seconds if a.name in rules and a.seconds > most else 1.0)
 
     def _scaled(self, share_of: Callable[[Advice], float]) -> Advised:
+        """Scale the savings of each pattern; one that falls below the floor no longer matters."""
         patterns = []
         for advice in self.patterns:
             share = share_of(advice)
-            promise, still = advice.promise.scaled(share), advice.most_seconds * share >= self.floor_seconds
+            saving, still = advice.saving.scaled(share), advice.stated_seconds * share >= self.floor_seconds
             model_seconds, matters = advice.model_seconds * share, advice.matters and still
-            patterns.append(replace(advice, model_seconds=model_seconds, promise=promise, matters=matters))
+            patterns.append(replace(advice, model_seconds=model_seconds, saving=saving, matters=matters))
         return replace(self, patterns=tuple(patterns))
 
 
 def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
+    """Return the first pattern of each dimension."""
     first: dict[Dimension, Advice] = {}
     for advice in patterns:
         first.setdefault(advice.dimension, advice)
@@ -304,19 +313,19 @@ def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
 def advise(view: JobView) -> Advised:
     """Return the patterns of the job's run with most I/O time; processes without MPI are one run."""
     one = as_one_run(view)
-    profile = profile_of(one, one.main_run)
+    profile = profile_of(one)
     floor = max(FLOOR_SECONDS, FLOOR_SHARE * (profile.run_seconds or 0.0))
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
         notes, of_site = site_advice()
-        rules = () if profile.sums_only else (*RULES, *of_site)
+        rules = () if one.sums_only else (*RULES, *of_site)
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}
-    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.most_seconds)
+    ranked = sorted((a for a in seen if a.name not in explained), key=lambda advice: -advice.stated_seconds)
     return Advised(
         patterns=tuple(
-            replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0, note=notes.get(a.name, ""))
+            replace(a, matters=a.stated_seconds >= floor and a.stated_seconds > 0, note=notes.get(a.name, ""))
             for a in ranked
         ),
         io_seconds=profile.io_seconds,
@@ -324,5 +333,5 @@ def advise(view: JobView) -> Advised:
         floor_seconds=floor,
         runs=view.logs_of_job,
         as_one=one.separate,
-        incomplete=profile.incomplete or profile.sums_only or "trace" in view.forms,
+        incomplete=one.incomplete,
     )

@@ -24,9 +24,8 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, get_args
@@ -40,7 +39,7 @@ from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
 from ioweather.job_io.advisor.expected_savings import Dimension, Part, Rule
 from ioweather.job_io.advisor.fixes import Seen, directory_of
 from ioweather.job_io.advisor.parallel_rules import seconds_between_writes
-from ioweather.job_io.advisor.profile import FELT_SHARE, Profile
+from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, Profile
 
 # The site's file, if IOWEATHER_ADVICE does not name another.
 SITE_FILE: Final = Path("/etc/ioweather/advice.toml")
@@ -59,6 +58,7 @@ _FILES: Final[Mapping[str, Callable[[Profile], Bools]]] = {
 
 
 def _sum_of(column: str) -> Callable[[Profile, Bools], Any]:
+    """Return the measure that adds up a column of the chosen files."""
     return lambda p, rows: p.ints(column)[rows].sum(dtype=np.float64)
 
 
@@ -157,58 +157,49 @@ class _Words(dict[str, str]):
         return format_seconds(value) if name.endswith("seconds") else f"{value:,.0f}"
 
 
-@dataclass(frozen=True)
-class Declared:
-    """The part of a rule that finds it: files, file systems, mounts, conditions, seconds, and its words."""
+# Keys of an entry by which a rule finds its pattern; the rest describes the rule.
+_REQUIRED: Final = frozenset({"when", "saves", "evidence", "fix"})
+_KEYS: Final = _REQUIRED | {"fix_python", "files", "paths", "filesystems", "mounts"}
 
-    when: tuple[str, ...]
-    saves: str
-    evidence: str
-    fix: tuple[str, ...]
-    fix_python: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    filesystems: tuple[str, ...] = ()
-    mounts: tuple[str, ...] = ()
 
-    def look(self, profile: Profile) -> Seen | None:
-        """Return the pattern if its conditions hold and it saves a second, and a noticeable part of the I/O time."""
-        if self.filesystems and profile.filesystem not in self.filesystems:
-            return None
-        rows = profile.counted.copy()
-        for name in self.files:
-            rows &= _FILES[name](profile)
-        for column, patterns in (("path", self.paths), ("mount", self.mounts)):
-            if patterns:
-                text = profile.records.text(column)
-                fits = [any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in text.categories]
-                rows &= np.array([*fits, False], np.bool_)[text.codes]
-        if not rows.any():
-            return None
-        measured = _Measured(profile, rows)
-        *conditions, saved = (
-            eval(_compiled(text), {"__builtins__": {}}, measured) for text in (*self.when, self.saves)
-        )
-        if not all(conditions) or not saved >= max(1.0, FELT_SHARE * (profile.io_seconds or 0.0)):
-            return None
-        words = _Words(measured)
-        fix = self.fix_python if profile.python and self.fix_python else self.fix
-        lines = tuple(line.format_map(words) for line in fix)
-        return Seen(self.evidence.format_map(words), float(saved), lines, rows)
+def find_declared(entry: Mapping[str, Any], profile: Profile) -> Seen | None:
+    """Return the pattern if its conditions hold and it saves a second, and a noticeable part of the I/O time."""
+    if profile.filesystem not in (entry.get("filesystems") or (profile.filesystem,)):
+        return None
+    rows = profile.counted.copy()
+    for name in entry.get("files", ()):
+        rows &= _FILES[name](profile)
+    for column in ("path", "mount"):
+        if patterns := entry.get(f"{column}s"):
+            text = profile.records.text(column)
+            fits = [any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in text.categories]
+            rows &= np.array([*fits, False], np.bool_)[text.codes]
+    if not rows.any():
+        return None
+    measured = _Measured(profile, rows)
+    values = [eval(_compiled(text), {"__builtins__": {}}, measured) for text in (*entry["when"], entry["saves"])]
+    saved = values.pop()
+    if not all(values) or not saved >= max(1.0, NOTICEABLE_SHARE * (profile.io_seconds or 0.0)):
+        return None
+    words = _Words(measured)
+    fix = (entry.get("fix_python") if profile.python else None) or entry["fix"]
+    lines = tuple(line.format_map(words) for line in fix)
+    return Seen(entry["evidence"].format_map(words), float(saved), lines, rows)
 
 
 def declared_rule(name: str, entry: Mapping[str, Any]) -> Rule:
     """Return the rule of an entry with `when`. Raises ValueError or TypeError if it cannot be used."""
-    lists: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    own = Declared.__dataclass_fields__.keys()
-    parts = Declared(**{key: value for key, value in lists.items() if key in own})
-    for text in (*parts.when, parts.saves):
+    if missing := _REQUIRED - entry.keys():
+        raise ValueError(f"needs {', '.join(sorted(missing))}")
+    for text in (*entry["when"], entry["saves"]):
         _compiled(text)
-    if unknown := set(parts.files) - _FILES.keys():
+    if unknown := set(entry.get("files", ())) - _FILES.keys():
         raise ValueError(f"files: {', '.join(sorted(unknown))} is not known; known: {', '.join(_FILES)}")
-    rest = {key: value for key, value in lists.items() if key not in own}
+    described: dict[str, Any] = {"tried": False}
+    for key in entry.keys() - _KEYS:
+        described[key] = tuple(entry[key]) if isinstance(entry[key], list) else entry[key]
     # No pair of runs before and after such a change is recorded.
-    return Rule(name, look=parts.look, **({"tried": False} | rest))
+    return Rule(name, look=partial(find_declared, entry), **described)
 
 
 _OF_SITE: Final = {

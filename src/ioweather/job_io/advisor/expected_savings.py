@@ -51,7 +51,7 @@ Dimension: TypeAlias = Literal["small_or_misaligned", "interface", "random", "im
 
 
 @dataclass(frozen=True)
-class Past:
+class MeasuredChange:
     """A change that was made: seconds by the rule's model, and seconds that were saved of `before_seconds`."""
 
     rule: str
@@ -61,20 +61,22 @@ class Past:
     name: str
     before_seconds: float
     modelled_seconds: float
-    won_seconds: float
+    saved_seconds: float
     moved_bytes: int = 0  # 0: not recorded
 
     @property
     def ratio(self) -> float:
-        return max(self.won_seconds, 0.0) / self.modelled_seconds
+        """Saved seconds over modelled seconds."""
+        return max(self.saved_seconds, 0.0) / self.modelled_seconds
 
     @property
     def rate_after(self) -> float:
-        return self.moved_bytes / max(self.before_seconds - self.won_seconds, WRITE_TO_MEMORY_SECONDS)
+        """Bytes per second of the whole run after the change."""
+        return self.moved_bytes / max(self.before_seconds - self.saved_seconds, WRITE_TO_MEMORY_SECONDS)
 
 
 @dataclass(frozen=True)
-class Promise:
+class Saving:
     """Expected saving with a 90% interval, from `pairs`, `of_rule` of which are of the rule itself. `tried` is False
     without related pairs: `high` is then the model's value."""
 
@@ -85,28 +87,34 @@ class Promise:
     of_rule: int
     tried: bool = True
 
-    def scaled(self, share: float) -> Promise:
+    def scaled(self, share: float) -> Saving:
+        """Return the saving of a run that is `share` as long."""
         return replace(self, seconds=self.seconds * share, low=self.low * share, high=self.high * share)
 
 
 @cache
-def record() -> tuple[Past, ...]:
+def record() -> tuple[MeasuredChange, ...]:
     """Read the past pairs of record.toml."""
     text = files("ioweather.job_io.advisor").joinpath("record.toml").read_text("utf-8")
-    return tuple(Past(**pair) for pair in tomllib.loads(text).get("pair", ()))
+    return tuple(MeasuredChange(**pair) for pair in tomllib.loads(text).get("pair", ()))
 
 
-def promised(
+def expected_saving(
     rule: str, part: str, storage: Storage | None, modelled_seconds: float, most_seconds: float, bytes_per_s: float
-) -> Promise:
+) -> Saving:
     """Return the expected saving of a rule from the recorded pairs, for a run that moved bytes at this rate."""
     past = [pair for pair in record() if pair.storage == storage]
-    return promised_from(past, rule, part, modelled_seconds, most_seconds, bytes_per_s)
+    return saving_from_pairs(past, rule, part, modelled_seconds, most_seconds, bytes_per_s)
 
 
-def promised_from(
-    past: Sequence[Past], rule: str, part: str, modelled_seconds: float, most_seconds: float, bytes_per_s: float = 0.0
-) -> Promise:
+def saving_from_pairs(
+    past: Sequence[MeasuredChange],
+    rule: str,
+    part: str,
+    modelled_seconds: float,
+    most_seconds: float,
+    bytes_per_s: float = 0.0,
+) -> Saving:
     """Return the expected saving from past pairs, at most `most_seconds`."""
     least = _LEAST_SECONDS if modelled_seconds >= _LEAST_SECONDS else 0.0
     known = [pair for pair in past if pair.modelled_seconds > 0]
@@ -120,7 +128,7 @@ def promised_from(
     by_rate = len(rates) >= FEWEST_PAIRS
     slow = float(np.quantile(rates, _EXPECTED_QUANTILE)) if by_rate else math.inf
     if closest is None or len(pool) < FEWEST_PAIRS or bytes_per_s >= slow:
-        return Promise(0.0, 0.0, min(modelled_seconds, most_seconds), 0, 0, tried=False)
+        return Saving(0.0, 0.0, min(modelled_seconds, most_seconds), 0, 0, tried=False)
     low, high = conformal(pool)
     if by_rate:
         low, expected = (max(0.0, 1.0 - bytes_per_s / rate) for rate in (conformal(rates)[0], slow))
@@ -131,7 +139,7 @@ def promised_from(
     most = min(modelled_seconds * high, most_seconds) if modelled_seconds > 0 else 0.0
     # Where a quarter of such changes saved nothing, nothing is expected, and the rest is "up to".
     low = min(modelled_seconds * low, seconds)
-    return Promise(seconds, low, max(most, seconds), len(pool), len(own), tried=seconds > 0 or modelled_seconds <= 0)
+    return Saving(seconds, low, max(most, seconds), len(pool), len(own), tried=seconds > 0 or modelled_seconds <= 0)
 
 
 def conformal(ratios: Sequence[float]) -> tuple[float, float]:
@@ -147,7 +155,7 @@ def conformal(ratios: Sequence[float]) -> tuple[float, float]:
 @dataclass(frozen=True)
 class Advice:
     """One pattern of a run. `model_seconds` is the saving of wall-clock I/O time by the rule's model, if only this were
-    changed; `promise` the expected saving from past pairs. `model` describes the model, `fix_lines` are to type, `note`
+    changed; `saving` the expected saving from past pairs. `model` describes the model, `fix_lines` are to type, `note`
     is a sentence of the site."""
 
     name: str
@@ -156,7 +164,7 @@ class Advice:
     part: Part
     evidence: str
     model_seconds: float
-    promise: Promise
+    saving: Saving
     model: str
     fix_lines: tuple[str, ...]
     matters: bool = False
@@ -165,13 +173,13 @@ class Advice:
 
     @property
     def seconds(self) -> float:
-        return self.promise.seconds
+        return self.saving.seconds
 
     @property
-    def most_seconds(self) -> float:
-        """The seconds that are said, ranked and compared with the floor: the expected saving, or the model's for a
+    def stated_seconds(self) -> float:
+        """The seconds that are shown, ranked and compared with the floor: the expected saving, or the model's for a
         change never tried."""
-        return self.promise.seconds if self.promise.tried else self.promise.high
+        return self.saving.seconds if self.saving.tried else self.saving.high
 
 
 @dataclass(frozen=True)
@@ -198,17 +206,17 @@ class Rule:
     tried: bool = True
 
     def advice(self, profile: Profile) -> Advice | None:
-        """Return the pattern of this rule with its expected saving; None if it is not there, or not felt."""
+        """Return the pattern of this rule with its expected saving; None if it is not there or hardly matters."""
         seen = self.look(profile)
-        if seen is None or not profile.is_felt(seen.rows):
+        if seen is None or not profile.is_noticeable(seen.rows):
             return None
         lost = max(seen.seconds_lost, 0.0) if math.isfinite(seen.seconds_lost) else 0.0
         most = min(profile.most_seconds(self.same_bytes), seen.most_seconds)
         seconds = min(lost, most)
-        believed = min(lost, profile.believed_seconds()) if self.same_bytes else seconds
-        if believed > seconds or not self.tried:
-            promise = Promise(0.0, 0.0, max(believed, seconds), 0, 0, tried=False)
+        if_faster = min(lost, profile.most_seconds_if_faster()) if self.same_bytes else seconds
+        if if_faster > seconds or not self.tried:
+            saving = Saving(0.0, 0.0, max(if_faster, seconds), 0, 0, tried=False)
         else:
-            promise = promised(self.name, self.part, profile.storage, seconds, most, profile.bytes_per_s)
-        named = (self.name, self.headline, self.dimension, self.part, seen.evidence, seconds, promise, self.model)
+            saving = expected_saving(self.name, self.part, profile.storage, seconds, most, profile.bytes_per_s)
+        named = (self.name, self.headline, self.dimension, self.part, seen.evidence, seconds, saving, self.model)
         return Advice(*named, fix_lines=seen.fix_lines, file=profile.name_file(seen.rows))

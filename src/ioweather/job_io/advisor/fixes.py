@@ -8,8 +8,10 @@ never the B / R that remains.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final, Literal
 
 import numpy as np
@@ -64,7 +66,7 @@ def describe_small(profile: Profile, rows: Bools, share: Floats | float = 1.0) -
     return f"{small:,} of {total:,} requests under 1 MiB{mean}{blocks}"
 
 
-def joined(profile: Profile, joined_bytes: int) -> Floats:
+def seconds_saved_by_joining(profile: Profile, joined_bytes: int) -> Floats:
     """Return the seconds of each row that are saved if its small requests are joined to requests of so many bytes."""
     saved = np.zeros(len(profile.counted))
     for verb in VERBS:
@@ -81,7 +83,7 @@ def order_share(profile: Profile, verb: Verb) -> Floats:
     return 1.0 - (1.0 - _SYNCED_SHARE) * synced
 
 
-def rate_words(profile: Profile, rows: Bools) -> str:
+def describe_rate(profile: Profile, rows: Bools) -> str:
     """A clause on the rate of large requests."""
     rate, origin = profile.process_rate[main_verb(profile, rows)]
     return f"assuming {format_bytes(rate)}/s for large requests ({origin})"
@@ -95,45 +97,12 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, s
     """
     evidence, seconds, mine = plain, 0.0, rows & profile.shared
     if (found := describe_small(profile, mine, share)) is not None:
-        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES) * share, 0.0))
-        evidence = f"{found}, {how}; {rate_words(profile, mine)}"
+        seconds = profile.saving(np.where(mine, seconds_saved_by_joining(profile, BUFFER_BYTES) * share, 0.0))
+        evidence = f"{found}, {how}; {describe_rate(profile, mine)}"
     return Seen(evidence, seconds, request_lines(profile, "collective", rows), rows)
 
 
-# Lines that make requests larger, or collective: in C, and in Python where these differ.
-_LINES: Final[dict[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
-    ("larger", "HDF5"): (
-        ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),
-        ("h5py.File(path, rdcc_nbytes=64 << 20)", "file.create_dataset(name, data=a, chunks=(64, *s))"),
-    ),
-    ("larger", "PnetCDF"): (("ncmpi_iput_vara(...); ncmpi_wait_all(...);",),),
-    ("larger", "MPI-IO"): (
-        ("one MPI_File_{verb}_at per 4 MiB or more",),
-        ("one File.{Verb}_at of 4 MiB or more (mpi4py)",),
-    ),
-    ("larger", "POSIX"): (
-        ("{verb}(fd, buffer, 4 << 20) instead of each piece",),
-        ("open(path, mode, buffering=4 << 20)", "zarr.create_array(store, chunks=..., shards=...)"),
-    ),
-    ("larger", "STDIO"): (("setvbuf(file, NULL, _IOFBF, 4 << 20);",), ("open(path, mode, buffering=4 << 20)",)),
-    ("collective", "HDF5"): (
-        ("H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);", "H5Pset_all_coll_metadata_ops(fapl, true);"),
-        ("h5py.File(path, 'a', driver='mpio', comm=comm)", "with dataset.collective: dataset[part] = data"),
-    ),
-    ("collective", "PnetCDF"): (("ncmpi_{put_or_get}_vara_all instead of ncmpi_{put_or_get}_vara",),),
-    ("collective", "MPI-IO"): (
-        ("MPI_File_{verb}_at_all instead of MPI_File_{verb}_at",),
-        ("File.{Verb}_at_all instead of File.{Verb}_at",),
-    ),
-    ("collective", "POSIX"): (
-        ("MPI_File_{verb}_at_all instead of {verb}",),
-        ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
-    ),
-    ("collective", "STDIO"): (
-        ("MPI_File_{verb}_at_all instead of f{verb}",),
-        ("MPI.File.Open(comm, path, mode).{Verb}_at_all(...)",),
-    ),
-}
+_LINES: Final = tomllib.loads(files("ioweather.job_io.advisor").joinpath("fixes.toml").read_text("utf-8"))
 BROADCAST: Final = ("if (rank == 0) read(fd, buffer, bytes);", "MPI_Bcast(buffer, bytes, MPI_BYTE, 0, comm);")
 
 
@@ -142,14 +111,14 @@ def request_lines(
 ) -> tuple[str, ...]:
     """Return lines that make the requests of these rows larger or collective, by interface and language."""
     verb = main_verb(profile, rows)
-    lines = _LINES[change, interface or interface_of(profile, rows, profile.operations)]
+    lines = _LINES[change][interface or interface_of(profile, rows, profile.operations)]
     words = {"{verb}": verb, "{Verb}": verb.capitalize(), "{put_or_get}": "put" if verb == "write" else "get"}
     found = []
-    for line in lines[-1] if profile.python else lines[0]:
+    for line in lines.get("python", lines["c"]) if profile.python else lines["c"]:
         for word, meant in words.items():
             line = line.replace(word, meant)
         found.append(line)
-    return (*found, hint(profile, f"romio_cb_{verb}", "enable")) if change == "collective" else tuple(found)
+    return (*found, hint_line(profile, f"romio_cb_{verb}", "enable")) if change == "collective" else tuple(found)
 
 
 def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
@@ -157,7 +126,7 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
     records = profile.records
     library = records.text("library")
     kinds = {
-        "HDF5": library.equals("HDF5") | named(profile, HDF5_NAMES),
+        "HDF5": library.equals("HDF5") | with_endings(profile, HDF5_NAMES),
         "PnetCDF": library.equals("PnetCDF"),
         "MPI-IO": records.mpiio,
         "POSIX": records.posix,
@@ -172,7 +141,7 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
     return "MPI-IO" if most == "POSIX" and profile.without_mpiio_calls else most
 
 
-def named(profile: Profile, endings: tuple[str, ...]) -> Bools:
+def with_endings(profile: Profile, endings: tuple[str, ...]) -> Bools:
     """Mark the records of files with one of these endings: old logs have no records of libraries."""
     path = profile.records.text("path")
     return np.array([*(name.lower().endswith(endings) for name in path.categories), False])[path.codes]
@@ -184,22 +153,22 @@ def main_verb(profile: Profile, rows: Bools) -> Verb:
     return "read" if read > written else "write"
 
 
-def buffering(profile: Profile, rows: Bools) -> tuple[str, ...]:
+def buffering_lines(profile: Profile, rows: Bools) -> tuple[str, ...]:
     """Lines for collective buffering with one aggregator per node, and for the library that scatters requests."""
-    buffer, verb = str(BUFFER_BYTES), main_verb(profile, rows)
-    lines = hints(profile, {f"romio_cb_{verb}": "enable", "cb_nodes": str(profile.nodes), "cb_buffer_size": buffer})
+    settings = {"cb_nodes": str(profile.nodes), "cb_buffer_size": str(BUFFER_BYTES)}
+    lines = hint_lines(profile, {f"romio_cb_{main_verb(profile, rows)}": "enable", **settings})
     # NetCDF-4 and HDF5 write fill values, and chunks across the processes' blocks, in short pieces despite MPI-IO.
     interface = interface_of(profile, rows, profile.operations)
     if interface == "HDF5":
         return (*lines, "H5Pset_chunk(dcpl, rank, block_of_one_process);")
     if interface == "PnetCDF":
         return (*lines, "nc_var_par_access(nc, var, NC_COLLECTIVE);")
-    if named(profile, NETCDF_NAMES).any():
+    if with_endings(profile, NETCDF_NAMES).any():
         return (*lines, "nc_def_var_chunking(nc, v, NC_CHUNKED, block);", "nc_set_fill(nc, NC_NOFILL, NULL);")
     return lines
 
 
-def aligned(profile: Profile, rows: Bools, block: int) -> tuple[str, ...]:
+def alignment_lines(profile: Profile, rows: Bools, block: int) -> tuple[str, ...]:
     """Lines that align requests to blocks."""
     interface = interface_of(profile, rows, profile.operations)
     if profile.python and interface == "HDF5":
@@ -211,7 +180,7 @@ def aligned(profile: Profile, rows: Bools, block: int) -> tuple[str, ...]:
     }.get(interface, (f"begin each request at a multiple of {block} bytes",))
 
 
-def in_order(profile: Profile, rows: Bools, shared: bool = False) -> tuple[str, ...]:
+def sorting_lines(profile: Profile, rows: Bools, shared: bool = False) -> tuple[str, ...]:
     """Lines that sort requests by offset; on files shared by all, MPI-IO sorts and joins those of all processes."""
     verb = main_verb(profile, rows)
     if profile.python:
@@ -219,19 +188,19 @@ def in_order(profile: Profile, rows: Bools, shared: bool = False) -> tuple[str, 
         return (f"for i in sorted(items): {call}(fd, ..., i * size)",)
     if profile.parallel and shared:
         # One collective call for each request joins only as many as there are processes.
-        return f"MPI_File_set_view(indexed); MPI_File_{verb}_all();", hint(profile, f"romio_cb_{verb}", "enable")
+        return f"MPI_File_set_view(indexed); MPI_File_{verb}_all();", hint_line(profile, f"romio_cb_{verb}", "enable")
     return (f"sort by offset, then {verb} in that order",)
 
 
-def by_all(profile: Profile) -> tuple[str, ...]:
+def distribution_lines(profile: Profile) -> tuple[str, ...]:
     """Lines that distribute the I/O over all processes."""
     call = "MPI_File_write_at_all or _read_at_all on all ranks"
     if profile.python:
         call = "MPI.File.Open(comm, path, mode).Write_at_all(...)"
-    return (call, hint(profile, "cb_nodes", str(profile.nodes)))
+    return (call, hint_line(profile, "cb_nodes", str(profile.nodes)))
 
 
-def packed(profile: Profile) -> tuple[str, ...]:
+def packing_lines(profile: Profile) -> tuple[str, ...]:
     """Lines that pack many files into few."""
     if profile.python or profile.separate:
         return (
@@ -250,7 +219,7 @@ _OMPIO: Final = {
 }
 
 
-def hint(profile: Profile, name: str, value: str) -> str:
+def hint_line(profile: Profile, name: str, value: str) -> str:
     """Return the line that gives a hint to the MPI-IO of this run: an info key of ROMIO, an environment variable of
     Cray MPICH, which needs no new program, or a parameter of OMPIO."""
     if any("/cray" in mount for mount in profile.mounts):
@@ -260,11 +229,11 @@ def hint(profile: Profile, name: str, value: str) -> str:
     return f'info.Set("{name}", "{value}")' if profile.python else f'MPI_Info_set(info, "{name}", "{value}");'
 
 
-def hints(profile: Profile, values: Mapping[str, str]) -> tuple[str, ...]:
+def hint_lines(profile: Profile, values: Mapping[str, str]) -> tuple[str, ...]:
     """Return the lines for several hints: one for Cray MPICH, whose variable has them all."""
     if any("/cray" in mount for mount in profile.mounts):
         return ("export MPICH_MPIIO_HINTS=*:" + ":".join(f"{name}={value}" for name, value in values.items()),)
-    return tuple(hint(profile, name, value) for name, value in values.items())
+    return tuple(hint_line(profile, name, value) for name, value in values.items())
 
 
 def directory_of(profile: Profile, rows: Bools) -> str:
@@ -293,6 +262,6 @@ def layout_lines(profile: Profile, rows: Bools, width: int) -> tuple[str, ...]:
     return ()
 
 
-def count_words(count: int, one: str, many: str) -> str:
+def describe_count(count: int, one: str, many: str) -> str:
     """Return `one` for 1, else the number and `many`."""
     return one if count == 1 else f"{count:,} {many}"

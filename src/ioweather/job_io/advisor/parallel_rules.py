@@ -17,22 +17,22 @@ from ioweather.job_io.advisor.fixes import (
     HDF5_NAMES,
     NETCDF_NAMES,
     Seen,
-    aligned,
-    buffering,
-    by_all,
+    alignment_lines,
+    buffering_lines,
+    describe_rate,
     describe_small,
-    hint,
-    hints,
-    joined,
+    distribution_lines,
+    hint_line,
+    hint_lines,
     joined_by_collectives,
     layout_lines,
     main_verb,
     most_stripes,
-    named,
-    rate_words,
     request_lines,
+    seconds_saved_by_joining,
+    with_endings,
 )
-from ioweather.job_io.advisor.profile import FELT_SHARE, FILESYSTEMS, PARALLEL, VERBS, Profile
+from ioweather.job_io.advisor.profile import FILESYSTEMS, NOTICEABLE_SHARE, PARALLEL, VERBS, Profile
 
 # Drishti's: slowest against fastest process of a shared file.
 STRAGGLER: Final = 0.15
@@ -104,8 +104,8 @@ def mpiio_splits(profile: Profile) -> Seen | None:
         f"{int(asked[worst]):,} MPI-IO calls of {format_bytes(float(call[worst]))} reached the file system as "
         f"{int(done[worst]):,} requests of {format_bytes(float(request[worst]))}"
     )
-    saved = profile.lifted(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
-    return Seen(evidence, profile.saving(saved), buffering(profile, rows), rows)
+    saved = profile.as_mpiio_savings(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
+    return Seen(evidence, profile.saving(saved), buffering_lines(profile, rows), rows)
 
 
 def unbuffered(profile: Profile) -> Seen | None:
@@ -118,9 +118,9 @@ def unbuffered(profile: Profile) -> Seen | None:
     rows &= (below >= 0.8 * asked) & (below < 2 * asked)
     if (found := describe_small(profile, rows)) is None:
         return None
-    seconds = profile.saving(np.where(rows, joined(profile, BUFFER_BYTES), 0.0))
-    evidence = f"{found}, collective, but not merged before the file system; {rate_words(profile, rows)}"
-    return Seen(evidence, seconds, buffering(profile, rows), rows)
+    seconds = profile.saving(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
+    evidence = f"{found}, collective, but not merged before the file system; {describe_rate(profile, rows)}"
+    return Seen(evidence, seconds, buffering_lines(profile, rows), rows)
 
 
 def exchange(profile: Profile) -> Seen | None:
@@ -139,7 +139,7 @@ def exchange(profile: Profile) -> Seen | None:
         f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
-    return Seen(evidence, seconds, (hint(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
+    return Seen(evidence, seconds, (hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
 
 
 def one_at_a_time(profile: Profile) -> Seen | None:
@@ -163,7 +163,7 @@ def one_at_a_time(profile: Profile) -> Seen | None:
         f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
         f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in the requests below it"
     )
-    lines = (*_aligned_below(profile, rows), hint(profile, "romio_cb_write", "enable"))
+    lines = (*_aligned_below(profile, rows), hint_line(profile, "romio_cb_write", "enable"))
     if profile.filesystem in _ONE_SERVER:
         parallel = sorted(
             f"{mount} ({FILESYSTEMS[kind]})" for mount, kind in profile.mounts.items() if kind in PARALLEL
@@ -175,8 +175,7 @@ def one_at_a_time(profile: Profile) -> Seen | None:
 
 def _overlap_of_writes(profile: Profile, file: int) -> float | None:
     """Return the share of the traced writes of a file that begin before the end of an earlier one; None without any."""
-    modules = profile.log.modules if profile.log else ()
-    trace = next((module for module in modules if module.name == "DXT_POSIX"), None)
+    trace = profile.log.modules.get("DXT_POSIX") if profile.log else None
     if trace is None or trace.segments is None:
         return None
     of_file = trace.records["id"].astype(np.int64)[trace.segments["record"]] == file
@@ -190,7 +189,7 @@ def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
     mine = profile.records.posix & np.isin(profile.records.file, profile.records.file[rows])
     block = int(profile.ints("file_alignment_bytes")[mine].max(initial=0))
     off = profile.ints("file_not_aligned_count")[mine].sum() > 0.1 * profile.operations[mine].sum()
-    return aligned(profile, mine, block) if block and off else ()
+    return alignment_lines(profile, mine, block) if block and off else ()
 
 
 def data_sieving(profile: Profile) -> Seen | None:
@@ -213,13 +212,13 @@ def data_sieving(profile: Profile) -> Seen | None:
         f"read-modify-write: {format_bytes(amount)} read and written back, {part} of the bytes that MPI-IO wrote; "
         f"{format_bytes(float(written[files].sum()))} reached the file system"
     )
-    lines = (hint(profile, "romio_ds_write", "disable"), hint(profile, "romio_cb_write", "enable"))
+    lines = (hint_line(profile, "romio_ds_write", "disable"), hint_line(profile, "romio_cb_write", "enable"))
     return Seen(evidence, profile.saving(saved), lines, files[records.file])
 
 
 def blocking(profile: Profile) -> Seen | None:
     """MPI-IO of the program itself, no library's, that waits for every write, although time passes between them."""
-    by_library = (profile.records.text("library").codes >= 0) | named(profile, HDF5_NAMES + NETCDF_NAMES)
+    by_library = (profile.records.text("library").codes >= 0) | with_endings(profile, HDF5_NAMES + NETCDF_NAMES)
     rows = profile.records.mpiio & ~by_library
     operations, nonblocking = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
     if operations <= 1000 or nonblocking:
@@ -252,7 +251,7 @@ def aggregators(profile: Profile) -> Seen | None:
         return None
     seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
-    lines = hints(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
+    lines = hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
     return Seen(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
 
 
@@ -334,7 +333,7 @@ def uneven_targets(profile: Profile) -> Seen | None:
         return None
     busiest, mean = int(np.argmax(load)), float(load.mean())
     seconds = profile.saving(np.where(rows, profile.data_seconds * share[busiest] * (1.0 - mean / load.max()), 0.0))
-    if seconds < FELT_SHARE * (profile.io_seconds or 0.0):
+    if seconds < NOTICEABLE_SHARE * (profile.io_seconds or 0.0):
         return None
     evidence = (
         f"target {targets[busiest]} has {format_bytes(float(load[busiest]))} of the run's data; the mean of "
@@ -384,14 +383,14 @@ def _has_one_rank(profile: Profile) -> bool:
     return profile.parallel and not profile.incomplete and moved > 0 and alone
 
 
-def _spread(profile: Profile, evidence: str, ranks: int) -> Seen:
+def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Seen:
     """Return the pattern of few processes that do the I/O: what one per node would save, each at its own rate, within
     the limits of nodes, file system and stripes. Even on one node several move more than one."""
     writers, spent, seconds = max(profile.nodes, min(profile.nprocs, 4)), profile.io_seconds or 0.0, 0.0
     if writers > ranks:
         fastest = min(profile.ceiling[0], profile.layout_bytes_per_s)
         seconds = max(0.0, spent - max(spent * ranks / writers, profile.moved_bytes / fastest))
-    return Seen(evidence, seconds, by_all(profile), profile.counted)
+    return Seen(evidence, seconds, distribution_lines(profile), profile.counted)
 
 
 def rank_zero(profile: Profile) -> Seen | None:
@@ -400,7 +399,8 @@ def rank_zero(profile: Profile) -> Seen | None:
         return None
     who = "rank 0" if (profile.row["rank0_bytes"] or 0) > 0.5 * profile.moved_bytes else "one process"
     rate = f" at {format_bytes(profile.moved_bytes / profile.io_seconds)}/s" if profile.io_seconds else ""
-    return _spread(profile, f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}", 1)
+    evidence = f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}"
+    return _pattern_of_few_ranks(profile, evidence, 1)
 
 
 def subset(profile: Profile) -> Seen | None:
@@ -414,10 +414,10 @@ def subset(profile: Profile) -> Seen | None:
     if not profile.node_count:
         nodes += " (assuming 32 processes per node)"
     evidence = f"{ranks:,} of {profile.nprocs:,} processes move all data without collectives, on {nodes}"
-    return _spread(profile, evidence, ranks)
+    return _pattern_of_few_ranks(profile, evidence, ranks)
 
 
-def _straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> tuple[Bools, Floats, str]:
+def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> tuple[Bools, Floats, str]:
     """Return shared records with a slow process that moved more than its part, or no more than others, alone or as the
     end of a smooth spread; its seconds beyond the mean; and the evidence, empty without such a process."""
     slowest, fastest = profile.seconds("slowest_rank_seconds"), profile.seconds("fastest_rank_seconds")
@@ -440,21 +440,21 @@ def _straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> t
 
 def straggler_bytes(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves more than its part."""
-    rows, behind, evidence = _straggler(profile, "bytes")
-    lines = ("divide the data evenly: total / ranks bytes each", hint(profile, "romio_cb_write", "enable"))
+    rows, behind, evidence = _find_straggler(profile, "bytes")
+    lines = ("divide the data evenly: total / ranks bytes each", hint_line(profile, "romio_cb_write", "enable"))
     return Seen(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
 def straggler_time(profile: Profile) -> Seen | None:
     """One process of a shared file is far slower than all others and moves no more: a node or target is slow."""
-    rows, behind, evidence = _straggler(profile, "alone")
+    rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
-    lines = (*([hint(profile, "romio_cb_write", "enable")] if small else []), _report(profile, rows))
+    lines = (*([hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
     return Seen(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
 
 
-def _report(profile: Profile, rows: Bools) -> str:
+def _report_line(profile: Profile, rows: Bools) -> str:
     """Return the line for a cause outside the program. Where each file spans all targets, a slow one slows all."""
     spans_all = (profile.ints("stripe_count")[rows] >= profile.known_targets).all()
     return f"report to your site: one node {'' if spans_all else 'or target '}is slow"
@@ -463,18 +463,18 @@ def _report(profile: Profile, rows: Bools) -> str:
 def contention(profile: Profile) -> Seen | None:
     """The times of the processes of a shared file spread smoothly, although they move the same: they wait for each
     other."""
-    rows, behind, evidence = _straggler(profile, "spread")
+    rows, behind, evidence = _find_straggler(profile, "spread")
     if not evidence:
         return None
-    lines = (*_aligned_below(profile, rows), hint(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
+    lines = (*_aligned_below(profile, rows), hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
     evidence += ", a smooth spread, not one process: they seem to wait for each other"
     return Seen(evidence, float(behind.sum()), lines, rows)
 
 
 def uneven_ranks(profile: Profile) -> Seen | None:
     """Processes with files of their own, and one of them takes far longer."""
-    each = profile.rank_sums(profile.spent)
-    moved = profile.rank_sums(profile.moved.astype(np.float64))[each > 0]
+    each = profile.sums_by_rank(profile.spent)
+    moved = profile.sums_by_rank(profile.moved.astype(np.float64))[each > 0]
     each = each[each > 0]
     rows = profile.counted & (profile.records.rank >= 0)
     # Drishti's threshold.
@@ -489,5 +489,5 @@ def uneven_ranks(profile: Profile) -> Seen | None:
         others = np.delete(each, each.argmax()).mean()
         evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
-            line = _report(profile, rows)
+            line = _report_line(profile, rows)
     return Seen(evidence, float(each.max() - each.mean()), (line,), rows)

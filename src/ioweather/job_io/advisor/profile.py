@@ -35,7 +35,7 @@ DEFAULT_PROCESS_BYTES_PER_S: Final = float(GIB)
 DEFAULT_CEILING_BYTES_PER_S: Final = 10.0 * GIB
 DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB
 # A target that was faster than the default may be faster still: no more than half as much again is believed.
-BELIEVED: Final = 1.5
+FASTER_FACTOR: Final = 1.5
 # Types of mounts whose storage is in the machine itself, and those that say nothing of it: on many systems a file that
 # fits no recorded mount point is one of `/`. All others are served over a network.
 UNKNOWN: Final = frozenset(names_of("autofs rootfs overlay squashfs"))
@@ -54,7 +54,7 @@ _ENOUGH_BYTES: Final = 64 * MIB
 _SMALL_BINS: Final = 5
 _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 # A pattern of files that take less than this part of the I/O time is not named.
-FELT_SHARE: Final = 0.01
+NOTICEABLE_SHARE: Final = 0.01
 # An open that takes so long on its own, in a process with several threads, waits for a pipe or a lock.
 _LONG_OPEN_SECONDS: Final = 1.0
 # No device is faster.
@@ -73,28 +73,23 @@ class Profile:
     needs: one for each of its processes.
     """
 
-    def __init__(self, view: JobView, run: int) -> None:
-        applications, files, job_io = view.applications, view.files, view.job_io
-        if view.logs > 1:
-            applications, job_io = applications.take([run]), job_io.take([run])
-            files = files.take(files.text("log_digest").equals(str(applications.text("log_digest").tolist()[0])))
-        self.records, self.row = file_records(applications, files), job_io.records()[0]
+    def __init__(self, view: JobView) -> None:
+        applications = view.applications
+        self.records, self.row = file_records(applications, view.files), view.job_io.records()[0]
         self.ints = self.records.ints
         self.facility, self.log = view.facility, view.log
         self.mounts: dict[str, str] = json.loads(applications.text("mounts").tolist()[0] or "{}")
         self.command: str = applications.text("exe").tolist()[0] or ""
         self.python = _PYTHON.search(self.command) is not None
         self.nprocs = int(self.row["nprocs"])
-        self.node_count = view.node_count(run)
+        self.node_count = view.row()["node_count"]
         self.nodes = self.node_count or max(1, math.ceil(self.nprocs / DEFAULT_PROCESSES_PER_NODE))
         # `separate`: processes without MPI, one log each. `parallel`: processes of one program, which could use MPI-IO.
         self.separate, self.parallel = view.separate, self.nprocs > 1 and not view.separate
         # If Darshan ran out of memory for MPI-IO, nothing follows from the absence of its calls.
         self.without_mpiio_calls = "MPI-IO" in view.listed("partial_modules")
         # Some files have no record: counters are lower bounds, and processes cannot be compared.
-        self.incomplete = bool(self.row["partial"]) or bool(self.log and self.log.unrecorded_file_count)
-        # Darshan's sums were read, not its records: files and processes are not distinguished.
-        self.sums_only = bool((self.ints("record_id") == 0).any())
+        self.incomplete = view.incomplete
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
         # Rows whose opens waited for something else than storage: a second or more each, in threads of a
@@ -111,7 +106,7 @@ class Profile:
         # D, without `waits`; None if the log has no times.
         self.io_seconds = float(value) if value is not None and math.isfinite(value) and value > 0 else None
         if self.io_seconds and self.waits.any():
-            self.io_seconds = float(self.rank_sums(self.spent).max(initial=0.0) + self.shared_seconds.sum()) or None
+            self.io_seconds = float(self.sums_by_rank(self.spent).max(initial=0.0) + self.shared_seconds.sum()) or None
         self.moved_bytes = int(self.row["read_bytes"]) + int(self.row["write_bytes"])
         self.bytes_per_s = max(self.moved_bytes, 0) / self.io_seconds if self.io_seconds else 0.0
         self._find_rates(view.target_count, view.target_bytes_per_s)
@@ -123,6 +118,7 @@ class Profile:
         return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
 
     def _mark_records(self) -> None:
+        """Mark the records by layer and use, and give each its bytes, seconds and part of D_S."""
         records = self.records
         self.counted = records.counted
         self.operations: Ints = self.ints("read_count") + self.ints("write_count")
@@ -241,7 +237,7 @@ class Profile:
         known = timed & (self.ints("sync_count") > 0) & (between > 0)
         return np.where(known, np.minimum(spent, between * self.first_opens), spent)
 
-    def lifted(self, saved: Floats) -> Floats:
+    def as_mpiio_savings(self, saved: Floats) -> Floats:
         """Convert savings on rows below MPI-IO to savings on the MPI-IO rows of the same files: the same share of data
         time. MPI-IO waits for its slowest process, so its sums do not measure the calls below."""
         data = self.data_seconds
@@ -252,10 +248,10 @@ class Profile:
     def saving(self, saved: Floats) -> float:
         """Return wall-clock seconds saved if the counted rows took `saved` fewer seconds over all their processes."""
         saved = np.clip(np.where(self.counted, np.nan_to_num(saved), 0.0), 0.0, self.spent)
-        before, after = (self.rank_sums(spent).max(initial=0.0) for spent in (self.spent, self.spent - saved))
+        before, after = (self.sums_by_rank(spent).max(initial=0.0) for spent in (self.spent, self.spent - saved))
         return float(before - after + (self.shared_seconds * ratio(saved, self.spent)).sum())
 
-    def rank_sums(self, amounts: Floats) -> Floats:
+    def sums_by_rank(self, amounts: Floats) -> Floats:
         """Sum over the own files of each process that has some."""
         alone = self.counted & (self.records.rank >= 0)
         ranks, place = np.unique(self.records.rank[alone], return_inverse=True)
@@ -265,13 +261,13 @@ class Profile:
         """Count the files of these records."""
         return len(np.unique(self.records.file[rows]))
 
-    def is_felt(self, rows: Bools) -> bool:
+    def is_noticeable(self, rows: Bools) -> bool:
         """Whether the I/O on the files of these records takes a noticeable part of the run's I/O time, or cannot be
         compared with it."""
         if not self.io_seconds or (rows & self.waits).any():
             return True
         mine = np.isin(self.records.file, np.unique(self.records.file[rows]))
-        return self.saving(np.where(mine, self.spent, 0.0)) >= FELT_SHARE * self.io_seconds
+        return self.saving(np.where(mine, self.spent, 0.0)) >= NOTICEABLE_SHARE * self.io_seconds
 
     def name_file(self, rows: Bools) -> str:
         """Return the name of the file of these records with most time, and how many more there are; empty if its path
@@ -291,13 +287,13 @@ class Profile:
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
         return max(0.0, most - self.least_seconds) if same_bytes else most
 
-    def believed_seconds(self) -> float:
+    def most_seconds_if_faster(self) -> float:
         """Upper limit of a saving if storage is somewhat faster than this run shows; 0 if its rate is known."""
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
-        return max(0.0, most - self.least_seconds / BELIEVED) if self.is_at_rate else 0.0
+        return max(0.0, most - self.least_seconds / FASTER_FACTOR) if self.is_at_rate else 0.0
 
 
-def profile_of(view: JobView, run: int) -> Profile:
-    """Return the profile of the job's run in row `run`. Counters of a damaged log may be anything."""
+def profile_of(view: JobView) -> Profile:
+    """Return the profile of a single run. Counters of a damaged log may be anything."""
     with np.errstate(all="ignore"):
-        return Profile(view, run)
+        return Profile(view)

@@ -20,20 +20,20 @@ from ioweather.job_io.advisor.fixes import (
     FEWEST,
     JOINED_BYTES,
     Seen,
-    aligned,
-    count_words,
+    alignment_lines,
+    describe_count,
+    describe_rate,
     describe_small,
-    hint,
-    in_order,
+    hint_line,
     interface_of,
-    joined,
     main_verb,
     order_share,
-    packed,
-    rate_words,
+    packing_lines,
     request_lines,
+    seconds_saved_by_joining,
+    sorting_lines,
 )
-from ioweather.job_io.advisor.profile import FELT_SHARE, VERBS, Profile, Verb
+from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, VERBS, Profile, Verb
 
 # Drishti's: metadata time on one record.
 _LONG_SECONDS: Final = 30.0
@@ -48,11 +48,11 @@ def small_requests(profile: Profile) -> Seen | None:
     # On a file shared by all, a process itself can only join consecutive requests.
     behind = profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")
     own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(ratio(behind, profile.operations), 1.0), 1.0)
-    seconds = profile.saving(np.where(mine, joined(profile, JOINED_BYTES) * own, 0.0))
+    seconds = profile.saving(np.where(mine, seconds_saved_by_joining(profile, JOINED_BYTES) * own, 0.0))
     made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
     interface = interface_of(profile, made, profile.operations)
     lines = request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
-    return Seen(f"{found}; {rate_words(profile, rows)}", seconds, lines, rows)
+    return Seen(f"{found}; {describe_rate(profile, rows)}", seconds, lines, rows)
 
 
 def unaligned_file(profile: Profile) -> Seen | None:
@@ -69,8 +69,8 @@ def unaligned_file(profile: Profile) -> Seen | None:
     block = int(profile.ints("file_alignment_bytes")[rows].max())
     part = format_value(min(count / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} requests are not aligned to {format_bytes(block)} blocks"
-    saved = profile.lifted(np.where(rows, profile.data_seconds * share * extra, 0.0))
-    return Seen(evidence, profile.saving(saved), aligned(profile, rows, block), rows)
+    saved = profile.as_mpiio_savings(np.where(rows, profile.data_seconds * share * extra, 0.0))
+    return Seen(evidence, profile.saving(saved), alignment_lines(profile, rows, block), rows)
 
 
 def stdio(profile: Profile) -> Seen | None:
@@ -81,7 +81,7 @@ def stdio(profile: Profile) -> Seen | None:
         return None
     saved = sum(profile.overhead[verb] * profile.ints(f"{verb}_count") for verb in VERBS)
     part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
-    evidence = f"{part} of the bytes go through streams (fread, fwrite); {rate_words(profile, rows)}"
+    evidence = f"{part} of the bytes go through streams (fread, fwrite); {describe_rate(profile, rows)}"
     lines = request_lines(profile, "larger", rows, "STDIO")
     return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
@@ -104,11 +104,11 @@ def random_access(profile: Profile) -> Seen | None:
     mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
     evidence = (
         f"{random:,} of {total:,} requests, {mean} on average, start before the end of the previous one; "
-        f"{rate_words(profile, rows)}"
+        f"{describe_rate(profile, rows)}"
     )
-    seconds = profile.saving(profile.lifted(np.where(rows, saved, 0.0)))
+    seconds = profile.saving(profile.as_mpiio_savings(np.where(rows, saved, 0.0)))
     on_shared = int(profile.operations[rows & profile.shared].sum())
-    return Seen(evidence, seconds, in_order(profile, rows, 2 * on_shared > total), rows)
+    return Seen(evidence, seconds, sorting_lines(profile, rows, 2 * on_shared > total), rows)
 
 
 def strided(profile: Profile) -> Seen | None:
@@ -127,11 +127,11 @@ def strided(profile: Profile) -> Seen | None:
     if gaps < FEWEST or gaps <= 0.5 * total:
         return None
     evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
-    lines = request_lines(profile, "collective", rows) if profile.parallel else in_order(profile, rows)
+    lines = request_lines(profile, "collective", rows) if profile.parallel else sorting_lines(profile, rows)
     return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def _repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
+def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
     """Return the pattern of bytes that were moved more than once; `words` follow their number."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
@@ -147,7 +147,7 @@ def _repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) 
     again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - once, 0.0))
     share = ratio(again, moved)
     # A small file that is read twice is no part of it.
-    often = (share > 0.1) & (again >= FELT_SHARE * again.max(initial=0.0))
+    often = (share > 0.1) & (again >= NOTICEABLE_SHARE * again.max(initial=0.0))
     if again[often].sum() < MIB:
         return None
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
@@ -163,13 +163,13 @@ def redundant_reads(profile: Profile) -> Seen | None:
     if profile.python or profile.separate:
         lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
     by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
-    return _repeated(profile, "read", f"were read before{by}", lines)
+    return _find_repeated(profile, "read", f"were read before{by}", lines)
 
 
 def redundant_writes(profile: Profile) -> Seen | None:
     """Bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
-    return _repeated(profile, "write", "overwrote data of the same run", lines)
+    return _find_repeated(profile, "write", "overwrote data of the same run", lines)
 
 
 def read_write_switches(profile: Profile) -> Seen | None:
@@ -195,7 +195,7 @@ def shared_file(profile: Profile) -> Seen | None:
     count = int(profile.operations[rows].sum())
     if not profile.parallel or count < FEWEST:
         return None
-    which = count_words(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
+    which = describe_count(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
     locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
@@ -217,7 +217,7 @@ def fsync_storm(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), (line,), rows)
 
 
-def _flushed(profile: Profile) -> Bools:
+def _often_flushed(profile: Profile) -> Bools:
     """Records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
     return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
 
@@ -226,7 +226,7 @@ def flushed_streams(profile: Profile) -> Seen | None:
     """Streams that are flushed after each few lines, such as logs and tables of text."""
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
-    rows = _flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
+    rows = _often_flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
     if not rows.any():
         return None
     # One flush per process stays; what a flush costs is waited for in writes too, where the buffer is full.
@@ -269,7 +269,7 @@ def _opening_seconds(profile: Profile) -> Floats:
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
 
 
-def _seconds_in(profile: Profile, rows: Bools) -> tuple[float, float]:
+def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
     """Return metadata time and all time of these rows."""
     return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
@@ -305,13 +305,13 @@ def waiting_opens(profile: Profile) -> Seen | None:
 
 def metadata_storm(profile: Profile) -> Seen | None:
     """More opens and stats than reads and writes, or most of the time in them."""
-    rows = profile.counted & ~profile.records.mpiio & ~_flushed(profile)
+    rows = profile.counted & ~profile.records.mpiio & ~_often_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
     free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
-    meta, spent = _seconds_in(profile, rows)
+    meta, spent = _metadata_and_all_seconds(profile, rows)
     if calls < FEWEST or (calls < requests and meta < 0.3 * spent):
         return None
     time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
@@ -319,7 +319,7 @@ def metadata_storm(profile: Profile) -> Seen | None:
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, _metadata_calls(profile)), 0.0)
-    return Seen(evidence, profile.saving(saved), packed(profile), rows)
+    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
 
 
 def file_per_process(profile: Profile) -> Seen | None:
@@ -328,7 +328,7 @@ def file_per_process(profile: Profile) -> Seen | None:
     if not profile.parallel or files < profile.nprocs:
         return None
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared
-    meta, spent = _seconds_in(profile, rows)
+    meta, spent = _metadata_and_all_seconds(profile, rows)
     if files < 1000 and meta < 0.1 * spent and meta <= _LONG_SECONDS:
         return None
     # Each N files become one, which is created once and opened by every node that reads it. Creation is the cost: with
@@ -350,18 +350,18 @@ def file_per_process(profile: Profile) -> Seen | None:
 def many_files(profile: Profile) -> Seen | None:
     """Several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
-    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_flushed(profile)
+    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_often_flushed(profile)
     files, holders = profile.files_in(rows), len(np.unique(profile.records.rank[rows]))
     per_process = profile.parallel and profile.nprocs <= (profile.row["unique_file_count"] or 0)
     if per_process or files < 8 * holders or not files:
         return None
-    meta, spent = _seconds_in(profile, rows)
+    meta, spent = _metadata_and_all_seconds(profile, rows)
     if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= _LONG_SECONDS):
         return None
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
-    who = count_words(holders, "one process", "processes")
+    who = describe_count(holders, "one process", "processes")
     evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
-    return Seen(evidence, profile.saving(saved), packed(profile), rows)
+    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
 
 
 def small_files(profile: Profile) -> Seen | None:
@@ -383,7 +383,7 @@ def small_files(profile: Profile) -> Seen | None:
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
-    return Seen(evidence, profile.saving(saved), packed(profile), rows)
+    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
 
 
 def shared_metadata(profile: Profile) -> Seen | None:
@@ -395,10 +395,10 @@ def shared_metadata(profile: Profile) -> Seen | None:
         return None
     keep = min(1.0, profile.nodes / profile.nprocs)
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - keep), 0.0)
-    which = count_words(profile.files_in(rows), "a shared file", "shared files")
+    which = describe_count(profile.files_in(rows), "a shared file", "shared files")
     longest = format_seconds(float(meta[rows].max()))
     evidence = f"all processes open {which}; up to {longest} of metadata time per file, summed over processes"
-    lines: tuple[str, ...] = (hint(profile, "romio_no_indep_rw", "true"),)
+    lines: tuple[str, ...] = (hint_line(profile, "romio_no_indep_rw", "true"),)
     if interface_of(profile, rows, meta) == "HDF5":
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
     elif not profile.records.mpiio[rows].any():
@@ -417,7 +417,7 @@ def reopening(profile: Profile) -> Seen | None:
     if count < FEWEST:
         return None
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(2.0 * again, _metadata_calls(profile)), 0.0)
-    which = count_words(profile.files_in(rows), "1 file", "files")
+    which = describe_count(profile.files_in(rows), "1 file", "files")
     line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:
         line = "file = open(path, 'rb')  # once, before the loop"

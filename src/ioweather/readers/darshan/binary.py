@@ -21,7 +21,7 @@ import re
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,7 +34,7 @@ from ioweather.readers.darshan.format import (
     COMPRESSIONS,
     CP,
     CP_F,
-    CP_LATER,
+    CP_MISSING,
     DXT_DTYPE,
     FIXED,
     HEATMAP_DTYPE,
@@ -111,15 +111,15 @@ def decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-class Budget:
-    """How many bytes one file may still expand to."""
+class _Budget:
+    """How many bytes the regions of one file may still expand to: `limit_bytes` in all, `left_bytes` from here on."""
 
     def __init__(self, file_bytes: int) -> None:
         self.limit_bytes = min(max(_FREE_BYTES, _EXPANSION * file_bytes), _CEILING_BYTES)
         self.left_bytes = self.limit_bytes
 
 
-def expand(region: Buffer, compression: str, budget: Budget, what: str) -> Buffer:
+def expand(region: Buffer, compression: str, budget: _Budget, what: str) -> Buffer:
     """The bytes of a region. Every stream must end, check and be followed by another or by the end of the region."""
     if compression == "none" or not region:
         return region
@@ -212,33 +212,33 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
     """
     most = _FREE_NAMES + stored_bytes // _LEAST_BYTES
     raw = bytes(region)
-    entries: list[Any] = []  # (id, name)
-    whole, position = True, 0
-    if with_lengths:  # version 3.00 writes the length instead of a terminator
-        while position < len(raw) and len(entries) <= most:
-            start = position + _ID_BYTES + _LENGTH_BYTES
-            end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
-            whole = start <= len(raw) and end <= len(raw)
-            if not whole:
-                break
-            entries.append((raw[position : position + _ID_BYTES], raw[start:end].rstrip(b"\0")))
-            position = end
-    else:
-        whole = _ENTRIES.fullmatch(raw) is not None
-        if whole and len(raw) // (_ID_BYTES + 1) <= most:
-            entries = _ENTRY.findall(raw)
-        elif whole:
-            entries = [match.groups() for match in itertools.islice(_ENTRY.finditer(raw), most + 1)]
-    if not whole:
-        raise damaged(f"The name map of the log, {len(raw)} bytes, breaks off within a name.")
+    entries = list(itertools.islice(_split_names(raw, order, with_lengths), most + 1))
     if len(entries) > most:
         raise damaged("The name map of the log holds more names than a region of its size can.")
     ids = struct.unpack(f"{ORDER_CHARACTER[order]}{len(entries)}Q", b"".join([record_id for record_id, _ in entries]))
     names: dict[int, str] = {}
     for record_id, (_, name) in zip(ids, entries, strict=True):
         if name and record_id not in names:
-            names[record_id] = name.decode("utf-8", "backslashreplace")
+            names[record_id] = decode_text(name)
     return names
+
+
+def _split_names(raw: bytes, order: ByteOrder, with_lengths: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Ids and names as stored. Version 3.00 writes the length of a name, later ones a terminator."""
+    breaks_off = f"The name map of the log, {len(raw)} bytes, breaks off within a name."
+    if not with_lengths:
+        if _ENTRIES.fullmatch(raw) is None:
+            raise damaged(breaks_off)
+        yield from ((match[1], match[2]) for match in _ENTRY.finditer(raw))
+        return
+    position = 0
+    while position < len(raw):
+        start = position + _ID_BYTES + _LENGTH_BYTES
+        end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
+        if start > len(raw) or end > len(raw):
+            raise damaged(breaks_off)
+        yield raw[position : position + _ID_BYTES], raw[start:end].rstrip(b"\0")
+        position = end
 
 
 MAGIC_BYTES: Final[dict[bytes, ByteOrder]] = {MAGIC.to_bytes(8, "little"): "little", MAGIC.to_bytes(8, "big"): "big"}
@@ -268,7 +268,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
     job_end = _check_tiling(sorted(places[2 * i : 2 * i + 2] for i in used), layout.bytes, len(data))
 
     view = memoryview(data)
-    budget = Budget(len(data))
+    budget = _Budget(len(data))
     job = parse_job(expand(view[layout.bytes : job_end], compression, budget, "job record"), layout.job_words, order)
     names_offset, names_length = places[:2]
     names = parse_names(
@@ -310,7 +310,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
         if records is None:
             records = _fit_longer_records(name, dtype, region, names, job.nprocs)
             longer.append(name)
-        modules[name] = Module(name, version, partial, _native(records, order))
+        modules[name] = Module(name, version, partial, _to_native_order(records, order))
     flagged = [number for number in range(partial_flags.bit_length()) if partial_flags >> number & 1]
     partial_modules = tuple(layout.module_name(number) for number in flagged if number < count)
     return DarshanLog(
@@ -329,6 +329,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
 
 
 def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
+    """The header layout and byte order of a log of 3.x. Raises SourceError for other or cut files."""
     order = MAGIC_BYTES.get(data[8:16])
     version = data[:8].rstrip(b"\0")
     if order is None:
@@ -373,7 +374,7 @@ def _check_tiling(regions: list[tuple[int, ...]], header_bytes: int, file_bytes:
 # Records of fixed size
 
 
-def _native(records: NDArray[Any], order: ByteOrder) -> NDArray[Any]:
+def _to_native_order(records: NDArray[Any], order: ByteOrder) -> NDArray[Any]:
     """The records in the byte order of this machine, not to be written to."""
     if order != NATIVE:
         records = records.byteswap().view(records.dtype.newbyteorder(NATIVE))
@@ -390,6 +391,7 @@ def _fit_records(dtype: np.dtype[Any], region: Buffer, nprocs: int) -> NDArray[A
 
 
 def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
+    """Whether all ranks of a column are of the job, or -1 (shared by all ranks)."""
     # Most modules have few records, where a list is faster than a reduction.
     ranks = column.tolist() if len(column) < 1000 else [column.min(), column.max()]
     return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
@@ -402,6 +404,7 @@ def check_ranks(module: Module, nprocs: int) -> None:
 
 
 def _wrong_ranks(name: str, nprocs: int) -> CorruptInput:
+    """The error for records of ranks that the job does not have."""
     return damaged(f"The {name} module has records of ranks that the {nprocs} processes do not have.")
 
 
@@ -477,8 +480,8 @@ def _parse_variable_length(name: str, version: int, partial: bool, region: Buffe
 def _split_records(
     module: str, words: Ints, head_words: int, first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[Ints, Ints]:
-    """Heads of records, and all items between them. `first` and `second`: index of the head word that counts the items,
-    and words per item."""
+    """The heads of records, and the words of all items between them. A record has two kinds of items: `first` and
+    `second` are (index of the head word with their number, words per item)."""
     view, size = words.data, len(words)
     starts = array("q")  # a list of Python integers would be five times as large as what it describes
     position = 0
@@ -497,6 +500,7 @@ def _split_records(
 
 
 def _offsets(counts: Ints) -> Ints:
+    """Where the items of each record begin, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)])
 
 
@@ -540,19 +544,19 @@ _MPI_OPERATIONS: Final = tuple(
 def _derived_modules(records: NDArray[Any], version: str, job: DarshanJob) -> dict[str, Module]:
     """POSIX of every record, MPI-IO and STDIO of those that used them."""
     raw_clock = version <= LAST_WITH_RAW_CLOCK
-    relative = _normalized(records, job.start_ns // NS, job.run_seconds) if raw_clock else records
+    relative = _rebase_timestamps(records, job.start_ns // NS, job.run_seconds) if raw_clock else records
     used_mpi, used_stdio = (
         np.any([records[name] > 0 for name in names], axis=0) for names in (_MPI_OPERATIONS, _STDIO.values())
     )
     tables = {
-        "POSIX": _renamed(relative, _old_names("POSIX", "POSIX_", version)),
-        "MPI-IO": _renamed(relative[used_mpi], _old_names("MPI-IO", "MPIIO_", version)),
-        "STDIO": _renamed(relative[used_stdio], _STDIO),
+        "POSIX": _rename_counters(relative, _old_counter_names("POSIX", "POSIX_", version)),
+        "MPI-IO": _rename_counters(relative[used_mpi], _old_counter_names("MPI-IO", "MPIIO_", version)),
+        "STDIO": _rename_counters(relative[used_stdio], _STDIO),
     }
     return {name: Module(name, DERIVED_VERSION, False, table) for name, table in tables.items() if len(table)}
 
 
-def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
+def _old_counter_names(module: str, prefix: str, version: str) -> dict[str, str]:
     """Counters of a module of 3.x to those of Darshan 2 that count the same."""
     known = {*CP, *CP_F}
     layer = "POSIX" if module == "POSIX" else "MPI"
@@ -568,7 +572,8 @@ def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
     return pairs
 
 
-def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
+def _rename_counters(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
+    """Id, rank and those counters that the records have, under their new names."""
     names = {new: old for new, old in names.items() if old in (records.dtype.names or ())}
     fields = [("id", "u8"), ("rank", "i8"), *((new, records.dtype[old]) for new, old in names.items())]
     table = np.empty(len(records), dtype=fields)
@@ -578,7 +583,7 @@ def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
     return table
 
 
-def _normalized(records: NDArray[Any], start_seconds: int, run_seconds: float) -> NDArray[Any]:
+def _rebase_timestamps(records: NDArray[Any], start_seconds: int, run_seconds: float) -> NDArray[Any]:
     """Timestamps since the start of the job, as in 3.x.
 
     Seconds since 1970 lose the start. Any other clock began at an unknown moment, often the boot of the partition:
@@ -609,7 +614,7 @@ _MOST_OLD_PROCESSES: Final = 1 << 24
 # Bytes of the job region and of the metadata in it. In 1.x: uid, then start, end and processes of four bytes, then the
 # command.
 _JOB_LAYOUTS: Final = {
-    **dict.fromkeys((*CP_LATER, "2.00"), (1024, 0)),
+    **dict.fromkeys((*CP_MISSING, "2.00"), (1024, 0)),
     **dict.fromkeys(("2.01", "2.02", "2.03"), (1024, 64)),
     **dict.fromkeys(("2.04", "2.05", "2.06"), (4096, 1024)),
 }
@@ -618,26 +623,27 @@ _JOB_LAYOUTS: Final = {
 def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     """The log of version 1.x or 2.x, with the `wanted` modules (None: all)."""
     compression: Compression = "zlib" if data.startswith(GZIP_MAGIC) else "bzip2"
-    raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", Budget(len(data)), "file"))
+    raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", _Budget(len(data)), "file"))
     version, order = _identify_old(raw)
     region_bytes, metadata_bytes = _JOB_LAYOUTS[version]
     job, devices = _parse_old_job(raw[:region_bytes], version, metadata_bytes, order)
     dtype, region = cp_dtype(version, order), raw[region_bytes:]
     if len(region) % dtype.itemsize:
         raise damaged(f"The records have {len(region)} bytes, which is no multiple of their size of {dtype.itemsize}.")
-    records = _native(np.frombuffer(region, dtype), order)
+    records = _to_native_order(np.frombuffer(region, dtype), order)
     check_ranks(Module("CP", DERIVED_VERSION, False, records), job.nprocs)
     modules = {"CP": Module("CP", DERIVED_VERSION, False, records)} if len(records) else {}
     modules |= _derived_modules(records, version, job)
     if wanted is not None:
         modules = {name: module for name, module in modules.items() if name in wanted}
     return DarshanLog(
-        version, order, compression, job, modules, _names(records, version, devices), (), (), digest_of(data)
+        version, order, compression, job, modules, _old_record_names(records, version, devices), (), (), digest_of(data)
     )
 
 
 def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
-    order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
+    """The version and byte order of an expanded log of 1.x or 2.x. Raises SourceError for other or cut files."""
+    order = _guess_byte_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
         raise SourceError(
@@ -656,7 +662,7 @@ def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
     return version, order
 
 
-def _first_order(raw: bytes) -> ByteOrder:
+def _guess_byte_order(raw: bytes) -> ByteOrder:
     """1.x has no magic number: the order in which the number of processes is one."""
     if len(raw) < 28:
         raise cut_short(f"The log has {len(raw)} bytes, less than its job record.")
@@ -671,7 +677,8 @@ def _first_order(raw: bytes) -> ByteOrder:
 def _parse_old_job(
     region: bytes, version: str, metadata_bytes: int, order: ByteOrder
 ) -> tuple[DarshanJob, dict[int, str]]:
-    if version in CP_LATER:
+    """The job record of 1.x or 2.x, and the mounts by device number."""
+    if version in CP_MISSING:
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size
     else:
@@ -695,7 +702,7 @@ def _parse_old_job(
     return job, {int(device): path for device, _, path in mounts}
 
 
-def _names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict[int, str]:
+def _old_record_names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict[int, str]:
     """Names by record id, as `/mount/…end/of/path`: a log has the last 15 characters of a path (1.x: 11)."""
     names: dict[int, str] = {}
     known = records["CP_DEVICE"] if "CP_DEVICE" in (records.dtype.names or ()) else np.full(len(records), -1)

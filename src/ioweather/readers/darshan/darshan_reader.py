@@ -12,7 +12,7 @@ import bz2
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -34,7 +34,7 @@ from ioweather.readers.darshan.binary import (
     read_version_2,
     read_version_3,
 )
-from ioweather.readers.darshan.format import LAYOUTS
+from ioweather.readers.darshan.format import DATA, LAYOUTS
 from ioweather.readers.darshan.log import DarshanJob, DarshanLog, Module, Ragged, column
 from ioweather.readers.darshan.text import is_darshan_text, read_parser_text
 from ioweather.readers.reader_catalogue import FileReader
@@ -79,6 +79,7 @@ def read_log(
 
 
 def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
+    """The log in these bytes: of 3.x, of 1.x or 2.x (compressed as a whole), or text of darshan-parser."""
     if not data:
         raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
     if data[8:16] not in MAGIC_BYTES and is_darshan_text(data):
@@ -100,10 +101,10 @@ _PLACE_COLUMNS: Final = names_of("path mount library standard_stream stripe_coun
 _NO_PLACE: Final = (None, None, None, False, None, None, None)
 
 
-def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
-    """The values of `_PLACE_COLUMNS` of each record with a name or a Lustre layout."""
+def _find_places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
+    """The values of `_PLACE_COLUMNS` by record id, for records with a name or a Lustre layout."""
     mounts = {path.rstrip("/") or "/" for path, _ in log.job.mounts}
-    libraries, layouts = _libraries(log), _layouts(log.modules.get("LUSTRE"))
+    libraries, layouts = _find_libraries(log), _find_layouts(log.modules.get("LUSTRE"))
     mount_of: dict[str, str | None] = {}
     found = {record_id: (*_NO_PLACE[:4], *layout) for record_id, layout in layouts.items()}
     for record_id, name in log.names.items():
@@ -121,7 +122,7 @@ def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def _layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
+def _find_layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
     """Stripe count, bytes of a stripe and OSTs by record. Of several components in use the widest shows. [ours]"""
     if module is None:
         return {}
@@ -144,7 +145,7 @@ def _layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
     return found
 
 
-def _libraries(log: DarshanLog) -> dict[int, str]:
+def _find_libraries(log: DarshanLog) -> dict[int, str]:
     """Library that a file was opened through; HDF5 first where both have it (NetCDF-4)."""
     found: dict[int, str] = {}
     for library, opened, linked in (("PnetCDF", "PNETCDF_FILE", "PNETCDF_VAR"), ("HDF5", "H5F", "H5D")):
@@ -167,109 +168,66 @@ _NS: Final = 1e9
 # No run lasts longer (30 years): what a damaged timestamp would say.
 _LONGEST_SECONDS: Final = 1e9
 
-# Counters without their module's prefix; a mapping where modules differ. MPI-IO's READS and WRITES are of traces, which
-# do not tell collective calls from others.
-COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
-    "open_count": {"POSIX": "OPENS FOPENS", "MPI-IO": "INDEP_OPENS COLL_OPENS", "STDIO": "OPENS FDOPENS"},
-    "stream_open_count": "FOPENS",
-    "read_count": {
-        "POSIX": "READS FREADS",
-        "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS READS",
-        "STDIO": "READS",
-    },
-    "write_count": {
-        "POSIX": "WRITES FWRITES",
-        "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES",
-        "STDIO": "WRITES",
-    },
-    "seek_count": "SEEKS FSEEKS",
-    "stat_count": "STATS",
-    "sync_count": "FSYNCS FDSYNCS SYNCS FLUSHES",
-    "read_bytes": "BYTES_READ",
-    "write_bytes": "BYTES_WRITTEN",
-    "sequential_read_count": "SEQ_READS",
-    "sequential_write_count": "SEQ_WRITES",
-    "consecutive_read_count": "CONSEC_READS",
-    "consecutive_write_count": "CONSEC_WRITES",
-    "switch_count": "RW_SWITCHES",
-    "file_not_aligned_count": "FILE_NOT_ALIGNED",
-    "memory_not_aligned_count": "MEM_NOT_ALIGNED",
-    "file_alignment_bytes": "FILE_ALIGNMENT",
-    "collective_open_count": "COLL_OPENS",
-    "collective_read_count": "COLL_READS SPLIT_READS",
-    "collective_write_count": "COLL_WRITES SPLIT_WRITES",
-    "nonblocking_count": "NB_READS NB_WRITES",
+
+def _counters_by_module(given: str | dict[str, str]) -> dict[str, list[str]]:
+    """The counters that a column of `files` sums, by module."""
+    words = given if isinstance(given, dict) else dict.fromkeys(_PREFIX, given)
+    return {module: [_PREFIX[module] + word for word in counters.split()] for module, counters in words.items()}
+
+
+_COUNTS: Final[dict[str, dict[str, list[str]]]] = {
+    **{column: _counters_by_module(given) for column, given in DATA["files"]["counts"].items()},
     **{
-        column: {"POSIX": f"SIZE_{verb}_{size.upper()}", "MPI-IO": f"SIZE_{verb}_AGG_{size.upper()}"}
+        column: _counters_by_module(
+            {"POSIX": f"SIZE_{verb}_{size.upper()}", "MPI-IO": f"SIZE_{verb}_AGG_{size.upper()}"}
+        )
         for verb, columns in (("READ", READ_BINS), ("WRITE", WRITE_BINS))
         for column, size in zip(columns, SIZE_BINS, strict=True)
     },
-    **{f"access{i}_bytes": f"ACCESS{i}_ACCESS" for i in range(1, 5)},
-    **{f"access{i}_count": f"ACCESS{i}_COUNT" for i in range(1, 5)},
-    "fastest_rank": "FASTEST_RANK",
-    "fastest_rank_bytes": "FASTEST_RANK_BYTES",
-    "slowest_rank": "SLOWEST_RANK",
-    "slowest_rank_bytes": "SLOWEST_RANK_BYTES",
-    "read_extent_bytes": "MAX_BYTE_READ",
-    "write_extent_bytes": "MAX_BYTE_WRITTEN",
 }
+_TIMES: Final[dict[str, str]] = DATA["files"]["times"]
+_MOMENTS: Final[dict[str, str]] = DATA["files"]["moments"]
 _REQUIRED: Final = frozenset({"read_count", "write_count", "read_bytes", "write_bytes"})
 _EXTENT_BYTES: Final = {"read_extent_bytes": "read_bytes", "write_extent_bytes": "write_bytes"}
-_TESTED_BY: Final = {"file_not_aligned_count": "FILE_ALIGNMENT", "file_alignment_bytes": "FILE_ALIGNMENT"}
-
-TIMES: Final = {
-    "meta_seconds": "F_META_TIME",
-    "read_seconds": "F_READ_TIME",
-    "write_seconds": "F_WRITE_TIME",
-    "max_read_seconds": "F_MAX_READ_TIME",
-    "max_write_seconds": "F_MAX_WRITE_TIME",
-    "fastest_rank_seconds": "F_FASTEST_RANK_TIME",
-    "slowest_rank_seconds": "F_SLOWEST_RANK_TIME",
-}
-SPANS: Final = {
-    "first_open_ns": "F_OPEN_START_TIMESTAMP",
-    "last_close_ns": "F_CLOSE_END_TIMESTAMP",
-    "first_read_ns": "F_READ_START_TIMESTAMP",
-    "last_read_ns": "F_READ_END_TIMESTAMP",
-    "first_write_ns": "F_WRITE_START_TIMESTAMP",
-    "last_write_ns": "F_WRITE_END_TIMESTAMP",
-}
+_TESTED_BY: Final = dict.fromkeys(
+    ("file_not_aligned_count", "file_alignment_bytes"), _counters_by_module("FILE_ALIGNMENT")
+)
 
 
-def count_column(name: str, pieces: Pieces) -> Ints:
+def _count_column(name: str, pieces: Pieces) -> Ints:
     """A count or a size; masked where it was not measured."""
-    spec = COUNTS[name]
-    words = {module: spec if isinstance(spec, str) else spec.get(module, "") for module, _ in pieces}
-    parts = [_sum_of(module, records, words[module]) for module, records in pieces]
+    parts = [_sum_counters(records, _COUNTS[name].get(module, [])) for module, records in pieces]
     values = np.concatenate([part for part, _ in parts])
     missing = np.concatenate([absent for _, absent in parts])
     if name in _EXTENT_BYTES:
         # The counter is the offset of the last byte, and 0 where there was none: the bytes moved tell which.
-        missing |= np.ma.getmaskarray(moved := count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)
+        missing |= np.ma.getmaskarray(moved := _count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)
         values = values + 1
     if name in _TESTED_BY:
-        missing |= np.concatenate([_sum_of(module, records, _TESTED_BY[name])[0] <= 0 for module, records in pieces])
+        missing |= np.concatenate(
+            [_sum_counters(records, _TESTED_BY[name][module])[0] <= 0 for module, records in pieces]
+        )
     if name in _REQUIRED:
         return np.where(missing, 0, values)
     return np.ma.MaskedArray(np.where(missing, 0, values), mask=missing) if missing.any() else values
 
 
-def time_column(name: str, pieces: Pieces) -> Floats:
+def _time_column(name: str, pieces: Pieces) -> Floats:
     """Seconds; NaN where the record version does not have them."""
-    return np.concatenate([_float(module, records, TIMES[name]) for module, records in pieces])
+    return np.concatenate([_read_seconds(module, records, _TIMES[name]) for module, records in pieces])
 
 
-def span_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
+def _moment_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
     """UTC nanoseconds: the run's start plus Darshan's seconds since then. 0 there means that it did not happen."""
-    seconds = np.concatenate([_float(module, records, SPANS[name]) for module, records in pieces])
+    seconds = np.concatenate([_read_seconds(module, records, _MOMENTS[name]) for module, records in pieces])
     there = (seconds > 0) & (seconds < _LONGEST_SECONDS)
     since = np.rint(np.where(there, seconds, 0.0) * _NS).astype(np.int64)
     return np.ma.MaskedArray(np.where(there, start_ns + since, 0), mask=~there)
 
 
-def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[Ints, Bools]:
-    present = [_PREFIX[module] + word for word in words.split()]
-    names = [name for name in present if name in (records.dtype.names or ())]
+def _sum_counters(records: NDArray[Any], counters: Sequence[str]) -> tuple[Ints, Bools]:
+    """The sum of those counters that the records have, and where it was not measured."""
+    names = [name for name in counters if name in (records.dtype.names or ())]
     if not names:
         return np.zeros(len(records), np.int64), np.ones(len(records), np.bool_)
     total = np.array(records[names[0]], np.int64)
@@ -281,7 +239,8 @@ def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[Ints, Bools
     return total, negative
 
 
-def _float(module: str, records: NDArray[Any], word: str) -> Floats:
+def _read_seconds(module: str, records: NDArray[Any], word: str) -> Floats:
+    """A time counter in seconds; NaN where it is missing or negative."""
     name = _PREFIX[module] + word
     if name not in (records.dtype.names or ()):
         return np.full(len(records), np.nan)
@@ -295,12 +254,13 @@ _HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
 
 
 @dataclass(frozen=True)
-class DarshanReader(FileReader):
+class _DarshanReader(FileReader):
     """Reader of Darshan logs of every version; hundreds of small logs are read together (`BatchSource`)."""
 
     is_of_one_person: bool = True  # the user who ran the job
 
     def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> DarshanLog:
+        """The log at a path, with the modules that rows need. Raises SourceError, also for a log of another user."""
         log = read_log(path, modules=MODULES, content=content)
         owner = context.doubted_owner(path)
         if owner not in (None, log.job.uid):
@@ -314,6 +274,7 @@ class DarshanReader(FileReader):
     def rows(
         self, parsed: Sequence[DarshanLog], context: ReadContext
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]:
+        """Rows of `applications` and `files`, with the position of the log that each is of."""
         applications, files = rows_of_logs(parsed, context.paths)
         yield "applications", applications, np.arange(applications.rows)
         if files.rows:
@@ -346,28 +307,22 @@ def _read_darshan(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
         yield table, frame
 
 
-DARSHAN = DarshanReader(
+DARSHAN = _DarshanReader(
     "darshan",
     "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser",
     ("applications", "files"),
     _detect_darshan,
     _read_darshan,
-    tried=(
-        "1.21-1.24, 2.00-2.06, 3.00-3.41, a fork of 3.41; text: records as libdarshan-util 3.5 prints them of real "
-        "logs, their first lines by documentation: not tried on a real file"
-    ),
-    made_by="run with libdarshan.so; darshan-parser JOB.darshan > job.txt",
-    lost="counters that a fork adds; of text, digits beyond six decimals; 1.x: ranks, mounts",
-    used_by="job, why, compare, project, car11, pat19",
 )
 
 
 def rows_of_logs(logs: Sequence[DarshanLog], paths: PathPolicy = "keep") -> tuple[Frame, Frame]:
     """`applications` and `files` of many logs: one frame each, logs in order in the first."""
-    return _applications(logs, paths), _files(logs, paths)
+    return _make_applications(logs, paths), _make_files(logs, paths)
 
 
-def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+def _make_applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    """Rows of `applications`, one for each log."""
     jobs = [log.job for log in logs]
     mounts: dict[tuple[tuple[str, str], ...], str | None] = {(): None}
     for job in jobs:
@@ -393,11 +348,13 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
 
 
 def _host_count(log: DarshanLog) -> int | None:
+    """The number of hosts, from DXT traces; None without traces."""
     traces = [log.modules[name].records for name in _HOST_MODULES if name in log.modules]
     return len(set().union(*(records["hostname"].tolist() for records in traces))) if traces else None
 
 
-def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+def _make_files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+    """Rows of `files`, one for each record of POSIX, MPI-IO and STDIO."""
     pieces: list[tuple[str, NDArray[Any]]] = []
     numbers: list[Ints] = []
     places: list[tuple[Any, ...]] = []
@@ -418,7 +375,7 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
             pieces.append((module, joined))
             for number, records in members:
                 if number not in known:
-                    known[number] = _places(logs[number], paths)
+                    known[number] = _find_places(logs[number], paths)
                 places += [known[number].get(record, _NO_PLACE) for record in records["id"].tolist()]
                 numbers.append(np.full(len(records), number))
                 # Darshan 2.x alone records it, and its POSIX module has all raw records, in order; -1: not looked at.
@@ -439,9 +396,9 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         "record_id": np.concatenate([records["id"] for _, records in pieces]).view(np.int64),
         "rank": rank,
         "module": Text(modules.astype(np.int32), FILE_MODULES),
-        **{name: count_column(name, pieces) for name in COUNTS},
-        **{name: time_column(name, pieces) for name in TIMES},
-        **{name: span_column(name, pieces, start_ns) for name in SPANS},
+        **{name: _count_column(name, pieces) for name in _COUNTS},
+        **{name: _time_column(name, pieces) for name in _TIMES},
+        **{name: _moment_column(name, pieces, start_ns) for name in _MOMENTS},
         **dict(zip(_PLACE_COLUMNS, map(list, zip(*places, strict=True)), strict=True)),
         "size_at_open_bytes": np.ma.MaskedArray(np.maximum(at_open, 0), mask=at_open < 0),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.frames import Ints, needed
+from ioweather.core.frames import Ints, import_optional
 
 if TYPE_CHECKING:
     from ioweather.readers.darshan.format import ByteOrder, Compression
@@ -89,11 +89,11 @@ class Module:
 
     def to_pandas(self) -> Any:
         """A pandas.DataFrame; pandas must be installed. See `columns` for DXT and lists."""
-        return needed("pandas", _INSTEAD).DataFrame(self.columns())
+        return import_optional("pandas", _INSTEAD).DataFrame(self.columns())
 
     def to_polars(self) -> Any:
         """A polars.DataFrame; polars must be installed. See `columns` for DXT and lists."""
-        return needed("polars", _INSTEAD).DataFrame(self.columns())
+        return import_optional("polars", _INSTEAD).DataFrame(self.columns())
 
     def columns(self) -> dict[str, Any]:
         """Name to column, in copies. Lists (OST ids, heat map bins) become lists of arrays, raw bytes text or
@@ -136,6 +136,10 @@ class DarshanLog:
     skipped_modules: tuple[str, ...] = ()
     longer_records: tuple[str, ...] = ()
     form: Form = "log"
+
+    def records(self, module: str) -> NDArray[Any] | None:
+        """Return the records of a module; None where the log has no such module."""
+        return self.modules[module].records if module in self.modules else None
 
     def to_pandas(self, module: str = "POSIX") -> Any:
         """The module's records as a pandas.DataFrame, with the `path` of each."""

@@ -30,10 +30,7 @@ __all__ = ["log_bytes", "new_records", "write_log"]
 _LAYOUT: Final = LAYOUTS[b"3.41"]
 # The version of each module that is written, and its lists with the field that counts their items.
 _VERSIONS: Final = {"POSIX": 4, "MPI-IO": 3, "STDIO": 2, "LUSTRE": 1, "HEATMAP": 1}
-_LISTS: Final = {
-    "LUSTRE": {"ost_ids": "LUSTRE_STRIPE_WIDTH"},
-    "HEATMAP": {"write_bins": "bins", "read_bins": "bins"},
-}
+_LISTS: Final = {"LUSTRE": {"ost_ids": "LUSTRE_STRIPE_WIDTH"}, "HEATMAP": {"write_bins": "bins", "read_bins": "bins"}}
 _HEATMAP_POINTERS: Final = bytes(16)  # behind the head of a heat map, meaningless in a file
 # Darshan reads job record, command and mounts into a buffer of 4 KiB with a terminator.
 _COMMAND_BYTES: Final = 4096 - 8 * _LAYOUT.job_words - METADATA_BYTES - 1
@@ -84,6 +81,7 @@ def log_bytes(job: DarshanJob, modules: Mapping[str, NDArray[Any] | Module], nam
 
 
 def _encode_module(module: Module) -> bytes:
+    """The bytes of the records of a module, each with its lists."""
     records = module.records
     if records.dtype != new_records(module.name, 0).dtype:
         raise ValueError(f"records of {module.name} are not those that are written: use new_records()")
@@ -105,6 +103,7 @@ def _encode_module(module: Module) -> bytes:
 
 
 def _encode_job(job: DarshanJob) -> bytes:
+    """The bytes of the job record, with metadata, command and mounts."""
     start, start_part_ns = divmod(job.start_ns, NS)
     end, end_part_ns = divmod(job.end_ns, NS)
     check_job(start, end, job.nprocs)
@@ -120,6 +119,7 @@ def _encode_job(job: DarshanJob) -> bytes:
 
 
 def _encode_names(names: Mapping[int, str]) -> bytes:
+    """The bytes of the name map: ids and names with a terminator."""
     if any("\0" in name or not name for name in names.values()):
         raise ValueError("the name of a record is empty or holds a NUL")
     return b"".join(record_id.to_bytes(8, "little") + name.encode() + b"\0" for record_id, name in names.items())

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
-from ioweather.readers.prometheus.mapping import Pieces, Taking
+from ioweather.readers.prometheus.mapping import Pieces, SampleRows
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import files_of_a_kind, plain_head, time_of_line, whole_lines
 
@@ -45,7 +45,7 @@ _LEAST_MILLISECONDS: Final = 10**11
 
 
 class Sample(NamedTuple):
-    """`key`: name and labels as printed. `time_ns` is None where the text says none."""
+    """One line of exposition text. `key` is name and labels as printed; `time_ns` is None if the line has no time."""
 
     key: str
     name: str
@@ -55,7 +55,7 @@ class Sample(NamedTuple):
 
 
 def is_exposition(text: str) -> float:
-    """How sure the beginning of a text is one."""
+    """How likely it is (0 to 1) that a text begins as exposition text."""
     lines = [line for line in text.split("\n")[:200] if line.strip()][:-1] or text.split("\n")[:1]
     commented = any(_COMMENT.match(line) for line in lines)
     samples = [line for line in lines if not line.startswith("#") and time_of_line(line, _UTC) is None]
@@ -67,8 +67,8 @@ def is_exposition(text: str) -> float:
 
 
 def parse(lines: Iterable[str], where: str) -> Iterator[Sample | int]:
-    """Samples of exposition text, and the moments of scrapes: of lines that are a time and nothing else. Raises
-    CorruptInput for any other line."""
+    """Samples of exposition text; an integer (UTC nanoseconds) for a line that is only a time, which dates the scrape
+    after it. Raises CorruptInput for any other line."""
     known: dict[str, dict[str, str]] = {}
     for number, line in enumerate(lines, start=1):
         text, here = line.strip(), f"{where}, line {number}"
@@ -88,6 +88,7 @@ def parse(lines: Iterable[str], where: str) -> Iterator[Sample | int]:
 
 
 def _labels(text: str, where: str) -> dict[str, str]:
+    """The labels between the braces of a sample, unescaped."""
     found: dict[str, str] = {}
     end = text.strip(" \t") + "}"
     at = 0
@@ -101,7 +102,7 @@ def _labels(text: str, where: str) -> dict[str, str]:
 
 
 def _time_ns(text: str, where: str) -> int:
-    """Exact, also of a number with a fraction."""
+    """A printed time (milliseconds, or seconds with a fraction) as nanoseconds, exactly."""
     whole, _, fraction = text.partition(".")
     if "e" in text.lower() or len(whole) > 18:
         value = float(text)
@@ -114,7 +115,7 @@ def _time_ns(text: str, where: str) -> int:
     return number * NS + int(fraction[:9].ljust(9, "0"))
 
 
-HINT: Final = "Record again and again: `while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE`."
+_HINT: Final = "Record again and again: `while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE`."
 
 
 def _is_scrape(text: str) -> bool:
@@ -128,9 +129,9 @@ def _detect_prometheus(head: bytes, path: Path) -> float:
 
 
 def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
-    """Samples are of the time that they say themselves, that a line before them says, that --start and --interval say,
-    or, of one scrape alone, at which the file was written."""
-    taking = Taking(path, context, HINT)
+    """Rows of one scrape or many. The time of a sample is its own, that of a time line before it, that of --start and
+    --interval, or for a single scrape the modification time of the file."""
+    rows = SampleRows(path, context, _HINT)
     files = [path]
     if path.is_dir():
         files = files_of_a_kind(path, _is_scrape)
@@ -150,7 +151,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                     if context.interval_ns is None or context.start_ns is None:
                         raise UndatedInput(
                             f"{file} holds several scrapes and does not say when they were made.",
-                            hint=f"Give --start and --interval. {HINT}",
+                            hint=f"Give --start and --interval. {_HINT}",
                         )
                     seen, scrapes = set(), scrapes + 1
                 seen.add(item.key)
@@ -159,10 +160,10 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                     moment = context.start_ns + (scrapes - 1) * (context.interval_ns or 0)
                 elif moment is None:
                     moment = file.stat().st_mtime_ns
-                    taking.notes = ["taken as of the file's own time (say another with --start)"]
-            taking.add(item.key, item.name, item.labels, moment, item.value)
-            yield from taking.full()
-    return (yield from taking.finish(f"{scrapes} scrape(s)"))
+                    rows.notes = ["dated by the modification time of the file (--start gives another)"]
+            rows.add(item.key, item.name, item.labels, moment, item.value)
+            yield from rows.full_frames()
+    return (yield from rows.finish(f"{scrapes} scrape(s)"))
 
 
 PROMETHEUS = FileReader(
@@ -171,13 +172,6 @@ PROMETHEUS = FileReader(
     ("series", "job_operations"),
     _detect_prometheus,
     _read_prometheus,
-    tried=(
-        "lustrefs-exporter of 2024 (real text), Prometheus 2.42 (scraped, polled and remote write); HPE and GSI "
-        "lustre_exporter, node_exporter, GPFS bridge: by their sources, not tried on a real file"
-    ),
-    made_by="while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE",
-    lost="metrics that no mapping names; samples finer than a minute unless --raw; exemplars, histograms",
-    used_by="now, why, lake series, neighbours by job_operations",
 )
 
 
@@ -208,23 +202,24 @@ def _detect_telegraf(head: bytes, path: Path) -> float:
 
 
 def _read_telegraf(path: Path, context: ReadContext) -> Pieces:
-    taking, points = Taking(path, context, _TELEGRAF_HINT), _points(path)
+    rows, points = SampleRows(path, context, _TELEGRAF_HINT), _points(path)
     count = 0
-    # By time, as far as a bounded number of points in memory allows: several writers may share a file.
-    waiting = list(islice(points, _MOST_WAITING))
-    heapq.heapify(waiting)
-    for time_ns, _, match in chain((heapq.heappushpop(waiting, point) for point in points), _sorted_rest(waiting)):
+    for time_ns, _, match in _sort_points(points):
         count += 1
-        labels = {_plain(name): _plain(value) for name, value in _TAG.findall(match["tags"])}
+        labels = {_unescape(name): _unescape(value) for name, value in _TAG.findall(match["tags"])}
         for field, value in _FIELD.findall(match["fields"]):
             if _FIELD_NUMBER.fullmatch(value):
-                name = f"{_plain(match['measurement'])}_{_plain(field)}"
-                taking.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
-        yield from taking.full()
-    return (yield from taking.finish(f"{count} point(s)"))
+                name = f"{_unescape(match['measurement'])}_{_unescape(field)}"
+                rows.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
+        yield from rows.full_frames()
+    return (yield from rows.finish(f"{count} point(s)"))
 
 
-def _sorted_rest(waiting: list[_Point]) -> Iterator[_Point]:
+def _sort_points(points: Iterator[_Point]) -> Iterator[_Point]:
+    """By time, as far as a bounded number of points in memory allows: several writers may share a file."""
+    waiting = list(islice(points, _MOST_WAITING))
+    heapq.heapify(waiting)
+    yield from (heapq.heappushpop(waiting, point) for point in points)
     yield from sorted(waiting)
 
 
@@ -234,10 +229,6 @@ TELEGRAF = FileReader(
     ("series", "job_operations"),
     _detect_telegraf,
     _read_telegraf,
-    tried="by its documentation; not tried on a real file",
-    made_by="[[outputs.file]] with data_format = influx",
-    lost="what no mapping names (diskio, disk, lustre2 are there); texts and truths",
-    used_by="now, why, lake series, neighbours by job_operations",
 )
 
 
@@ -245,6 +236,7 @@ _Point: TypeAlias = tuple[int, int, re.Match[str]]  # time, number of the line
 
 
 def _points(path: Path) -> Iterator[_Point]:
+    """The lines of the file with their times in nanoseconds; comments are skipped."""
     for number, untrimmed in whole_lines(path):
         line, where = untrimmed.strip(), f"{path}, line {number}"
         if len(line) > _LONGEST:
@@ -264,5 +256,5 @@ def _points(path: Path) -> Iterator[_Point]:
         yield int(time) * _BY_DIGITS[len(time)], number, match
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPED.sub(r"\1", text) if "\\" in text else text

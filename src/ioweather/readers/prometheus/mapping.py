@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
@@ -45,6 +45,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, Quality
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.readers.server_counters import series_frame
+from ioweather.readers.text_files import shown_counts
 
 Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
@@ -57,7 +58,8 @@ _KEYS: Final = frozenset(
 
 
 class Mapped(NamedTuple):
-    """What a series of samples is. `group` identifies its reporter; the counters of one group come together."""
+    """What a series of samples is: the target and metric it measures, the factor to our units, and what its numbers are
+    (`value`: counter, amount, rate or state). `group` identifies the reporter, which sends its counters together."""
 
     target: Target
     metric: str
@@ -67,65 +69,41 @@ class Mapped(NamedTuple):
     group: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Expression:
-    text: str = ""
-    label: str = ""
-    match: re.Pattern[str] | None = None
-    translated: Mapping[str, str] | None = None
-    other: str | None = None
-
-    def of(self, labels: Labels) -> str | None:
-        """None where a label is missing, or is none of those that are meant."""
-        if not self.label:
-            missing = any(not labels.get(name) for name in _PLACEHOLDER.findall(self.text))
-            return None if missing else _PLACEHOLDER.sub(lambda found: labels[found[1]], self.text)
-        value = labels.get(self.label, "")
-        if self.match is not None:
-            found = self.match.fullmatch(value)
-            if found is None:
-                return None
-            value = found[1] if self.match.groups else value
-        if self.translated is None:
-            return value or None
-        return self.translated.get(value, self.other)
-
-    @property
-    def constants(self) -> Iterable[str]:
-        """Every text that it can be, where that is known before."""
-        if self.translated is not None:
-            return [text for text in (*self.translated.values(), self.other) if text]
-        return [self.text] if self.text and not _PLACEHOLDER.search(self.text) else []
+# A text made of labels; None where a label is missing or does not match.
+_LabelText: TypeAlias = Callable[[Labels], str | None]
 
 
 @dataclass(frozen=True)
-class Rule:
+class _Rule:
+    """One [[metric]] of a mapping file."""
+
     names: tuple[str, ...]
-    system: Expression
-    kind: Expression
-    component: Expression
-    metric: Expression | None = None
+    system: _LabelText
+    kind: _LabelText
+    component: _LabelText
+    metric: _LabelText | None = None
     where: Mapping[str, frozenset[str]] = field(default_factory=dict)
     factor: float = 1.0
     value: str = ""
-    job: Expression | None = None
-    operation: Expression | None = None
+    job: _LabelText | None = None
+    operation: _LabelText | None = None
     job_field: str = "count"
 
-    def of(self, labels: Labels) -> Mapped | None:
+    def apply(self, labels: Labels) -> Mapped | None:
+        """What a series with these labels is; None where the rule does not fit."""
         if any(labels.get(name, "") not in wanted for name, wanted in self.where.items()):
             return None
-        system, kind, component = self.system.of(labels), self.kind.of(labels), self.component.of(labels)
+        system, kind, component = self.system(labels), self.kind(labels), self.component(labels)
         if system is None or component is None or kind not in COMPONENT_KINDS:
             return None
         target = Target(system, kind, component)
         group = (labels.get("instance", ""), labels.get("job", ""), *target)
         if self.job is not None and self.operation is not None:
-            job, operation = self.job.of(labels), self.operation.of(labels)
+            job, operation = self.job(labels), self.operation(labels)
             if job is None or operation is None:
                 return None
             return Mapped(target, self.job_field, (job, operation), self.factor, self.value or "counter", group)
-        metric = self.metric.of(labels) if self.metric is not None else None
+        metric = self.metric(labels) if self.metric is not None else None
         if metric not in METRICS:
             return None
         value = self.value or ("counter" if METRICS[metric].extensive else "state")
@@ -133,43 +111,60 @@ class Rule:
 
 
 class Mappings:
-    """Rules by the name of a metric; of those that fit, the first counts."""
+    """What each series is, by a site's own rules, then by the shipped ones: the first rule that fits counts. Counts the
+    series without a rule (`unnamed`) and those whose host is not known."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules: dict[str, list[Rule]] = {}
-        for rule in rules:
+    def __init__(self, own: Mapping[str, Any] | None = None, context: ReadContext | None = None) -> None:
+        self._context = context or ReadContext()
+        self._rules: dict[str, list[_Rule]] = {}
+        self._mapped: dict[str, Mapped | None] = {}
+        self.without_host = self.unnamed = 0
+        site = [] if own is None else read_mapping(own, "The mapping")
+        for rule in (*site, *(rule for _, rules in shipped().values() for rule in rules)):
             for name in rule.names:
                 self._rules.setdefault(name, []).append(rule)
 
     @property
     def names(self) -> list[str]:
+        """Names of the metrics that have rules."""
         return sorted(self._rules)
 
-    def of(self, name: str, labels: Labels, host: str | None = None) -> Mapped | None:
-        """What a series is; None where no rule fits."""
-        rules = self._rules.get(name)
-        if rules is None:
+    def find(self, key: str, name: str, labels: Labels) -> Mapped | None:
+        """What a series is; None where no rule fits. Remembered by `key`."""
+        if key not in self._mapped:
+            host, system = self._context.host, self._context.system
+            mapped = self._apply(name, labels, host)
+            if mapped is None:
+                needs_host = host is None and self._apply(name, labels, "host") is not None
+                self.without_host += needs_host
+                self.unnamed += not needs_host
+            elif system is not None and mapped.target.kind == "host":
+                mapped = mapped._replace(target=mapped.target._replace(system=system))
+            self._mapped[key] = mapped
+        return self._mapped[key]
+
+    def _apply(self, name: str, labels: Labels, host: str | None) -> Mapped | None:
+        """What the first rule says that fits; `host` is the reporter where the labels name none."""
+        if name not in self._rules:
             return None
-        whole = {**labels, "__name__": name, "host": _host(labels) or host or ""}
-        return next((mapped for rule in rules if (mapped := rule.of(whole)) is not None), None)
-
-
-def _host(labels: Labels) -> str:
-    found = _PORT.fullmatch(labels.get("instance") or labels.get("host") or "")
-    return found[1] if found else ""
+        reporter = _PORT.fullmatch(labels.get("instance") or labels.get("host") or "")
+        whole = {**labels, "__name__": name, "host": reporter[1] if reporter else host or ""}
+        return next((mapped for rule in self._rules[name] if (mapped := rule.apply(whole)) is not None), None)
 
 
 def _require(holds: object, message: str, hint: str = "") -> None:
+    """Raise UsageError unless it holds."""
     if not holds:
         raise UsageError(message, hint=hint)
 
 
 def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise UsageError for keys that do not exist."""
     unknown = sorted(set(given) - set(known))
     _require(not unknown, f"{where}: there is no {', '.join(unknown)}.", f"There are: {', '.join(sorted(known))}.")
 
 
-def read_mapping(document: Mapping[str, Any], where: str) -> list[Rule]:
+def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
     """The rules of one mapping file; a mistake in it is a UsageError that says where."""
     _refuse_unknown(document, ("title", "defaults", "metric"), where)
     entries, defaults = document.get("metric"), document.get("defaults", {})
@@ -180,7 +175,8 @@ def read_mapping(document: Mapping[str, Any], where: str) -> list[Rule]:
     return [_rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in numbered]
 
 
-def _rule(entry: Mapping[str, Any], where: str) -> Rule:
+def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
+    """The rule of one [[metric]]; a mistake in it is a UsageError."""
     _refuse_unknown(entry, _KEYS, where)
     names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
     is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
@@ -191,7 +187,8 @@ def _rule(entry: Mapping[str, Any], where: str) -> Rule:
     needed = ("system", "kind", "component", *(("job", "operation") if "job" in entry else ("metric",)))
     for name in needed:
         _require(name in entry, f"{where}: `{name}` is missing.")
-    rule = Rule(
+    texts = {name: _label_text(entry[name], f"{where}, {name}") for name in needed}
+    rule = _Rule(
         names=tuple(names or ()),
         where={
             name: frozenset(map(str, wanted if isinstance(wanted, list) else [wanted]))
@@ -200,41 +197,55 @@ def _rule(entry: Mapping[str, Any], where: str) -> Rule:
         factor=float(factor),
         value=entry.get("value", ""),
         job_field=entry.get("field", "count"),
-        **{name: _expression(entry[name], f"{where}, {name}") for name in needed},
+        **{name: text for name, (text, _) in texts.items()},
     )
-    for metric in () if rule.metric is None else rule.metric.constants:
-        _require(
-            metric in METRICS, f"{where}: {metric!r} is no metric of ours.", "docs/reference/tables.md lists them."
-        )
+    for metric in texts["metric"][1] if "metric" in texts else ():
+        hint = "docs/reference/tables.md lists them."
+        _require(metric in METRICS, f"{where}: {metric!r} is no metric of ours.", hint)
         is_extensive = METRICS[metric].extensive
         _require(rule.value != "state" or not is_extensive, f"{where}: {metric} adds up, and is no state.")
         fits = rule.value not in ("amount", "rate") or is_extensive
         _require(fits, f"{where}: {metric} does not add up, and is no {rule.value}.")
-    for kind in rule.kind.constants:
+    for kind in texts["kind"][1]:
         _require(kind in COMPONENT_KINDS, f"{where}: {kind!r} is no kind.", f"There are: {', '.join(COMPONENT_KINDS)}.")
     _require(rule.value in ("", *VALUES), f"{where}: `value` is one of {', '.join(VALUES)}.")
     _require(rule.job_field in JOB_FIELDS, f"{where}: `field` is one of {', '.join(JOB_FIELDS)}.")
     return rule
 
 
-def _expression(given: Any, where: str) -> Expression:
+def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
+    """The function that makes a text of labels, and the texts that it can give where they are known in advance."""
     if isinstance(given, str) and given:
-        return Expression(text=given)
+        needed = _PLACEHOLDER.findall(given)
+
+        def fill(labels: Labels) -> str | None:
+            missing = any(not labels.get(name) for name in needed)
+            return None if missing else _PLACEHOLDER.sub(lambda found: labels[found[1]], given)
+
+        return fill, [] if needed else [given]
     is_table = isinstance(given, Mapping) and isinstance(given.get("label"), str) and given["label"]
     _require(is_table, f"{where}: expected a text, or a table with a `label`.")
     _refuse_unknown(given, ("label", "match", "map", "other"), where)
-    translated = given.get("map")
+    translated, other = given.get("map"), given.get("other")
     is_map = isinstance(translated, Mapping) and all(isinstance(text, str) for text in translated.values())
     _require(translated is None or is_map, f"{where}: `map` should be a table of texts.")
     try:
-        match = re.compile(given["match"]) if "match" in given else None
+        pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
     except (re.error, TypeError) as error:
         raise UsageError(f"{where}: `match` is no pattern: {error}.") from None
-    return Expression("", given["label"], match, translated, given.get("other"))
+
+    def translate(labels: Labels) -> str | None:
+        found = pattern.fullmatch(labels.get(given["label"], ""))
+        if found is None:
+            return None
+        value = found[1] if pattern.groups else found[0]
+        return value or None if translated is None else translated.get(value, other)
+
+    return translate, [] if translated is None else [text for text in (*translated.values(), other) if text]
 
 
 @cache
-def shipped() -> Mapping[str, tuple[str, tuple[Rule, ...]]]:
+def shipped() -> Mapping[str, tuple[str, tuple[_Rule, ...]]]:
     """Title and rules of every mapping that comes with ioweather, by name."""
     found = {}
     for file in sorted(resources.files(__package__).joinpath("mappings").iterdir(), key=lambda file: file.name):
@@ -242,18 +253,6 @@ def shipped() -> Mapping[str, tuple[str, tuple[Rule, ...]]]:
             document = tomllib.loads(file.read_text(encoding="utf-8"))
             found[file.name.removesuffix(".toml")] = (str(document["title"]), tuple(read_mapping(document, file.name)))
     return found
-
-
-@cache
-def _all_shipped() -> Mappings:
-    return Mappings(rule for _, rules in shipped().values() for rule in rules)
-
-
-def mappings_of(own: Mapping[str, Any] | None) -> Mappings:
-    """A person's own rules come first; names that they do not have are read as shipped."""
-    if own is None:
-        return _all_shipped()
-    return Mappings([*read_mapping(own, "The mapping"), *(rule for _, rules in shipped().values() for rule in rules)])
 
 
 _SLOW: Final = frozenset({"capacity_bytes", "free_bytes", "capacity_files", "free_files", "client_count"})
@@ -264,7 +263,7 @@ _JobPlace: TypeAlias = tuple[int, int, Target, str, str]  # start, end, target, 
 
 @dataclass(slots=True)
 class _Counter:
-    """As it was seen last; `grown` since the row began. `step_ns`: how long before that it was seen."""
+    """The last sample of a counter, `step_ns` after the one before, and its growth since its row began at since_ns."""
 
     at_ns: int
     value: float
@@ -276,21 +275,22 @@ class _Counter:
 
 @dataclass(slots=True)
 class _Group:
-    """When a group was seen last, and before that; and where the rows of then began."""
+    """The times of a reporter's last two sets of samples, and where its rows began then."""
 
     at_ns: int
     since_ns: int
     before_ns: int | None = None
     before_since_ns: int | None = None
 
-    def see(self, time_ns: int, *, begins: bool) -> None:
+    def add_time(self, time_ns: int, *, begins: bool) -> None:
+        """Note samples at a time; `begins`: a row of the group begins there."""
         if time_ns > self.at_ns:
             self.before_ns, self.before_since_ns = self.at_ns, self.since_ns
             self.at_ns = time_ns
             self.since_ns = time_ns if begins else self.since_ns
 
-    def seen_before(self, time_ns: int) -> tuple[int, int] | None:
-        """(moment, beginning of its row) of the last time before."""
+    def last_before(self, time_ns: int) -> tuple[int, int] | None:
+        """The last time before, and where its row began."""
         if self.at_ns < time_ns:
             return self.at_ns, self.since_ns
         if self.before_ns is None or self.before_since_ns is None or self.before_ns >= time_ns:
@@ -300,8 +300,8 @@ class _Group:
 
 @dataclass
 class Amounts:
-    """Samples come in the order of time. `by_minute`: rows begin at the first sample of a minute, wherever a
-    reading begins; otherwise every sample ends a row."""
+    """Makes rows of samples, which come in the order of time. With `by_minute` rows begin at the first sample of a
+    minute, wherever reading begins; otherwise every sample ends a row."""
 
     by_minute: bool = False
     cluster: str | None = None
@@ -319,21 +319,22 @@ class Amounts:
         if not abs(value) < 1e300:
             return
         if mapped.value == "state":
-            self._keep(key, mapped, time_ns, value * mapped.factor)
+            self._add_state(key, mapped, time_ns, value * mapped.factor)
         else:
-            self._count(key, mapped, time_ns, value * mapped.factor)
+            self._add_counter(key, mapped, time_ns, value * mapped.factor)
 
-    def _count(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+    def _add_counter(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+        """Add the growth since the last sample of a counter, an amount or a rate."""
         group = self._groups.get(mapped.group)
         if group is None:
             group = self._groups[mapped.group] = _Group(time_ns, time_ns)
         elif time_ns > group.at_ns:
-            group.see(time_ns, begins=self._begins(group.at_ns, time_ns))
+            group.add_time(time_ns, begins=self._begins_row(group.at_ns, time_ns))
         counter = self._counters.get(key)
         if counter is not None and time_ns <= counter.at_ns:
             self.late += time_ns < counter.at_ns
             return
-        seen = group.seen_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
+        seen = group.last_before(time_ns) if mapped.job is not None and mapped.value == "counter" else None
         gone = counter is not None and seen is not None and counter.at_ns < seen[0]
         step_ns = 0 if counter is None else time_ns - counter.at_ns
         gap = counter is not None and step_ns > _LONGEST_GAP * max(counter.step_ns, MINUTE_NS)
@@ -353,15 +354,16 @@ class Amounts:
         else:
             counter.grown += value * ((time_ns - counter.at_ns) / NS if mapped.value == "rate" else 1)
         counter.fell |= fell
-        ends = self._begins(counter.at_ns, time_ns)
+        ends = self._begins_row(counter.at_ns, time_ns)
         counter.at_ns, counter.value = time_ns, value
         if ends:
-            self._row(mapped, counter)
+            self._end_row(mapped, counter)
 
-    def _begins(self, before_ns: int, time_ns: int) -> bool:
+    def _begins_row(self, before_ns: int, time_ns: int) -> bool:
         return not self.by_minute or before_ns // MINUTE_NS != time_ns // MINUTE_NS
 
-    def _row(self, mapped: Mapped, counter: _Counter) -> None:
+    def _end_row(self, mapped: Mapped, counter: _Counter) -> None:
+        """Make the row that ends with the last sample of the counter."""
         start, end, flag = counter.since_ns, counter.at_ns, int(Quality.RESET) if counter.fell else 0
         if mapped.job is not None:
             if counter.grown > 0:
@@ -375,7 +377,8 @@ class Amounts:
             self._series[start, end, mapped.target, mapped.metric] = known + amount, flags | flag
         counter.since_ns, counter.grown, counter.fell = end, 0.0, False
 
-    def _keep(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+    def _add_state(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
+        """Add the first sample of a state in each minute, or each hour if it changes slowly."""
         span = HOUR_NS if mapped.metric in _SLOW else MINUTE_NS
         if self._stored_spans.get(key, -1) >= time_ns // span:
             return
@@ -386,10 +389,11 @@ class Amounts:
 
     @property
     def waiting(self) -> int:
+        """Number of rows that `rows` would give."""
         return len(self._series) + len(self._jobs)
 
     def rows(self) -> Iterator[tuple[str, Frame]]:
-        """What came together since the last time."""
+        """Frames of the rows that ended since the last call."""
         if self._series:
             yield (
                 "series",
@@ -403,7 +407,7 @@ class Amounts:
         self._series, self._jobs = {}, {}
 
     def state(self) -> dict[str, Any]:
-        """To go on from, as JSON has it. Rows that wait are not in it."""
+        """The last samples as JSON, for `restore` in another process. Rows that wait are not in it."""
         return {
             "counters": {key: list(asdict(counter).values()) for key, counter in self._counters.items()},
             "groups": [[list(name), *asdict(group).values()] for name, group in self._groups.items()],
@@ -411,18 +415,20 @@ class Amounts:
         }
 
     def forget(self, before_ns: int) -> None:
-        """Counters and groups that were not seen since."""
+        """Drop counters and groups without a sample since then."""
         self._counters = {key: counter for key, counter in self._counters.items() if counter.at_ns >= before_ns}
         self._groups = {name: group for name, group in self._groups.items() if group.at_ns >= before_ns}
         self.shown_once &= self._counters.keys()
 
-    def go_on(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the `state` of another process."""
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
         self._stored_spans = dict(state["kept"])
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
+    """Rows of `job_operations`."""
     found: list[dict[str, Any]] = []
     for (start, end, target, job, operation), amounts in rows:
         identity = identity_of(job)
@@ -449,44 +455,23 @@ _OWN: Final = "A mapping of your own says what they are: docs/how-to/prometheus-
 Pieces = Generator[tuple[str, Frame], None, str | None]
 
 
-class Known:
-    """What each series is, looked up once; counts series without a rule or a host."""
-
-    def __init__(self, mappings: Mappings, context: ReadContext) -> None:
-        self._mappings, self._context = mappings, context
-        self._mapped: dict[str, Mapped | None] = {}
-        self.without_host = self.unnamed = 0
-
-    def of(self, key: str, name: str, labels: dict[str, str]) -> Mapped | None:
-        if key in self._mapped:
-            return self._mapped[key]
-        host, system = self._context.host, self._context.system
-        mapped = self._mappings.of(name, labels, host)
-        if mapped is None:
-            needs_host = host is None and self._mappings.of(name, labels, "host") is not None
-            self.without_host += needs_host
-            self.unnamed += not needs_host
-        elif system is not None and mapped.target.kind == "host":
-            mapped = mapped._replace(target=mapped.target._replace(system=system))
-        self._mapped[key] = mapped
-        return mapped
-
-
-class Taking:
-    """The rows of one reading. `hint`: how to record more than one look; `looks` what is counted of them."""
+class SampleRows:
+    """Collects the samples of a file and makes rows of them. `hint` says how to record more than one scrape."""
 
     def __init__(self, path: Path, context: ReadContext, hint: str) -> None:
         self.path, self.context, self._hint = path, context, hint
         self.amounts = Amounts(cluster=context.cluster)
-        self.known = Known(mappings_of(context.mapping), context)
+        self.mappings = Mappings(context.mapping, context)
         self.made = 0
         self.notes: list[str] = []
 
     def add(self, key: str, name: str, labels: dict[str, str], time_ns: int, value: float) -> None:
-        if (mapped := self.known.of(key, name, labels)) is not None:
+        """Add a sample, if a mapping names its series."""
+        if (mapped := self.mappings.find(key, name, labels)) is not None:
             self.amounts.add(key, mapped, time_ns, value)
 
-    def full(self) -> Iterator[tuple[str, Frame]]:
+    def full_frames(self) -> Iterator[tuple[str, Frame]]:
+        """Frames of the rows so far, if they are enough."""
         if self.amounts.waiting >= _FRAME_ROWS:
             yield from self._rows()
 
@@ -500,20 +485,19 @@ class Taking:
         yield from self._rows()
         once = len(self.amounts.shown_once)
         left = {
-            "counter(s) shown once, where two looks give amounts": once,
+            "counter(s) shown once, where two samples give amounts": once,
             "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
-            "series that no mapping names": self.known.unnamed,
-            "series of an unknown host (give --host)": self.known.without_host,
+            "series that no mapping names": self.mappings.unnamed,
+            "series of an unknown host (give --host)": self.mappings.without_host,
         }
-        said = "; ".join(f"{count} {what}" for what, count in left.items() if count)
+        said = shown_counts(left)
         if self.amounts.late:
             raise CorruptInput(
-                f"{self.path}: {self.amounts.late:,} sample(s) stand behind later ones of their series, and were left "
-                "out.",
+                f"{self.path}: {self.amounts.late:,} sample(s) follow later ones of their series and were left out.",
                 hint="Put the samples into the order of time.",
             )
         if not self.made:
-            if self.known.without_host and not once:
+            if self.mappings.without_host and not once:
                 raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")
             raise EmptyInput(
                 f"{self.path} holds {content} and nothing to take{f' ({said})' if said else ''}.",

@@ -5,8 +5,7 @@ The API is asked for raw samples, with the moments at which they were scraped: a
 counter as it was up to five minutes before, and hides restarts between.
 
 Remote write is snappy around a protobuf message of prometheus/prompb: a WriteRequest has series, a series has labels
-and samples. The message is described here in four lines, so that no generated code has to follow the library's
-versions.
+and samples.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import Busy, CorruptInput, SourceError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MIB, MINUTE_NS, NS, format_bytes
-from ioweather.readers.prometheus.mapping import Amounts, Known, mappings_of
+from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _MILLISECOND_NS: Final = 1_000_000
 # What one question asks for: less where the server says that it is too much, more again after.
@@ -42,12 +41,12 @@ _SETTLED_NS: Final = 30 * NS
 
 
 class _TooMuch(Exception):
-    """The server would have to load more samples than it allows, or the answer is larger than we take."""
+    """The server refuses to load so many samples, or its answer is too large."""
 
 
 @dataclass(frozen=True)
 class PrometheusServer:
-    """`match` are further conditions on labels, as PromQL has them: cluster="a",job=~"lustre.*"."""
+    """Address and headers of a server. `match` is a further condition on labels in PromQL: cluster="a"."""
 
     url: str
     match: str = ""
@@ -77,21 +76,22 @@ class PrometheusServer:
         return self.url + (f"?{urlencode({'match': self.match})}" if self.match else "")
 
     def now_ns(self) -> int:
-        """By the server's clock."""
-        _, (seconds, _) = "", self.ask("time()", None)["result"]
+        """The current time by the server's clock."""
+        seconds, _ = self.query("time()", None)["result"]
         return int(float(seconds) * 1000) * _MILLISECOND_NS
 
     def samples(self, names: list[str], start_ns: int, end_ns: int) -> list[dict[str, Any]]:
         """Every series of these names with its samples after start, up to end: both whole seconds."""
         condition = f",{self.match}" if self.match else ""
         selector = f'{{__name__=~"{"|".join(names)}"{condition}}}[{(end_ns - start_ns) // NS}s]'
-        found = self.ask(selector, end_ns)
+        found = self.query(selector, end_ns)
         if found.get("resultType") != "matrix":
             raise SourceError(f"{self.url} answered with a {found.get('resultType')}, where samples were asked for.")
         return list(found["result"])
 
-    def ask(self, query: str, at_ns: int | None) -> dict[str, Any]:
-        fields = {"query": query} | ({} if at_ns is None else {"time": str(at_ns // NS)})
+    def query(self, promql: str, at_ns: int | None) -> dict[str, Any]:
+        """The data of an instant query. Raises _TooMuch or SourceError."""
+        fields = {"query": promql} | ({} if at_ns is None else {"time": str(at_ns // NS)})
         request = urllib.request.Request(
             f"{self.url}/api/v1/query", urlencode(fields).encode(), {**self.headers, "Accept": "application/json"}
         )
@@ -121,6 +121,7 @@ class PrometheusServer:
 
 
 def _reason(body: bytes) -> str:
+    """The error in the body of a refusal."""
     try:
         return str(json.loads(body)["error"])[:300]
     except (ValueError, KeyError, TypeError):
@@ -129,30 +130,29 @@ def _reason(body: bytes) -> str:
 
 @dataclass
 class Poll:
-    """All of a period, piece by piece, and what could not be taken."""
+    """Reads a period of a server piece by piece. `mappings` counts the series that were left out."""
 
     server: PrometheusServer
     context: ReadContext
-    known: Known = field(init=False)
+    mappings: Mappings = field(init=False)
 
     def __post_init__(self) -> None:
-        self._mappings = mappings_of(self.context.mapping)
-        self.known = Known(self._mappings, self.context)
+        self.mappings = Mappings(self.context.mapping, self.context)
         self._amounts = Amounts(by_minute=not self.context.keep_raw, cluster=self.context.cluster)
 
     def settled_ns(self) -> int:
-        """The whole minute up to which all samples are there."""
+        """The end of the last minute whose samples have all arrived."""
         return (self.server.now_ns() - _SETTLED_NS) // MINUTE_NS * MINUTE_NS
 
     def pieces(self, since_ns: int, until_ns: int) -> Iterator[tuple[int, list[tuple[str, Frame]]]]:
-        """(up to when, the rows that end until then). Rows begin at the first sample of a minute, so that adjoining
-        polls give the rows of one."""
+        """Pairs of a time and the frames of rows that end before it. Rows begin at the first sample of a minute, so
+        that adjoining polls give the rows of one."""
         at, length = since_ns - _LOOKBACK_NS, _FIRST_NS
         while at < until_ns:
             border = since_ns if at < since_ns else until_ns
             end = min(at + length, border)
             try:
-                found = self.server.samples(self._mappings.names, at, end)
+                found = self.server.samples(self.mappings.names, at, end)
             except _TooMuch as error:
                 if end - at <= _LEAST_NS:
                     raise SourceError(
@@ -162,19 +162,20 @@ class Poll:
                 length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
                 continue
             # In the order of time over all series: what appears is compared with when its neighbours were seen.
-            for time_ns, key, mapped, value in heapq.merge(*map(self._of, found), key=itemgetter(0)):
+            for time_ns, key, mapped, value in heapq.merge(*map(self._mapped_samples, found), key=itemgetter(0)):
                 self._amounts.add(key, mapped, time_ns, value)
             frames = list(self._amounts.rows())
             if end > since_ns:  # rows of the time before are in already
                 yield end, frames
             at, length = end, min(2 * length, _MOST_NS)
 
-    def _of(self, series: dict[str, Any]) -> list[tuple[int, str, Any, float]]:
+    def _mapped_samples(self, series: dict[str, Any]) -> list[tuple[int, str, Any, float]]:
+        """Time, key, mapping and value of each sample of a series; none if no rule names it."""
         try:
             labels = dict(series["metric"])
             name = labels.pop("__name__")
             key = json.dumps([name, sorted(labels.items())])
-            mapped = self.known.of(key, name, labels)
+            mapped = self.mappings.find(key, name, labels)
             if mapped is None:
                 return []
             return [
@@ -190,16 +191,24 @@ MOST_BYTES: Final = 16 * MIB
 MOST_PLAIN_BYTES: Final = 64 * MIB
 _MOST_LABELS: Final = 100
 _LAST_MS: Final = (1 << 63) // 1_000_000 - 1  # of nanoseconds in 64 bits
-_FIELDS: Final = {
-    "Label": (("name", 1, "string", ""), ("value", 2, "string", "")),
-    "Sample": (("value", 1, "double", ""), ("timestamp", 2, "int64", "")),
-    "TimeSeries": (("labels", 1, "repeated", "Label"), ("samples", 2, "repeated", "Sample")),
-    "WriteRequest": (("timeseries", 1, "repeated", "TimeSeries"),),
-}
+# The part of prompb's messages that is read, so that no generated code has to follow the library's versions.
+_MESSAGES: Final = """
+    name: "ioweather_remote_write.proto" package: "prometheus" syntax: "proto3"
+    message_type { name: "Label" field { name: "name" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+                                 field { name: "value" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL } }
+    message_type { name: "Sample" field { name: "value" number: 1 type: TYPE_DOUBLE label: LABEL_OPTIONAL }
+                                  field { name: "timestamp" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL } }
+    message_type { name: "TimeSeries"
+        field { name: "labels" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Label" }
+        field { name: "samples" number: 2 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Sample" } }
+    message_type { name: "WriteRequest"
+        field { name: "timeseries" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED
+                type_name: ".prometheus.TimeSeries" } }
+"""
 
 
-class Series(NamedTuple):
-    """`samples` are (ms since 1970, value); markers of a series that ended are left out."""
+class _Series(NamedTuple):
+    """One series of a remote write. `samples` are (ms since 1970, value), without markers of ended series."""
 
     name: str
     labels: dict[str, str]
@@ -210,8 +219,8 @@ class Series(NamedTuple):
         return json.dumps([self.name, sorted(self.labels.items())])
 
 
-def decoded(body: bytes) -> Iterator[Series]:
-    """Series of a message of remote write. Raises CorruptInput."""
+def decode_request(body: bytes) -> Iterator[_Series]:
+    """The series in the body of a remote write. Raises CorruptInput."""
     try:
         import cramjam
         from google.protobuf.message import DecodeError
@@ -233,34 +242,18 @@ def decoded(body: bytes) -> Iterator[Series]:
         labels = {label.name: label.value for label in series.labels[: _MOST_LABELS + 1]}
         name = labels.pop("__name__", "")
         if not name or len(labels) > _MOST_LABELS:
-            raise CorruptInput("A series has no name, or more labels than any has.")
+            raise CorruptInput(f"A series has no name, or more than {_MOST_LABELS} labels.")
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
         if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
             raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
-        yield Series(name, labels, samples)
+        yield _Series(name, labels, samples)
 
 
 @cache
 def _message() -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    """The class of WriteRequest."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="ioweather_remote_write.proto", package="prometheus", syntax="proto3"
-    )
-    for name, fields in _FIELDS.items():
-        message = file.message_type.add(name=name)
-        for part, number, kind, of in fields:
-            many = kind == "repeated"
-            message.field.add(
-                name=part,
-                number=number,
-                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
-                type=kinds.TYPE_MESSAGE
-                if many
-                else {"string": kinds.TYPE_STRING, "double": kinds.TYPE_DOUBLE, "int64": kinds.TYPE_INT64}[kind],
-                type_name=f".prometheus.{of}" if many else None,
-            )
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))

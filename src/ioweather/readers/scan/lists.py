@@ -58,10 +58,10 @@ from ioweather.readers.scan.tally import (
     Tally,
     extension_of_name,
     scan_frames,
-    shown_path,
+    stored_path,
     stored_text,
 )
-from ioweather.readers.text_files import plain_bytes, unzipped_blocks
+from ioweather.readers.text_files import ZONE_HINT, plain_bytes, unzipped_blocks
 
 _LONGEST_RECORD: Final = 1 << 20
 # Linux takes paths of 4 KiB; a name that line after line is added to must end somewhere.
@@ -99,8 +99,8 @@ _ALLOWED: Final = {
 _CHECKED: Final = [(Entry._fields.index(name), name, allowed) for name, allowed in _ALLOWED.items()]
 
 
-def _impossible(entry: Entry) -> str:
-    """What no file system can have said of the entry; empty where all is possible."""
+def _find_impossible(entry: Entry) -> str:
+    """The first impossible number of an entry, such as a negative size; empty if there is none."""
     for place, name, allowed in _CHECKED:
         value: int | None = entry[place]  # type: ignore[assignment]
         if value is not None and not allowed.least <= value <= allowed.most:
@@ -109,7 +109,7 @@ def _impossible(entry: Entry) -> str:
 
 
 def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
-    """Rows of `scan_entries`. Times after 2262 do not fit into nanoseconds of 64 bits; they stay far away."""
+    """Rows of `scan_entries`. Times beyond int64 nanoseconds (the year 2262) are set to the last one."""
     columns: dict[str, list[Any]] = dict(zip(Entry._fields, map(list, zip(*entries, strict=True)), strict=True))
     names, shown = columns.pop("path"), "keep" if paths == "keep" else "hash"
     for name in ("device", "inode"):
@@ -122,7 +122,7 @@ def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: Pa
         rows=len(entries),
         scan_id=scan_id,
         start_ns=start_ns,
-        path=[shown_path(path, shown) for path in names],  # type: ignore[arg-type]
+        path=[stored_path(path, shown) for path in names],  # type: ignore[arg-type]
         escaped=[stored_text(path)[1] for path in names] if paths == "keep" else None,
     )
 
@@ -136,10 +136,10 @@ class ListTally:
         self._root: str | None = None
 
     def add(self, entries: Iterable[Entry]) -> None:
+        """Count entries, and move the root up to the deepest directory above all paths."""
         tally = self._tally
         for entry in entries:
             parent, _, name = entry.path.rpartition("/")
-            # Move the root up to the deepest directory above all paths.
             path = entry.path if entry.kind == "directory" else parent or ("/" if entry.path.startswith("/") else ".")
             if self._root is None:
                 self._root = path
@@ -156,13 +156,14 @@ class ListTally:
             tally.counts[counter] += 1
             if entry.size is not None and counter != "others":
                 histogram = "directory_size" if counter == "directories" else "symlink_length"
-                tally.add(histogram, entry.size.bit_length(), entry.size)
+                tally.add_to_histogram(histogram, entry.size.bit_length(), entry.size)
 
     def _count_file(self, entry: Entry, name: str) -> None:
+        """Count a file: at once, or with all its names at the end if it has several."""
         depth, extension = entry.path.count("/"), extension_of_name(name)
         times = [None if ns is None else ns // NS for ns in (entry.mtime_ns, entry.atime_ns, entry.ctime_ns)]
         if entry.size is not None:
-            self._tally.note("files", entry.size, entry.path, entry.uid or 0)
+            self._tally.note_largest("files", entry.size, entry.path, entry.uid or 0)
         if entry.inode is not None and (entry.links or 0) > 1:
             self._tally.counts["linked_names"] += 1
             mtime, atime, ctime = times
@@ -210,7 +211,7 @@ def _list_frames(
         for entry in batch:
             if entry is None:
                 whole = False
-            elif said := _impossible(entry):
+            elif said := _find_impossible(entry):
                 wrong.append(said)
             else:
                 good.append(entry)
@@ -283,19 +284,58 @@ def _with_guessed_kinds(entries: Iterator[Entry | None]) -> Iterator[Entry | Non
     yield waiting
 
 
-# No number of 64 bits has more than 20 digits. What no file system can have said is still a record, and left out alone.
-_FIND_NUMBER: Final = rb"(-?\d{1,20})"
-_TIME: Final = rb"(-?\d{1,18}\.\d+)"
-_SHORT: Final = rb" ".join([_FIND_NUMBER] * 2 + [_TIME] * 3 + [_FIND_NUMBER] * 3 + [rb"(.+)"])
-_SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
-_LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d{1,20}) (\d{1,20}) " + _SHORT, re.DOTALL)
-# A list of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it is not known.
-_OSTS: Final = rb"([\[\]\d,?]{0,65536})"
-_LUSTRE_RECORD: Final = re.compile(
-    rb" ".join([rb"(\d{1,18})"] * 2 + [rb"(-?\d{1,18}(?:\.\d+)?)"] * 3 + [rb"(\d{1,18})"] * 3 + [_OSTS, rb"([/.].*)"]),
-    re.DOTALL,
-)
+def _find_nanoseconds(text: bytes) -> int:
+    """Seconds as nanoseconds: find prints ten digits of the fraction, lfs find none."""
+    seconds, _, fraction = text.partition(b".")
+    return int(seconds) * NS + int(fraction[:9].ljust(9, b"0"))
+
+
+def _find_osts(text: bytes) -> str | None:
+    """`[0,3][5]` as 0,3;5; parts without objects (?) are left out."""
+    parts = [part.strip("[,") for part in text.decode().split("]")]
+    return ";".join(part for part in parts if part and "?" not in part) or None
+
+
+# What find prints for each directive of its format: the field of an entry, its form, how it is read. No number of 64
+# bits has more than 20 digits. An impossible number is still a record, and left out alone.
+_FIND_NUMBER: Final = rb"-?\d{1,20}"
 _FIND_KINDS: Final = {b"f": "file", b"d": "directory", b"l": "symlink"}
+_DIRECTIVES: Final[dict[str, tuple[str, bytes, Callable[[bytes], Any]]]] = {
+    "%y": ("kind", rb"[a-zA-Z?]", lambda letter: _FIND_KINDS.get(letter, "other")),
+    "%D": ("device", rb"\d{1,20}", int),
+    "%i": ("inode", rb"\d{1,20}", int),
+    "%s": ("size", _FIND_NUMBER, int),
+    "%b": ("capacity", _FIND_NUMBER, lambda blocks: int(blocks) << 9),
+    "%T@": ("mtime_ns", rb"-?\d{1,18}\.\d+", _find_nanoseconds),
+    "%A@": ("atime_ns", rb"-?\d{1,18}\.\d+", _find_nanoseconds),
+    "%C@": ("ctime_ns", rb"-?\d{1,18}\.\d+", _find_nanoseconds),
+    "%U": ("uid", _FIND_NUMBER, int),
+    "%G": ("gid", _FIND_NUMBER, int),
+    "%n": ("links", _FIND_NUMBER, int),
+    # OSTs of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it is not known.
+    "%Lo": ("osts", rb"[\[\]\d,?]{0,65536}", _find_osts),
+    "%p": ("path", rb".+", os.fsdecode),
+}
+
+
+def _find_form(directives: str, **forms: bytes) -> re.Pattern[bytes]:
+    """The pattern of a record, by the format that find was given; `forms` replaces that of some fields."""
+    fields = [_DIRECTIVES[directive] for directive in directives.split()]
+    groups = (b"(?P<%s>%s)" % (name.encode(), forms.get(name, form)) for name, form, _ in fields)
+    return re.compile(b" ".join(groups), re.DOTALL)
+
+
+_SHORT_RECORD: Final = _find_form("%s %b %T@ %A@ %C@ %U %G %n %p")
+_LONG_RECORD: Final = _find_form("%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p")
+_WHOLE_OR_NOT: Final = rb"-?\d{1,18}(?:\.\d+)?"
+_LUSTRE_RECORD: Final = _find_form(
+    "%s %b %T@ %A@ %C@ %U %G %n %Lo %p",
+    mtime_ns=_WHOLE_OR_NOT,
+    atime_ns=_WHOLE_OR_NOT,
+    ctime_ns=_WHOLE_OR_NOT,
+    path=rb"[/.].*",
+)
+_FIND_READERS: Final = {name: read for name, _, read in _DIRECTIVES.values()}
 
 
 def _detect_find(head: bytes, path: Path) -> float:
@@ -323,13 +363,14 @@ def listing_frames(listing: Path, scan_id: str, start_ns: int, paths: PathPolicy
 def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
     """The form of a list, by its first record."""
     lustre = _LUSTRE_RECORD.fullmatch(first)
-    if lustre is not None and lustre[9]:
+    if lustre is not None and lustre["osts"]:
         return _LUSTRE_RECORD
     others = (pattern for pattern in (_LONG_RECORD, _SHORT_RECORD) if pattern.fullmatch(first))
     return next(others, None if lustre is None else _LUSTRE_RECORD)
 
 
 def _find_entries(path: Path) -> Iterator[Entry | None]:
+    """The entries of a list by find; None for a last one that was cut."""
     with path.open("rb") as file:
         head = plain_bytes(file.read(64 << 10))
     separator = b"\0" if b"\0" in head else b"\n"
@@ -342,43 +383,11 @@ def _find_entries(path: Path) -> Iterator[Entry | None]:
 
 
 def _find_entry(record: bytes, pattern: re.Pattern[bytes]) -> Entry:
+    """The entry of a record that fits the pattern."""
     match = pattern.fullmatch(record)
     assert match is not None
-    *words, raw = match.groups()
-    kind, device, inode, stripes = "file", None, None, None
-    if pattern is _LONG_RECORD:
-        letter, device, inode, *words = words
-        kind = _FIND_KINDS.get(letter, "other")
-    elif pattern is _LUSTRE_RECORD:
-        stripes = words.pop()
-    size, blocks, mtime, atime, ctime, uid, gid, links = words
-    return Entry(
-        os.fsdecode(raw),
-        kind,
-        int(size),
-        int(blocks) << 9,
-        _moment_of(mtime),
-        _moment_of(atime),
-        _moment_of(ctime),
-        int(uid),
-        int(gid),
-        int(links),
-        None if device is None else int(device),
-        None if inode is None else int(inode),
-        None if stripes is None else _stripes_of(stripes),
-    )
-
-
-def _stripes_of(text: bytes) -> str | None:
-    """`[0,3][5]` as 0,3;5; parts without objects are left out."""
-    parts = [part.strip("[,") for part in text.decode().split("]")]
-    return ";".join(part for part in parts if part and "?" not in part) or None
-
-
-def _moment_of(text: bytes) -> int:
-    """Nanoseconds; find writes ten digits of a second, lfs find none."""
-    seconds, _, fraction = text.partition(b".")
-    return int(seconds) * NS + int(fraction[:9].ljust(9, b"0"))
+    fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in match.groupdict().items()}
+    return Entry(**{"kind": "file", **fields})
 
 
 _BEGINNINGS: Final = (b"/", b"./", b"../")
@@ -447,7 +456,8 @@ GPFS = FileReader(
 
 
 def _gpfs_parts(record: bytes) -> tuple[int, bytes, bytes] | None:
-    """(inode, what SHOW said, path). The path begins behind the first mark: SHOW is one's own, a path anybody's."""
+    """Inode, output of SHOW, and path of a record; None for other lines. The path begins behind the first `--`, as any
+    user may put another into a path."""
     numbers = _GPFS_NUMBERS.match(record)
     mark = numbers and _BEFORE_PATH.search(record, numbers.end())
     if not numbers or not mark:
@@ -456,6 +466,7 @@ def _gpfs_parts(record: bytes) -> tuple[int, bytes, bytes] | None:
 
 
 def _gpfs_entries(path: Path, zone: ZoneInfo | None) -> Iterator[Entry | None]:
+    """The entries of a policy list; None for a last one that was cut."""
     order: list[str] | None = None
     for number, record in _whole_records(path, lambda line: True):
         if record is None:
@@ -509,9 +520,7 @@ def _gpfs_moment(text: str, zone: ZoneInfo | None, where: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
         return int(text.partition(".")[0]) * NS
     if zone is None:
-        raise UndatedInput(
-            f"{where} has a time on the clock of the GPFS cluster.", hint="Give --zone, or set `zone` in facility.toml."
-        )
+        raise UndatedInput(f"{where} has a time on the clock of the GPFS cluster.", hint=ZONE_HINT)
     try:
         return _minute_ns(text[:16].replace("@", " "), zone) + int(float(text[17:] or 0) * NS)
     except (ValueError, OverflowError):
@@ -541,6 +550,7 @@ _Report = dict[str, tuple[int, list[tuple[int, int, float]]]]
 
 
 def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Bins of the report's histograms, and its sums as a scan."""
     start_ns, scan_id = scan_identity("fsstats", path, context)
     raw = bytearray()
     for block in unzipped_blocks(path, cut=False):
@@ -551,7 +561,7 @@ def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
     totals, report = _parse_report(text, path)
     root = context.system or "/"
     same: dict[str, Any] = {"scan_id": scan_id, "start_ns": start_ns, "root": root}
-    bins = [{**same, "owner_kind": "all", "owner": "", **row} for row in _bins(report, path)]
+    bins = [{**same, "owner_kind": "all", "owner": "", **row} for row in _make_bins(report, path)]
     if bins:
         yield "scan_bins", TABLES["scan_bins"].frame_of(bins)
 
@@ -640,7 +650,8 @@ def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
     return totals, report
 
 
-def _bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
+def _make_bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
+    """The columns of each bin: edges and bytes in our units, weights from the histogram in KiB."""
     for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
         _, weighed = report.get(weighing, (0, []))
         weights = {low: float(weight if counting == weighing else count) for low, count, weight in weighed}

@@ -87,7 +87,7 @@ class Plan(NamedTuple):
     entries_per_s: float | None = None
 
 
-class Item(NamedTuple):
+class Directories(NamedTuple):
     """Directories to walk: names in one parent, which is a path below the root. The root itself is '.' in ''."""
 
     parent: str
@@ -95,15 +95,15 @@ class Item(NamedTuple):
     names: tuple[str, ...]
 
 
-ROOT_ITEM: Final = Item("", 0, (".",))
+ROOT: Final = Directories("", 0, (".",))
 
 
 @dataclass
-class Found:
+class TaskResult:
     """Result of a task: counts, directories that are left, files with several names, the list of entries."""
 
     tally: Tally
-    items: list[Item]
+    items: list[Directories]
     links: list[LinkRecord] = field(default_factory=list)
     listing: bytearray = field(default_factory=bytearray)
     cpu_seconds: float = 0.0
@@ -111,7 +111,7 @@ class Found:
 
 @dataclass
 class _Place:
-    """The directory being read, and its counts so far."""
+    """The directory that is read, and its counts so far."""
 
     path: str
     depth: int
@@ -137,16 +137,16 @@ class Walker:
         if found.st_ino != plan.inode:
             self.close()
             raise _other_tree(plan, "it is another directory")
-        self._found = Found(Tally(plan.now_seconds), [])
+        self._found = TaskResult(Tally(plan.now_seconds), [])
 
     def close(self) -> None:
         os.close(self._root_fd)
 
-    def walk(self, items: Sequence[Item], budget: int, seconds: float = TASK_SECONDS) -> Found:
+    def walk(self, items: Sequence[Directories], budget: int, seconds: float = TASK_SECONDS) -> TaskResult:
         """Count the items and what is below them, about `budget` entries or so long. At least one directory is read:
         where one takes longer than a task, the scan goes on too."""
         started, spent = time.monotonic(), time.process_time()
-        self._found = found = Found(Tally(self._plan.now_seconds, int(time.time())), list(items))
+        self._found = found = TaskResult(Tally(self._plan.now_seconds, int(time.time())), list(items))
         has_read = False
         while found.items and not (has_read and self._is_over(budget, started + seconds)):
             item = found.items.pop()
@@ -169,6 +169,7 @@ class Walker:
         return found
 
     def _is_over(self, budget: int, deadline: float) -> bool:
+        """Whether the task has used up its entries or its time."""
         return self._found.tally.counts["entries"] >= budget or time.monotonic() > deadline
 
     def _enter(self, parent_fd: int, relative: str, name: str, depth: int) -> None:
@@ -197,14 +198,14 @@ class Walker:
                             time.sleep(len(chunk) / rate)
             except OSError as error:
                 tally.counts["unreadable"] += 1
-                tally.trouble(place.path, _error_name(error))
+                tally.add_trouble(place.path, _error_name(error))
         finally:
             os.close(fd)
         tally.add_directory(place.path, status.st_uid, place.entries, max(0, status.st_size), place.held_bytes)
         if self._plan.listing:
             self._list(status, place.path)
         if folders:
-            self._found.items.append(Item(relative, depth + 1, tuple(folders)))
+            self._found.items.append(Directories(relative, depth + 1, tuple(folders)))
 
     def _count_chunk(self, entries: Sequence[os.DirEntry[str]], place: _Place) -> list[str]:
         """Count the entries; returns the directories to enter."""
@@ -222,7 +223,7 @@ class Walker:
                     tally.counts["vanished"] += 1
                 else:
                     tally.counts["not_examined"] += 1
-                    tally.trouble(place.inside(name), _error_name(error))
+                    tally.add_trouble(place.inside(name), _error_name(error))
                 continue
             tally.add_name(name)
             if name in SNAPSHOTS:
@@ -239,7 +240,7 @@ class Walker:
         # The kernel may pass on any number of a server; a negative size would reduce the sum of all others.
         if size < 0 or not 0 <= capacity <= _MOST_BYTES:
             tally.counts["not_examined"] += 1
-            tally.trouble(place.inside(name), "impossible size")
+            tally.add_trouble(place.inside(name), "impossible size")
             return
         tally.add_name(name)
         if self._plan.listing:
@@ -247,7 +248,7 @@ class Walker:
         kind = status.st_mode >> 12
         if kind == _LINK:
             tally.counts["symlinks"] += 1
-            tally.add("symlink_length", size.bit_length(), size)
+            tally.add_to_histogram("symlink_length", size.bit_length(), size)
         elif kind != _REGULAR:
             tally.counts["others"] += 1
         else:
@@ -255,7 +256,7 @@ class Walker:
             # As a tuple, a status has its times in whole seconds.
             atime, mtime, ctime = map(int, status[7:10])
             extension, depth = extension_of_name(name), place.depth + 1
-            tally.note("files", size, place.inside(name), status.st_uid)
+            tally.note_largest("files", size, place.inside(name), status.st_uid)
             if links <= 1:
                 place.held_bytes += size
                 tally.add_file(owner, extension, depth, 1, size, capacity, mtime, atime, ctime)
@@ -267,19 +268,21 @@ class Walker:
                 self._found.links.append(record)
 
     def _device_of(self, status: os.stat_result) -> int:
-        """As the machine knows it where the scan began."""
+        """The device number on the machine where the scan began."""
         return self._plan.device if status.st_dev == self._device else status.st_dev
 
     def _cannot_enter(self, relative: str, error: OSError) -> None:
+        """Count a directory that cannot be opened: vanished, or unreadable with an example."""
         tally = self._found.tally
         if error.errno in GONE:
             tally.counts["vanished"] += 1
             return
         tally.counts["unreadable"] += 1
         tally.counts["directories"] += 1
-        tally.trouble(self._full(relative), _error_name(error))
+        tally.add_trouble(self._full(relative), _error_name(error))
 
     def _full(self, relative: str) -> str:
+        """The absolute path of a path below the root."""
         return f"{self._plan.root.rstrip('/')}/{relative}" if relative else self._plan.root
 
     def _list(self, status: os.stat_result, path: str) -> None:
@@ -293,7 +296,7 @@ class Walker:
         self._found.listing += (head + owner).encode() + os.fsencode(path) + b"\0"
 
 
-def walk_task(plan: Plan, items: Sequence[Item], budget: int) -> Found:
+def walk_task(plan: Plan, items: Sequence[Directories], budget: int) -> TaskResult:
     """Walk one task in a worker of an executor."""
     walker = Walker(plan)
     try:
@@ -303,6 +306,7 @@ def walk_task(plan: Plan, items: Sequence[Item], budget: int) -> Found:
 
 
 def _other_tree(plan: Plan, why: str) -> UsageError:
+    """The error of a worker that does not see the tree of the plan."""
     return UsageError(
         f"{socket.gethostname()} does not see {plan.root} as the scan found it: {why}.",
         hint="Run as a user who may list it; a cluster needs it mounted at the same place on all workers.",
@@ -351,7 +355,7 @@ def signed(number: int) -> int:
 
 
 class ScanState:
-    """Used by one process. Without a path it lives in a temporary file and is gone at the end."""
+    """The SQLite file of a scan, used by one process. Without a path it is temporary."""
 
     def __init__(self, path: Path | None = None) -> None:
         # No locks of SQLite's own: they fail on some network file systems; the caller has one.
@@ -359,30 +363,34 @@ class ScanState:
         try:
             self._db = sqlite3.connect(place, uri=path is not None, isolation_level=None)
             self._db.executescript(_SCHEMA)
-            if self.noted("version") != _VERSION:
+            if self.load_note("version") != _VERSION:
                 self._db.executescript("DELETE FROM links; DELETE FROM notes")
             self._db.execute("BEGIN")
         except sqlite3.Error as error:
             raise LakeError(
                 f"{path}: the state of a scan cannot be kept there: {error}.", hint="Remove the file, or use --restart."
             ) from None
-        self.items = [Item(parent, depth, tuple(names)) for parent, depth, names in self.noted("items") or ()]
+        self.items = [
+            Directories(parent, depth, tuple(names)) for parent, depth, names in self.load_note("items") or ()
+        ]
 
-    def note(self, name: str, value: Any) -> None:
+    def save_note(self, name: str, value: Any) -> None:
+        """Store a JSON value by name."""
         self._db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, json.dumps(value)))
 
-    def noted(self, name: str) -> Any:
+    def load_note(self, name: str) -> Any:
+        """The value stored by name; None if there is none."""
         row = self._db.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
         return json.loads(row[0]) if row else None
 
     @property
     def usable(self) -> bool:
-        """Whether there is a state in it."""
-        return self.noted("tally") is not None
+        """Whether it has the checkpoint of a scan."""
+        return self.load_note("tally") is not None
 
-    def take(self, directories: int) -> list[Item]:
+    def take(self, directories: int) -> list[Directories]:
         """Up to so many directories, the latest first: that keeps the list of what is left short."""
-        found: list[Item] = []
+        found: list[Directories] = []
         while self.items and directories > 0:
             item = self.items.pop()
             if len(item.names) > directories:
@@ -392,15 +400,18 @@ class ScanState:
         return found
 
     def add_links(self, records: Iterable[LinkRecord]) -> None:
+        """Store files with several names: one record for each, whatever name is seen first."""
         self._db.executemany(_ADD_LINK, ((signed(r.device), signed(r.inode), *r[2:]) for r in records))
 
     def links(self) -> Iterator[LinkRecord]:
+        """All files with several names, once each."""
         return (LinkRecord(*row) for row in self._db.execute("SELECT * FROM links"))
 
-    def checkpoint(self, tally: Tally, under_way: Sequence[Item] = ()) -> None:
-        self.note("version", _VERSION)
-        self.note("items", [*self.items, *under_way])
-        self.note("tally", tally.to_json())
+    def checkpoint(self, tally: Tally, under_way: Sequence[Directories] = ()) -> None:
+        """Commit the tally and the directories that are left, with those that walkers have taken."""
+        self.save_note("version", _VERSION)
+        self.save_note("items", [*self.items, *under_way])
+        self.save_note("tally", tally.to_json())
         self._db.execute("COMMIT")
         self._db.execute("BEGIN")
 
@@ -415,7 +426,7 @@ class ScanState:
 def plan_scan(
     root: Path, *, start_ns: int, rules: Sequence[ProjectRule] = (), listing: bool = False, rate: float | None = None
 ) -> Plan:
-    """Look at the root; refuse what is not a directory."""
+    """The plan of a scan of a directory. Raises UsageError for anything else."""
     resolved = Path(os.path.realpath(root))
     try:
         found = resolved.stat()
@@ -447,18 +458,18 @@ class Scan:
         self.expected, self.progress, self.listing = expected, progress, listing
         self.checkpoint_seconds = checkpoint_seconds
         if state.usable:
-            self.tally = Tally.from_json(state.noted("tally"))
+            self.tally = Tally.from_json(state.load_note("tally"))
         else:
             self.tally = Tally(plan.now_seconds)
-            state.items = [ROOT_ITEM]
+            state.items = [ROOT]
             state.checkpoint(self.tally)
-        self.cpu_seconds: float = state.noted("cpu_seconds") or 0.0  # of earlier runs of the same scan too
-        self._under_way: dict[Future[Found], list[Item]] = {}
+        self.cpu_seconds: float = state.load_note("cpu_seconds") or 0.0  # of earlier runs of the same scan too
+        self._under_way: dict[Future[TaskResult], list[Directories]] = {}
         self._saved = time.monotonic()
         self._stopping = False
 
     def run(self) -> Tally:
-        """KeyboardInterrupt after Ctrl-C or SIGTERM, with the state saved."""
+        """The tally of the whole tree. Raises KeyboardInterrupt after Ctrl-C or SIGTERM, with the state saved."""
         with self._held_signals():
             self._walk_here()
             if self.executor is not None:
@@ -473,8 +484,8 @@ class Scan:
 
     @contextmanager
     def _held_signals(self) -> Iterator[None]:
-        """A result is either in the tally and off the list, or neither: so signals wait until it is. A second one
-        does not; then the last checkpoint counts."""
+        """Delay SIGINT and SIGTERM until a result is counted and its directories are off the list. A second signal
+        interrupts at once; then the last checkpoint counts."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -534,7 +545,8 @@ class Scan:
             for future in self._under_way:
                 future.cancel()
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: TaskResult) -> None:
+        """Add the result of a task; make a checkpoint if the last is old."""
         self.tally.merge(found.tally)
         self.state.items += found.items
         self.state.add_links(found.links)
@@ -547,8 +559,9 @@ class Scan:
             self._save()
 
     def _save(self) -> None:
+        """Make a checkpoint."""
         if self.listing is not None:
             self.listing.flush()
-        self.state.note("cpu_seconds", self.cpu_seconds)
+        self.state.save_note("cpu_seconds", self.cpu_seconds)
         self.state.checkpoint(self.tally, [item for items in self._under_way.values() for item in items])
         self._saved = time.monotonic()

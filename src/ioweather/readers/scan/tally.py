@@ -70,18 +70,18 @@ HISTOGRAMS: Final = {
 }
 
 
-def count_of(cell: int) -> int:
+def entries_in(cell: int) -> int:
     """Number of entries in a cell."""
     return cell >> 96
 
 
-def weight_of(cell: int) -> int:
+def weight_in(cell: int) -> int:
     """Sum of the weights in a cell."""
     return cell & WEIGHT
 
 
 def split_size_age(index: int) -> tuple[int, int]:
-    """Size bin and age bin."""
+    """The size bin and the age bin of a bin of `age_size`."""
     return index >> AGE_BITS, index & FUTURE
 
 
@@ -128,13 +128,14 @@ def extension_of(suffix: str) -> str:
 
 
 def extension_of_name(name: str) -> str:
-    """A leading dot hides a file; it does not begin an extension."""
+    """The extension of a file's name, in lower case. A leading dot hides a file; it does not begin an extension."""
     head, _, suffix = name.rpartition(".")
     return extension_of(suffix) if head else NO_EXTENSION
 
 
 class Owner(NamedTuple):
-    """Unknown parts are None: a list of paths has no users, and a project is known only where a rule named one."""
+    """User, group and project of a file. Unknown parts are None: a list of paths has no users, and a project is known
+    only where a rule names one."""
 
     uid: int | None = None
     gid: int | None = None
@@ -170,6 +171,7 @@ class Projects:
         self._place = ""
 
     def owner(self, uid: int, gid: int, directory: str) -> Owner:
+        """The owner of files with these numbers in a directory; remembered, as most files have the same."""
         if self._by_path and directory != self._place:
             self._known.clear()
             self._place = directory
@@ -179,6 +181,7 @@ class Projects:
         return found
 
     def _project(self, uid: int, gid: int, directory: str) -> str | None:
+        """The first project whose rule fits the group, the user or the path."""
         if not self._rules:
             return None
         account = group_name(gid)
@@ -288,7 +291,8 @@ class Tally:
             owner = Owner(r.uid, r.gid, r.project or None)
             self.add_file(owner, r.extension, r.depth, r.links, r.size, r.capacity, r.mtime, r.atime, r.ctime)
 
-    def add(self, histogram: str, index: int, weight: int) -> None:
+    def add_to_histogram(self, histogram: str, index: int, weight: int) -> None:
+        """Count one entry of this weight in a bin."""
         self.whole[histogram][index] += ONE + weight
 
     def add_name(self, name: str) -> None:
@@ -297,13 +301,14 @@ class Tally:
         self.whole["name_length"][length] += ONE + length
 
     def add_directory(self, path: str, uid: int, entries: int, size_bytes: int, held_bytes: int) -> None:
+        """Count a directory: its number of entries, its own size, and the bytes of the files in it."""
         self.counts["directories"] += 1
-        self.add("directory_entries", entries.bit_length(), size_bytes)
-        self.add("directory_size", size_bytes.bit_length(), size_bytes)
-        self.note("directories_by_entries", entries, path, uid)
-        self.note("directories_by_bytes", held_bytes, path, uid)
+        self.add_to_histogram("directory_entries", entries.bit_length(), size_bytes)
+        self.add_to_histogram("directory_size", size_bytes.bit_length(), size_bytes)
+        self.note_largest("directories_by_entries", entries, path, uid)
+        self.note_largest("directories_by_bytes", held_bytes, path, uid)
 
-    def note(self, kind: str, value: int, path: str, uid: int) -> None:
+    def note_largest(self, kind: str, value: int, path: str, uid: int) -> None:
         """Remember the entry if it is one of the largest."""
         largest = self.largest[kind]
         if len(largest) < LARGEST_KEPT:
@@ -311,12 +316,14 @@ class Tally:
         elif value > largest[0][0]:
             heapq.heapreplace(largest, (value, path, uid))
 
-    def trouble(self, path: str, code: str) -> None:
+    def add_trouble(self, path: str, code: str) -> None:
+        """Count an error by its code (EACCES), with the first paths as examples."""
         self.errors[code] += 1
         if len(self.troubles) < TROUBLES_KEPT:
             self.troubles.append((path, code))
 
     def merge(self, other: Tally) -> None:
+        """Add the counts of another part of the tree."""
         for owner, histograms in other.owners.items():
             for name, cells in histograms.items():
                 self.owners[owner][name].update(cells)
@@ -329,7 +336,7 @@ class Tally:
         self.errors.update(other.errors)
         for kind, largest in other.largest.items():
             for value, path, uid in largest:
-                self.note(kind, value, path, uid)
+                self.note_largest(kind, value, path, uid)
         self.troubles += other.troubles[: TROUBLES_KEPT - len(self.troubles)]
 
     def histograms(self, owners: Iterable[Owner] | None = None) -> Histograms:
@@ -343,13 +350,15 @@ class Tally:
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; JSON makes text of the keys of cells."""
+        """The tally as plain data for JSON, which makes text of the keys of cells."""
         owners = [[*owner, histograms] for owner, histograms in self.owners.items()]
         parts = ("now", "whole", "counts", "errors", "largest", "troubles")
         return {"owners": owners, **{part: getattr(self, part) for part in parts}}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Tally:
+        """The tally that `to_json` gave."""
+
         def numbered(histograms: Mapping[str, Mapping[str, int]]) -> Histograms:
             found = _histograms()
             for name, cells in histograms.items():
@@ -378,13 +387,13 @@ class ScanFacts:
     root: str
     system: str
     host: str | None = None
-    tree: TreeFacts | None = None
+    tree: _TreeFacts | None = None
     whole: bool = True
     names: bool = False
     cpu_seconds: float | None = None
 
 
-class TreeFacts(NamedTuple):
+class _TreeFacts(NamedTuple):
     """What the system reports of the file system of the root."""
 
     mount: str | None
@@ -395,9 +404,9 @@ class TreeFacts(NamedTuple):
     used_inodes: int | None = None
 
 
-def tree_facts(root: str) -> TreeFacts:
+def tree_facts(root: str) -> _TreeFacts:
     """What the system reports of the file system of a directory."""
-    known = TreeFacts(*file_system_of(root))
+    known = _TreeFacts(*file_system_of(root))
     try:
         found = os.statvfs(root)
     except OSError:
@@ -412,13 +421,13 @@ _MOST: Final = (1 << 63) - 1  # sparse files can add up to more than 64 bits
 
 
 def scan_frames(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Iterator[tuple[str, Frame]]:
-    """Bins first: a scan that is in `scans` has its bins."""
+    """Rows of `scan_bins`, then of `scans`: a scan that is in `scans` has its bins."""
     yield "scan_bins", bins_frame(facts, tally)
     yield "scans", scans_frame(facts, tally, paths)
 
 
 def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> Frame:
-    """The row of `scans`. Some counts only a walk knows; others a list knows too, where it has such entries."""
+    """The row of `scans`. Counts that a list of paths cannot have are null."""
     counts, whole, is_walk = tally.counts, tally.histograms(), facts.tree is not None
     walked = {
         column: counts[name] if is_walk else None
@@ -434,8 +443,8 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         """).items()
     }
     links = whole["link_count"]
-    linked = sum(count_of(cell) for index, cell in links.items() if index > 1)
-    examples = [[shown_path(path, paths), code] for path, code in tally.troubles]
+    linked = sum(entries_in(cell) for index, cell in links.items() if index > 1)
+    examples = [[stored_path(path, paths), code] for path, code in tally.troubles]
     errors = {"errors": dict(sorted(tally.errors.items())), "examples": examples}
     of_tree = {} if facts.tree is None else facts.tree._asdict()
     of_tree.pop("mount", None)
@@ -450,13 +459,13 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         complete=facts.whole and not counts["unreadable"],
         entry_count=counts["entries"],
         file_count=counts["files"],
-        file_bytes=_weight(whole.get("size")),
-        capacity_bytes=_weight(whole.get("capacity")),
-        directory_bytes=None if present["directory_count"] is None else _weight(whole["directory_size"]),
+        file_bytes=_sum_weights(whole.get("size")),
+        capacity_bytes=_sum_weights(whole.get("capacity")),
+        directory_bytes=None if present["directory_count"] is None else _sum_weights(whole["directory_size"]),
         linked_file_count=linked if is_walk or links else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
         errors=json.dumps(errors) if tally.errors else None,
-        largest=_largest(tally, paths),
+        largest=_largest_json(tally, paths),
         cpu_seconds=facts.cpu_seconds,
         **walked,
         **present,
@@ -475,19 +484,19 @@ def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
                 "owner": owner,
                 "owner_name": name,
                 "histogram": histogram,
-                **_bin(HISTOGRAMS[histogram], index),
-                "count": count_of(cell),
-                "bytes": _fits(weight_of(cell)),
+                **_bin_columns(HISTOGRAMS[histogram], index),
+                "count": entries_in(cell),
+                "bytes": _cap_int64(weight_in(cell)),
             }
-            for kind, owner, name, histograms in _owners(tally, facts.names)
+            for kind, owner, name, histograms in _list_owners(tally, facts.names)
             for histogram, cells in histograms.items()
             for index, cell in sorted(cells.items())
         ]
     )
 
 
-def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, Mapping[str, Cells]]]:
-    """Owner kind, owner, name, histograms."""
+def _list_owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, Mapping[str, Cells]]]:
+    """Kind, number and name of each owner, with its histograms; first all owners together."""
     yield "all", "", None, tally.histograms()
     kinds: tuple[tuple[str, Callable[[Owner], Any], Callable[[int], str | None] | None], ...] = (
         ("user", lambda owner: owner.uid, user_name),
@@ -503,15 +512,15 @@ def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, M
             yield kind, str(part), name_of(part) if named and name_of else None, tally.histograms(owners)
 
 
-def _bin(spec: Histogram, index: Any) -> dict[str, Any]:
-    """Label, edges and edges of the age of a bin."""
+def _bin_columns(spec: Histogram, index: Any) -> dict[str, Any]:
+    """The columns of a bin: its label, its edges, and the edges of its age in days."""
     if spec.edges == "label":
         return {"bin": stored_text(index)[0]}
     if spec.edges == "linear":
         return {"bin": str(index), "low": index, "high": index + 1}
     size_bin, age_bin = split_size_age(index) if spec.edges == "age_size" else (index, index)
     low, high = (0, 1) if size_bin == 0 else (1 << (size_bin - 1), 1 << size_bin)
-    size = {"low": _fits(low), "high": _fits(high)}
+    size = {"low": _cap_int64(low), "high": _cap_int64(high)}
     age_low: int | None
     age_low, age_high = (0, 1) if age_bin == 0 else (1 << (age_bin - 1), 1 << age_bin)
     age_label = str(age_bin)
@@ -522,15 +531,16 @@ def _bin(spec: Histogram, index: Any) -> dict[str, Any]:
     return {"bin": age_label, "low": age_low, "high": age_high} if spec.unit == "days" else {"bin": str(index), **size}
 
 
-def _fits(number: int) -> int:
+def _cap_int64(number: int) -> int:
     return min(number, _MOST)
 
 
-def _weight(cells: Mapping[Any, int] | None) -> int | None:
-    return _fits(sum(map(weight_of, cells.values()))) if cells is not None else None
+def _sum_weights(cells: Mapping[Any, int] | None) -> int | None:
+    """The sum of all weights of a histogram."""
+    return _cap_int64(sum(map(weight_in, cells.values()))) if cells is not None else None
 
 
-def shown_path(path: str, paths: PathPolicy) -> str | None:
+def stored_path(path: str, paths: PathPolicy) -> str | None:
     """A path, its hash or None, as the policy says."""
     if paths == "drop":
         return None
@@ -538,10 +548,11 @@ def shown_path(path: str, paths: PathPolicy) -> str | None:
     return text if paths == "keep" else hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _largest(tally: Tally, paths: PathPolicy) -> str | None:
+def _largest_json(tally: Tally, paths: PathPolicy) -> str | None:
+    """The largest files and directories as JSON; None if there are none."""
     found = {
         kind: [
-            {"value": value, "path": shown_path(path, paths), "uid": uid}
+            {"value": value, "path": stored_path(path, paths), "uid": uid}
             for value, path, uid in sorted(largest, reverse=True)
         ]
         for kind, largest in tally.largest.items()

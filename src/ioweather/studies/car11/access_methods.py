@@ -12,7 +12,7 @@ from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.frames import Bools, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.tables import INTERFACES, STRATEGIES
-from ioweather.core.units import format_value
+from ioweather.core.units import format_value, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain
 from ioweather.topics.source import DataSource
@@ -82,7 +82,7 @@ def _shares_by_size(
     for i in bins.shown:
         for name in [name for name, flags in used.items() if flags.any()]:
             count, r, w = (float(part[name][bins.index == i].sum()) for part in (used, read, written))
-            shares = (count / jobs[i], _share(r, all_read[i]), _share(w, all_written[i]))
+            shares = (count / jobs[i], _ratio(r, all_read[i]), _ratio(w, all_written[i]))
             rows.append((bins.labels[i], name, jobs[i], int(count), shares[0], int(r), shares[1], int(w), shares[2]))
             quantities = zip(("jobs", "bytes read", "bytes written"), shares, strict=True)
             long += [(quantity, bins.labels[i], name, share) for quantity, share in quantities]
@@ -98,12 +98,14 @@ def _shares_by_size(
     yield Chart.of("bars", drawn, f"x=size y=share series={kind}", title, facet="quantity")
 
 
-def _share(part: float, whole: float) -> float | None:
+def _ratio(part: float, whole: float) -> float | None:
+    """Return part / whole; None if the whole is 0."""
     return part / whole if whole else None
 
 
 @exhibit("car11.fig2")
 def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
+    """Shares of jobs and bytes by interface (POSIX, MPI-IO, HDF5, ...) and job size."""
     sets = jobs.frame.text("interfaces")
     used: dict[str, Bools] = {}
     for name in INTERFACES:
@@ -115,7 +117,7 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     )
     moved = {name: int(read[name].sum()) + int(written[name].sum()) for name in INTERFACES}
     everything = sum(moved.values())
-    ratios = {name: _share(moved[name], everything) for name in INTERFACES}
+    ratios = {name: _ratio(moved[name], everything) for name in INTERFACES}
     yield [jobs.share(f"jobs_ratio[{name}]", used[name]) for name in INTERFACES]
     for name, ratio in ratios.items():
         yield plain(f"bytes_ratio[{name}]", ratio, "ratio", n=jobs.rows, method="share of bytes")
@@ -144,6 +146,7 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
 
 @exhibit("car11.fig3")
 def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
+    """Shares of jobs and bytes by how processes share files, and the size from which shared files predominate."""
     used = {_LABELS[name]: jobs.ints(f"{name}_file_count") > 0 for name in STRATEGIES}
     read, written = (
         {_LABELS[name]: jobs.ints(f"{name}_{verb}_bytes") for name in STRATEGIES} for verb in ("read", "write")
@@ -204,7 +207,7 @@ def _diagonal(nprocs: Ints) -> list[int]:
 
 @exhibit("car11.fig5")
 def _files(runs: Runs) -> Iterator[Piece]:
-    """Every application run on its own."""
+    """Files against processes of each application run of the ten largest projects."""
     shown = [runs.projects.categories.index(name) for name in runs.largest_projects()]
     runs = runs.take(np.isin(runs.projects.codes, shown) & runs.frame.known("file_count"))
     files, nprocs, n = runs.ints("file_count"), runs.ints("nprocs"), runs.rows
@@ -214,7 +217,7 @@ def _files(runs: Runs) -> Iterator[Piece]:
     yield plain("files_per_process_max", most, "count", n=n, method="maximum")
     yield plain("categories", kinds, "count", n=n, method="of N:N, N:1, N:M and no files")
     yield runs.share("zero_files_ratio", files == 0)
-    rows = [(name, count, _share(count, n)) for name, count in zip(_CATEGORIES, counts, strict=True)]
+    rows = [(name, count, _ratio(count, n)) for name, count in zip(_CATEGORIES, counts, strict=True)]
     yield ResultTable.of("categories", "category [text]; runs [count]; ratio [ratio]", rows)
     if n:
         # Equal runs are one point with a size.
@@ -253,9 +256,5 @@ def _files(runs: Runs) -> Iterator[Piece]:
 
 
 STUDY = Study(
-    name="access_methods",
-    exhibits=("car11.fig2", "car11.fig3", "car11.fig5"),
-    needs=NEEDS,
-    run=run,
-    params=(SIZES, PROCESSES_PER_NODE),
+    "access_methods", names_of("car11.fig2 car11.fig3 car11.fig5"), NEEDS, run, params=(SIZES, PROCESSES_PER_NODE)
 )

@@ -53,6 +53,7 @@ class _Check:
 
     @property
     def agrees(self) -> bool:
+        """Whether both bandwidths are within 3%."""
         return abs(self.deviation) <= TOLERANCE
 
     @property
@@ -64,6 +65,7 @@ class _Check:
 
     @property
     def verdict(self) -> str:
+        """'agrees', the causes of the deviation, or 'not explained'."""
         words = "; ".join(self.causes.values())
         if self.agrees or self.explained:
             return "agrees" if self.agrees else words
@@ -95,6 +97,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.table1")
 def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Iterator[Piece]:
+    """Compare our bandwidths with the benchmarks' own, and name the cause of each deviation."""
     differing = [check for check in checks if not check.agrees]
     left = sum(not check.explained for check in differing)
     agreeing = len(checks) - len(differing)
@@ -161,13 +164,7 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
     yield runs.node_coverage
 
 
-STUDY = Study(
-    name="benchmark_check",
-    exhibits=("car11.table1",),
-    needs=f"{NEEDS} benchmarks",
-    run=run,
-    params=(PROCESSES_PER_NODE,),
-)
+STUDY = Study("benchmark_check", ("car11.table1",), f"{NEEDS} benchmarks", run, params=(PROCESSES_PER_NODE,))
 
 
 _MOST_POINTS: Final = 1500
@@ -178,8 +175,8 @@ NO_NODES: Final = Finding(
     name="no_node_counts",
 )
 NO_CEILING: Final = (
-    "The facility file gives no limit per node and no peak of a file system, so no job can be told to be above its "
-    "ceiling: set node_limit_bytes_per_s and peak_bytes_per_s."
+    "The facility file gives no limit per node and no peak of a file system, so jobs above their ceiling cannot be "
+    "found: set node_limit_bytes_per_s and peak_bytes_per_s."
 )
 
 
@@ -283,6 +280,4 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
     yield jobs.node_caveats, jobs.node_coverage
 
 
-NODE_CEILING = Study(
-    name="node_ceiling", exhibits=("car11.ceiling",), needs=NEEDS, run=run_ceiling, params=(PROCESSES_PER_NODE,)
-)
+NODE_CEILING = Study("node_ceiling", ("car11.ceiling",), NEEDS, run_ceiling, params=(PROCESSES_PER_NODE,))

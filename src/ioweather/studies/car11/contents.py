@@ -71,7 +71,7 @@ class Bins:
         return int(self.bytes.sum())
 
     def below(self, limit: int) -> tuple[int, int]:
-        """Files and bytes under an edge."""
+        """Return files and bytes under an edge in bytes."""
         under = self.high <= limit
         return int(self.count[under].sum()), int(self.bytes[under].sum())
 
@@ -116,12 +116,13 @@ class Scans:
         return list(self.frame.array(name).tolist())
 
     def _rows(self, bins: Frame, scan: int, histogram: str) -> Frame:
+        """Return the rows of one histogram of the scan at a position."""
         scan_id = self.frame.text("scan_id").tolist()[scan] or ""
         rows = bins.text("scan_id").equals(scan_id) & bins.text("histogram").equals(histogram)
         return bins.take(np.flatnonzero(rows))
 
     def histogram(self, scan: int, name: str) -> Bins:
-        """Of the scan at a position."""
+        """Return a histogram of everything, of the scan at a position."""
         return Bins.of(self._rows(self._bins, scan, name))
 
     def projects(self, scan: int, name: str) -> dict[str, Bins]:
@@ -143,18 +144,19 @@ class Scans:
         return self.projects(scan, name).get(project, Bins.of(self._bins.take(slice(0, 0))))
 
 
-def _scans(
+def _fetch_scans(
     source: DataSource, params: Params, project_bins: Frame | None = None, jobs: Frame | None = None
 ) -> Scans | None:
     """Return the scans of one tree in order of time; None without any."""
     scans = source.frame("scans", _SCANS, {"root": params["root"]}, optional=True)
     if not scans.rows:
         return None
-    bins = _bins(source, params, "all", "capacity", "mtime", "size")
+    bins = _fetch_bins(source, params, "all", "capacity", "mtime", "size")
     return Scans(scans, bins, source.facility, project_bins, jobs)
 
 
-def _bins(source: DataSource, params: Params, owner_kind: str, *histograms: str) -> Frame:
+def _fetch_bins(source: DataSource, params: Params, owner_kind: str, *histograms: str) -> Frame:
+    """Return histogram rows of the chosen tree: of `owner_kind` all or project, by the names of `histograms`."""
     columns = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
     where = {"root": params["root"], "owner_kind": owner_kind, "histogram": histograms}
     return source.frame("scan_bins", columns, where, optional=True)
@@ -186,9 +188,11 @@ class Drift:
         return cls(rate, float(residual.sum()) / (len(dt) - 1) if len(dt) > 1 else None, span, len(dt))
 
     def _quantile(self, level: float) -> float:
+        """Student's t at this central level."""
         return -float(stdtrit(self.steps - 1, (1 - level) / 2))
 
     def rate_interval(self, level: float) -> tuple[float, float] | None:
+        """Return the interval of the rate; None with fewer than three observations."""
         if self.variance is None:
             return None
         # mu = sum(dN) / T has variance s2 / T.
@@ -225,7 +229,7 @@ class Drift:
 def run_contents(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make fig. 8 and Table III from the scans of one tree."""
     jobs = source.frame("jobs", ("uid", "account"), {"step": ""}, optional=True)
-    scans = _scans(source, params, _bins(source, params, "project", "capacity", "size"), jobs)
+    scans = _fetch_scans(source, params, _fetch_bins(source, params, "project", "capacity", "size"), jobs)
     if scans is None:
         return
     totals = {name: bins.files for name, bins in scans.projects(-1, "size").items()}
@@ -281,11 +285,11 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     drawn = ResultTable.of("size_counts", columns_text, rows)
     yield Chart.of("histogram", drawn, "low high y=files series", "Files by size", log="x")
     files, held = sizes.below(MIB)
-    small = f"{files / sizes.files:.1%} are below 1 MiB; they hold {held / total:.1%} of the bytes"
+    small = f"{files / sizes.files:.1%} are below 1 MiB, with {held / total:.1%} of the bytes"
     yield Finding(f"Of {sizes.files:,} files {small}.", name="small_files")
-    yield Finding(f"Most files lie between {ranges['all files']}.", name="usual_sizes")
+    yield Finding(f"Most files are between {ranges['all files']}.", name="usual_sizes")
     if own is None or project is None:
-        text = "Nothing tells whose files these are, so no project can be left out."
+        text = "The owners of these files are unknown, so no project can be left out."
         yield Finding(text, "undecided", name="owners_unknown")
     else:
         of_files, of_bytes = own.files / sizes.files, own.total_bytes / total
@@ -295,7 +299,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
             yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
         else:
             share, between = rest.below(MIB)[0] / rest.files, ranges[f"without {project}"]
-            text = f"Without {project} most files would lie between {between}, and {share:.1%} would be below 1 MiB."
+            text = f"Without {project} most files would be between {between}, and {share:.1%} would be below 1 MiB."
             yield Finding(text, name="without_largest_owner")
     if not bool(scans.frame.array("complete")[-1]):
         unreadable = scans.numbers("unreadable_count")[-1]
@@ -305,7 +309,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     if project is not None:
         yield "Projects by path and group are those that the rules gave when the scan was made."
         if scans.accounts:
-            yield "Users whom no rule names stand for the account that all their jobs are charged to."
+            yield "Users without a rule count for the account that all their jobs are charged to."
 
 
 def _cdf(
@@ -345,7 +349,7 @@ def growth_exhibit(scans: Scans, project: str | None, target: int | None) -> Ite
     for suffix, label, numbers in (("", "", totals), ("_project", f", {project}", own)):
         for name, values in numbers.items():
             columns += f"; {name}{suffix}: {name}{label} [text]"
-            change = _growth(values)
+            change = _relative_growth(values)
             words = [format_bytes(value) if name == "used" else f"{value:,}" for value in values]
             shown.append(words + ([f"{change:+.1%}" if change is not None else "–"] if changes else []))
     yield table("growth", columns, *shown, title="Growth")
@@ -369,7 +373,8 @@ def growth_exhibit(scans: Scans, project: str | None, target: int | None) -> Ite
     yield Coverage(scans.frame.rows, int(np.sum(scans.frame.array("complete"))), "scans complete")
 
 
-def _growth(values: Sequence[int]) -> float | None:
+def _relative_growth(values: Sequence[int]) -> float | None:
+    """Return the relative change from the first value to the last; None without values or from 0."""
     return values[-1] / values[0] - 1 if values and values[0] else None
 
 
@@ -377,7 +382,7 @@ def _growth_since(
     moments: Ints, totals: Mapping[str, list[int]], own: Mapping[str, list[int]], project: str | None
 ) -> Iterator[Piece]:
     """Growth of files and bytes from the first to the last scan, and the share of the project in it."""
-    method, changes = "first to last scan", {name: _growth(values) for name, values in totals.items()}
+    method, changes = "first to last scan", {name: _relative_growth(values) for name, values in totals.items()}
     for name, change in changes.items():
         yield plain(f"{name}_growth", change, "ratio", method=method)
     for suffix, numbers in (("", totals), ("_project", own)):
@@ -398,7 +403,7 @@ def _growth_since(
     )
     if own:
         for name, values in own.items():
-            yield plain(f"{name}_growth_project", _growth(values), "ratio", method=method)
+            yield plain(f"{name}_growth_project", _relative_growth(values), "ratio", method=method)
         of_files, of_bytes = (
             (own[name][-1] - own[name][0]) / new if (new := totals[name][-1] - totals[name][0]) > 0 else None
             for name in ("files", "used")
@@ -422,13 +427,13 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
         yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
     yield plain("files_forecast", goal, "count", method="asked for, or the next power of ten")
-    date = _date("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
+    date = _date_reached("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
     if growth is not None and date is not None:
         yield date
         # Only file systems with a fixed number of inodes report one.
         inodes, used = scans.numbers("total_inodes")[-1], scans.numbers("used_inodes")[-1]
         if inodes is not None and used is not None:
-            yield _date("inodes_used_up", growth, inodes - used, last_ns)
+            yield _date_reached("inodes_used_up", growth, inodes - used, last_ns)
     if date is None or date.value is None:
         yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
         return
@@ -440,7 +445,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         between = f"{LEVEL:.0%}: {to}"
     text = f"At this rate there are {goal:,} files on {utc_day(int(date.value))} ({between})."
     yield Finding(text, name="goal")
-    more = _growth(files)
+    more = _relative_growth(files)
     if more and more > 0:
         days = (last_ns - int(moments[0])) / DAY_NS
         doubling = days * math.log(2) / math.log1p(more)
@@ -452,7 +457,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         )
 
 
-def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
+def _date_reached(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
     """Return the estimated date at which the growth covers a distance."""
 
     def moment(days: float | None) -> float | None:
@@ -469,7 +474,7 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
 
 def run_overwriting(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on overwriting from logs, scans or both."""
-    runs, scans = source.frame("job_io", _WRITTEN, optional=True), _scans(source, params)
+    runs, scans = source.frame("job_io", _WRITTEN, optional=True), _fetch_scans(source, params)
     ages = scans.histogram(-1, "mtime") if scans is not None else None
     ages = ages if ages is not None and ages.files else None
     if ages is not None or runs.rows:
@@ -482,18 +487,19 @@ def overwriting_exhibit(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     if ages is not None:
         yield _data_age(ages)
     if not runs.rows:
-        yield "No job has told which files it wrote: Darshan logs would."
+        yield "No log says which files jobs wrote: ingest Darshan logs."
     else:
         yield _written_files(runs, ages)
     if ages is None:
-        yield "How long data lies unmodified comes from scans of the file system (`ioweather scan`); there are none."
+        yield "The age of data comes from scans of the file system (`ioweather scan`); there are none."
 
 
 def _data_age(ages: Bins) -> Iterator[Piece]:
+    """Bytes and files by the time since they were modified."""
     total = ages.total_bytes
 
     def older(days: int) -> tuple[int, int]:
-        """Files and bytes that were not modified for so long."""
+        """Return files and bytes that were not modified for so many days."""
         over = ages.low >= days
         return int(ages.count[over].sum()), int(ages.bytes[over].sum())
 
@@ -504,9 +510,11 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
         held, ratio, method = older(days)[1], share(days), "share of bytes, exact count"
         yield plain(f"unmodified_ratio[{days} d]", ratio, "ratio", n=ages.files, method=method)
         if ratio is None:
-            yield Finding(f"There is no data whose age of {days} days could be told.", "undecided", name="old_data")
+            yield Finding(
+                f"The scan has no bytes with a known age, so none older than {days} days.", "undecided", name="old_data"
+            )
         else:
-            text = f"{format_bytes(held)} of the data ({ratio:.1%}) lies unmodified for {days} days or longer."
+            text = f"{format_bytes(held)} of the data ({ratio:.1%}) was not modified for {days} days or longer."
             yield Finding(text, name="old_data")
     yield plain("files_present", ages.files, "count", method="files in the newest scan")
     edges = [int(edge) for edge in ages.low if edge > 0]
@@ -604,10 +612,4 @@ CONTENTS = Study(
         Param("files_target", "number of files to forecast; default: the next power of ten", kind="int"),
     ),
 )
-OVERWRITING = Study(
-    name="overwriting",
-    exhibits=("car11.overwrite",),
-    needs="job_io? scans? scan_bins?",
-    run=run_overwriting,
-    params=(ROOT,),
-)
+OVERWRITING = Study("overwriting", ("car11.overwrite",), "job_io? scans? scan_bins?", run_overwriting, params=(ROOT,))

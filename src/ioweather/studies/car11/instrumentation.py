@@ -46,6 +46,7 @@ class Seen:
 
     @property
     def with_log_ratio(self) -> float | None:
+        """Share of the bytes by servers that is of jobs with a log; None without any bytes."""
         return self.server_bytes_with_log / self.server_bytes if self.server_bytes else None
 
 
@@ -58,12 +59,12 @@ def seen_by_servers(counted: Frame | None, logs: Frame, jobs: Frame | None, faci
     found: dict[str, Seen] = {}
     if counted is None or not counted.rows:
         return found
-    ran, accounts = _by_id(logs.records(), "job_id"), _by_id(_allocations(jobs), "raw_job_id")
+    ran, accounts = _group_by_id(logs.records(), "job_id"), _group_by_id(_allocations(jobs), "raw_job_id")
     for row in counted.records():
         if row["job_id"] is None:
             continue
-        log = _of(ran, row)
-        account = _of(accounts, row) or {}
+        log = _find_row(ran, row)
+        account = _find_row(accounts, row) or {}
         uid = row["uid"] if row["uid"] is not None else account.get("uid")
         name = log["project"] if log else facility.project_of(account=account.get("account"), uid=uid, exe=row["exe"])
         seen, moved = found.setdefault(str(name), Seen()), row["read_bytes"] + row["write_bytes"]
@@ -80,19 +81,21 @@ def seen_by_servers(counted: Frame | None, logs: Frame, jobs: Frame | None, faci
 
 
 def _allocations(jobs: Frame | None) -> list[dict[str, Any]]:
+    """Return rows of whole jobs with an id and a start; job steps are left out."""
     if jobs is None:
         return []
     return [row for row in jobs.records() if not row["step"] and None not in (row["raw_job_id"], row["start_ns"])]
 
 
-def _by_id(rows: Iterable[dict[str, Any]], column: str) -> dict[int, list[dict[str, Any]]]:
+def _group_by_id(rows: Iterable[dict[str, Any]], column: str) -> dict[int, list[dict[str, Any]]]:
+    """Return lists of rows by the number in `column`."""
     found: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault(int(row[column]), []).append(row)
     return found
 
 
-def _of(known: dict[int, list[dict[str, Any]]], counted: dict[str, Any]) -> dict[str, Any] | None:
+def _find_row(known: dict[int, list[dict[str, Any]]], counted: dict[str, Any]) -> dict[str, Any] | None:
     """Return the first row with the id that ran at the time, of the same user and cluster where both are known."""
     for row in known.get(counted["job_id"], ()):
         end = row["end_ns"] if row["end_ns"] is not None else counted["end_ns"]
@@ -170,6 +173,7 @@ def instrumented(frames: Mapping[str, Frame], facility: Facility) -> Iterator[Ex
 def _instrumented(
     frames: Mapping[str, Frame], facility: Facility, matches: Frame, known: Allocations, left_out: dict[str, int]
 ) -> Iterator[Piece]:
+    """Share of jobs and core-hours with a log: of all, by project and by day; then bytes by the servers."""
     total, with_log = len(known.project), known.logs > 0
     jobs = int(with_log.sum())
 

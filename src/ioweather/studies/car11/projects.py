@@ -28,7 +28,7 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
     exhibit,
-    numbered,
+    number_names,
     quantity_label,
 )
 from ioweather.core.tables import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
@@ -55,6 +55,7 @@ from ioweather.stats.estimates import (
     LEVEL,
     known,
     mean_estimate,
+    median,
     median_estimate,
     plain,
     quantiles,
@@ -104,6 +105,7 @@ def run_io(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.fig4")
 def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
+    """Bytes read and written by each of the largest projects."""
     parts = [jobs.of_project(name) for name in shown]
     read, written = (np.array([int(part.ints(f"{way}_bytes").sum()) for part in parts]) for way in ("read", "write"))
     moved = read + written
@@ -135,6 +137,7 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
 
 @exhibit("car11.fig9")
 def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
+    """Shares of reads and writes by request size, as means over the jobs of each project."""
     rows: list[tuple[Cell, ...]] = []
     for name in shown:
         part = jobs.of_project(name)
@@ -168,6 +171,7 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
 
 @exhibit("car11.table4")
 def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterator[Piece]:
+    """Means over jobs of seven measures by project (Table IV), and the share of projects beyond thresholds."""
     jobs, above = below_ceiling(jobs, facility)
     rows: list[tuple[Cell, ...]] = []
     for project in shown:
@@ -246,6 +250,7 @@ def by_spread(jobs: Runs) -> float:
 
 @exhibit("car11.fig10")
 def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params) -> Iterator[Piece]:
+    """Quartiles of the rate per node of each project's large jobs."""
     rows: list[tuple[Any, ...]] = []
     for name in shown:
         rates = known(jobs.of_project(name).floats(PER_NODE))
@@ -292,7 +297,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
 
 
 def _posix_advantage(jobs: Runs) -> Estimate:
-    """Return how many times the rate per node of MPI-IO programs programs with POSIX alone reach (geometric means).
+    """Return the rate per node of programs with POSIX alone over that of MPI-IO programs (geometric means).
 
     Programs are what varies: the jobs of one resemble each other, so each program counts once.
     """
@@ -317,7 +322,7 @@ def _posix_advantage(jobs: Runs) -> Estimate:
 
 
 def key_access(row: dict[str, Any]) -> str:
-    """Most common access size with its direction, in the manner of car11 Table V: '74 KiB', '20 B (w)', '4 B (r)'.
+    """Return the most common access size with its direction, as in car11 Table V: '74 KiB', '20 B (w)', '4 B (r)'.
 
     Darshan's most common sizes do not distinguish reads from writes; the histogram bins of that size do.
     """
@@ -334,6 +339,7 @@ def key_access(row: dict[str, Any]) -> str:
 
 @exhibit("car11.table5")
 def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
+    """Jobs of one project from the fastest to the slowest per node."""
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     rates = own.floats(PER_NODE)
     ranked = np.argsort(-rates, kind="stable")[: int(np.isfinite(rates).sum())]  # NaN sorts last
@@ -366,6 +372,7 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator
 
 @exhibit("car11.table6")
 def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
+    """Mean rate per node of one project by node count."""
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     nodes, rates = own.floats("node_count"), own.floats(PER_NODE)
     there = np.isfinite(nodes) & np.isfinite(rates)
@@ -411,7 +418,7 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
 
 IO = Study(
     name="project_io",
-    exhibits=("car11.fig4", "car11.fig9", "car11.table4"),
+    exhibits=names_of("car11.fig4 car11.fig9 car11.table4"),
     needs=NEEDS,
     run=run_io,
     params=(*MIN_SIZES, PROCESSES_PER_NODE),
@@ -419,7 +426,7 @@ IO = Study(
 )
 PERFORMANCE = Study(
     name="project_performance",
-    exhibits=("car11.fig10", "car11.table5", "car11.table6"),
+    exhibits=names_of("car11.fig10 car11.table5 car11.table6"),
     needs=NEEDS,
     run=run_performance,
     params=(PROJECT, *MIN_SIZES, PROCESSES_PER_NODE),
@@ -443,7 +450,7 @@ def run_signatures(source: DataSource, params: Params) -> Iterator[Exhibit]:
     shown = [name for name in every.largest_projects() if jobs.projects.equals(name).any()]
     if shown:
         instances = instances_of(frames, facility, params)
-        yield _signatures([_described(name, jobs, every) for name in shown], jobs, instances)
+        yield _signatures([_describe_project(name, jobs, every) for name in shown], jobs, instances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,51 +464,54 @@ class _Project:
 
     @property
     def dominant(self) -> int | None:
-        return _dominant(self.times)
+        """Index into _PARTS of the part that takes most of the I/O time."""
+        return _dominant_part(self.times)
 
     def share(self, signature: str) -> float:
-        """Of the jobs that have a signature."""
+        """Return the share of the jobs that have a signature."""
         return self.zero_files if signature == "zero_files" else float(np.mean(self.marks.array(signature)))
 
     def median(self, name: str, source: str = "jobs") -> float | None:
-        return _median(self.marks.array(name) if source == "marks" else self.jobs.floats(name))
+        """Return the median of a column of the jobs, or of their `marks`."""
+        return median(self.marks.array(name) if source == "marks" else self.jobs.floats(name))
 
 
-def _described(name: str, jobs: Runs, every: Runs) -> _Project:
-    """`every` has the jobs that the filter leaves out too: those without files are among them."""
+def _describe_project(name: str, jobs: Runs, every: Runs) -> _Project:
+    """Return a project's jobs with their signatures.
+
+    `every` also has the jobs that the filter leaves out: those without files are among them.
+    """
     own = jobs.of_project(name)
     identical = int(np.bincount(similar_groups(own.frame)).max(initial=0))
     without_files = float(np.mean(every.of_project(name).floats("file_count") == 0))
-    return _Project(name, own, signatures(own.frame), _times(own), identical, without_files)
+    return _Project(name, own, signatures(own.frame), _part_seconds(own), identical, without_files)
 
 
-def _times(jobs: Runs) -> list[float]:
+def _part_seconds(jobs: Runs) -> list[float]:
+    """Seconds of metadata, reads and writes over all processes, in the order of _PARTS."""
     return [float(np.nansum(jobs.floats(f"{part}_seconds"))) for part in ("meta", "read", "write")]
 
 
-def _dominant(times: list[float]) -> int | None:
+def _dominant_part(times: list[float]) -> int | None:
     """Index into _PARTS of the part that takes most of the time."""
     return int(np.argmax(times)) if sum(times) > 0 else None
-
-
-def _median(values: Any) -> float | None:
-    sample = known(values)
-    return float(np.median(sample)) if len(sample) else None
 
 
 def _programs(jobs: Runs) -> list[tuple[str, Runs]]:
     """Return the applications of a project (car11 V.B), those that moved most bytes first."""
     names = np.array([program_of(exe) if exe else "?" for exe in jobs.frame.text("exe").tolist()])
     parts = [(str(name), jobs.take(np.flatnonzero(names == name))) for name in np.unique(names)]
-    return sorted(parts, key=lambda part: -_total(part[1], "moved_bytes"))
+    return sorted(parts, key=lambda part: -_sum_of(part[1], "moved_bytes"))
 
 
-def _total(jobs: Runs, column: str) -> int:
+def _sum_of(jobs: Runs, column: str) -> int:
+    """Return the sum of an integer column."""
     return int(jobs.ints(column).sum())
 
 
 @exhibit("car11.projects")
 def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterator[Piece]:
+    """Volumes, dominant parts and signatures of each project and of its applications."""
     overview: list[tuple[Cell, ...]] = []
     applications: list[tuple[Cell, ...]] = []
     for project in projects:
@@ -514,8 +524,8 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
                 len({program_of(exe) for exe in own.frame.text("exe").tolist() if exe}),
                 int(nprocs.min()),
                 int(nprocs.max()),
-                _total(own, "read_bytes"),
-                _total(own, "write_bytes"),
+                _sum_of(own, "read_bytes"),
+                _sum_of(own, "write_bytes"),
                 None if part is None else _PARTS[part],
                 None if part is None else project.times[part] / sum(project.times),
                 project.median("io_ratio", "marks"),
@@ -526,13 +536,13 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
                 project.median(PER_NODE),
             )
         )
-        whole = _total(own, "moved_bytes")
+        whole = _sum_of(own, "moved_bytes")
         for program, some in _programs(own):
-            part, nprocs = _dominant(_times(some)), some.ints("nprocs")
+            part, nprocs = _dominant_part(_part_seconds(some)), some.ints("nprocs")
             sizes = (some.rows, int(nprocs.min()), int(nprocs.max()))
-            volumes = (_total(some, "read_bytes"), _total(some, "write_bytes"))
-            share = _total(some, "moved_bytes") / whole if whole else None
-            request = _median(signatures(some.frame).array("request_bytes"))
+            volumes = (_sum_of(some, "read_bytes"), _sum_of(some, "write_bytes"))
+            share = _sum_of(some, "moved_bytes") / whole if whole else None
+            request = median(signatures(some.frame).array("request_bytes"))
             dominant = None if part is None else _PARTS[part]
             applications.append((project.name, program, *sizes, *volumes, share, dominant, request))
     yield ResultTable.of(
@@ -560,17 +570,17 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
     listed = ResultTable.of("signatures", columns, marks)
     yield listed, Chart.of("matrix", listed, "x=signature y=project value=share", "Share of jobs with a signature")
     yield [_estimates(project, instances) for project in projects]
-    yield numbered(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
+    yield number_names(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
     yield "Signatures are read off counters by stated thresholds; what a program's authors meant is not in a log."
     yield "A file shared by all processes counts as I/O of all of them, unless the log shows that one did it all."
     yield jobs.node_caveats, jobs.node_coverage
 
 
 def _estimates(project: _Project, instances: Runs) -> Iterator[Estimate]:
-    """Named as the paper's numbers are, so that these can be compared with them."""
+    """Yield estimates named as the paper's numbers, so that they can be compared."""
     name, jobs, n = project.name, project.jobs, project.jobs.rows
-    read, written = _total(jobs, "read_bytes"), _total(jobs, "write_bytes")
-    files = _total(jobs, "write_only_file_count") + _total(jobs, "read_write_file_count")
+    read, written = _sum_of(jobs, "read_bytes"), _sum_of(jobs, "write_bytes")
+    files = _sum_of(jobs, "write_only_file_count") + _sum_of(jobs, "read_write_file_count")
     metadata = known(jobs.floats("metadata_ratio"))
     nprocs, most = jobs.ints("nprocs"), int(jobs.ints("instance_count").max())
     yield plain(f"jobs[{name}]", n, "count")
@@ -599,13 +609,13 @@ def _estimates(project: _Project, instances: Runs) -> Iterator[Estimate]:
 
 def project_findings(name: str, jobs: Runs) -> list[Finding]:
     """Return the findings on one project; empty if it moved no data."""
-    return list(_findings(_described(name, jobs, jobs))) if _total(jobs.of_project(name), "moved_bytes") else []
+    return list(_findings(_describe_project(name, jobs, jobs))) if _sum_of(jobs.of_project(name), "moved_bytes") else []
 
 
 def _findings(project: _Project) -> Iterator[Finding]:
     """Plain sentences: volume, the part that takes the time, why, and whether it matters."""
     jobs, n, name, median = project.jobs, project.jobs.rows, project.name, project.median
-    volumes = f"read {format_bytes(_total(jobs, 'read_bytes'))} and wrote {format_bytes(_total(jobs, 'write_bytes'))}"
+    volumes = f"read {format_bytes(_sum_of(jobs, 'read_bytes'))} and wrote {format_bytes(_sum_of(jobs, 'write_bytes'))}"
     text = f"{name}: {n:,} job{'s' if n > 1 else ''} {volumes}"
     if project.dominant is not None:
         share = project.times[project.dominant] / sum(project.times)
@@ -614,8 +624,11 @@ def _findings(project: _Project) -> Iterator[Finding]:
     if project.identical >= _IDENTICAL and project.identical > n / 2:
         yield Finding(f"{name} is dominated by {project.identical:,} nearly identical jobs.", name="identical_jobs")
     # Applications of weight that spend their time on different things: means over the project describe neither.
-    whole = _total(jobs, "moved_bytes")
-    shares = [(p, _total(some, "moved_bytes") / max(1, whole), _dominant(_times(some))) for p, some in _programs(jobs)]
+    whole = _sum_of(jobs, "moved_bytes")
+    shares = [
+        (p, _sum_of(some, "moved_bytes") / max(1, whole), _dominant_part(_part_seconds(some)))
+        for p, some in _programs(jobs)
+    ]
     weighty = [each for each in shares if whole and each[1] >= _WEIGHTY]
     if len({part for _, _, part in weighty}) > 1:
         words = ", ".join(

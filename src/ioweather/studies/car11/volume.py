@@ -77,14 +77,16 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         yield _distribution(steps, intervals, source.facility, str(params["filesystem"]))
 
 
-def _rates(steps: Steps) -> dict[str, Floats]:
+def _rates_by_way(steps: Steps) -> dict[str, Floats]:
+    """Bytes per second of reads, writes and both."""
     read, write = (steps.values[metric] / steps.step_seconds for metric in choices.TRAFFIC)
     return {"read": read, "write": write, "combined": read + write}
 
 
 @exhibit("car11.fig6")
 def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
-    rates, n, seconds = _rates(steps), int(steps.usable.sum()), steps.step_seconds
+    """Throughput over time, with maintenance windows and gaps."""
+    rates, n, seconds = _rates_by_way(steps), int(steps.usable.sum()), steps.step_seconds
     end_ns = steps.start_ns + steps.count * steps.step_ns
     windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
     missing = gaps(steps.usable)
@@ -130,7 +132,8 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
 
 @exhibit("car11.fig7")
 def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Iterator[Piece]:
-    combined, there = _rates(steps)["combined"], steps.usable
+    """Distribution of the throughput against a third of the observed and of the nominal peak."""
+    combined, there = _rates_by_way(steps)["combined"], steps.usable
     n, peak = int(there.sum()), float(np.nanmax(combined))
     known = facility.filesystem(filesystem)
     nominal = known.peak_bytes_per_s if known else None
@@ -189,7 +192,7 @@ def single_change(
     rng, mass = np.random.default_rng(_SEED), np.cumsum(weight)
 
     def best_of(rows: Floats) -> tuple[Ints, Floats]:
-        """Place of each row's best change, and the share of the weighted sum of squares that it explains."""
+        """Return the index of each row's best change, and the share of the weighted variance that it explains."""
         amount, left = np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
         mean = amount[:, -1:] / mass[-1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -199,19 +202,19 @@ def single_change(
             return gain.argmax(axis=1) + min_side, gain.max(axis=1) / (weight * (rows - mean) ** 2).sum(axis=1)
 
     def without_best(rows: Floats) -> Floats:
-        """Rows minus their levels before and after the best change of each."""
+        """Return the rows minus their levels before and after the best change of each."""
         before, out = np.arange(n) < best_of(rows)[0][:, None], rows.copy()
         for side in (before, ~before):
             sides = (side * weight).sum(axis=1)
             out -= side * ((side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0))[:, None]
         return out
 
-    def lag_one_of(rows: Floats) -> Floats:
+    def lag_one_autocorrelation(rows: Floats) -> Floats:
         squares = (rows**2).sum(axis=1)
         return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
 
-    def drawn(innovations: Floats, lag_one: float) -> Floats:
-        """Autoregressive series of these innovations, without the first that only lead in."""
+    def autoregressive(innovations: Floats, lag_one: float) -> Floats:
+        """Return autoregressive series of these innovations, without the first _LEAD_IN steps."""
         out = innovations.copy()
         for step in range(1, out.shape[1]):
             out[:, step] += lag_one * out[:, step - 1]
@@ -224,12 +227,12 @@ def single_change(
     # Removing the best change biases the autocorrelation down: it is calibrated by simulation.
     seen = []
     for tried in _TRIED:
-        again = without_best(drawn(rng.standard_normal((_SERIES, n + _LEAD_IN)), tried))
-        seen.append(np.quantile(lag_one_of(again), _MATCHED_QUANTILE))
-    own = float(lag_one_of(rest)[0])
+        again = without_best(autoregressive(rng.standard_normal((_SERIES, n + _LEAD_IN)), tried))
+        seen.append(np.quantile(lag_one_autocorrelation(again), _MATCHED_QUANTILE))
+    own = float(lag_one_autocorrelation(rest)[0])
     lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
     steps = rest[0, 1:] - own * rest[0, :-1]
-    null = best_of(drawn(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one))[1]
+    null = best_of(autoregressive(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one))[1]
     # The observed order counts as one of the series, so p is never 0.
     p_value = (1 + int(np.sum(null >= explained[0] * (1 - 1e-12)))) / (1 + replicates)
     sides = (slice(None, index), slice(index, None))
@@ -246,9 +249,10 @@ def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.volume")
 def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
+    """Bytes by day, the read share, and whether that share changed on a day."""
     facility = source.facility
     zone, zone_name = facility_zone(facility)
-    day = local_clock(steps.times_ns, zone).day
+    day, _, _ = local_clock(steps.times_ns, zone)
     first, n = int(day[0]), int(day[-1] - day[0]) + 1
     names = [day_name(first + number) for number in range(n)]
     reads, writes, recorded = (
@@ -283,7 +287,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
         yield Finding(text, name="change_needs_days")
     else:
         split = int(use[change.index])
-        series = f"{change.replicates} series whose days are as alike (correlation {change.lag_one:.2f})"
+        series = f"{change.replicates} series with the same autocorrelation ({change.lag_one:.2f})"
         method = f"least squares; p by {series}"
         yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
         yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
@@ -303,7 +307,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             yield _projects(source, first, first + n, split, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
-            yield Finding(f"No change of the mix stands out: {best}.", "undecided", name="change_of_mix")
+            yield Finding(f"The mix did not change significantly: {best}.", "undecided", name="change_of_mix")
     # From the first to the last day that counts; those between that do not are gaps: their volume is of hours.
     drawn = use if len(use) else np.arange(n)
     part, counts = slice(int(drawn[0]), int(drawn[-1]) + 1), np.isin(np.arange(n), drawn)
@@ -326,8 +330,10 @@ def project_days(
     zone: dt.tzinfo,
     span: tuple[int, int],
 ) -> tuple[list[str], Floats]:
-    """Projects, and what each did on each day of a span of local days: a constant rate per ns in [start, end), cut at
-    local midnights. Rows without both times are left out."""
+    """Return the projects, and what each did on each local day of a span: (projects, days).
+
+    Rows are constant rates per ns in [start, end), cut at local midnights. Rows without both times are left out.
+    """
     known = ~(np.ma.getmaskarray(start_ns) | np.ma.getmaskarray(end_ns))
     projects, row = np.unique(names, return_inverse=True)
     starts, ends = (np.ma.getdata(times)[known].astype(np.int64) for times in (start_ns, end_ns))
@@ -348,11 +354,12 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns read_bytes write_bytes"), optional=True)
 
     def behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
+        """Say whether a project's activity began or ended with the change."""
         low, high = sorted((before, after))
         verb = "tapered off" if after < before else "started"
         text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
         if low > high / 2:
-            text = f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended."
+            text = f"No project explains the change: {project} {what} ({shown}) but neither began nor ended."
         return Finding(text, name="project_behind_change")
 
     if runs.rows:
@@ -409,7 +416,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
 
 STUDY = Study(
     name="utilisation",
-    exhibits=("car11.fig6", "car11.fig7"),
+    exhibits=names_of("car11.fig6 car11.fig7"),
     needs=TRAFFIC_NEEDS,
     run=run,
     params=choices.TRAFFIC_PARAMS,

@@ -97,16 +97,16 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         return
     baseline = facility.baseline
     caveats = [expected_note(baseline), ROLLED_UP]
-    missed = sum(int(series.missed_count.sum()) for series in usual)
+    missed = sum(int(series.reduced["missed_count"].sum()) for series in usual)
     if missed:
         hung = f"{missed:,} ticks were missed while an operation hung"
         caveats.append(f"{hung}: statistics of finished operations understate that.")
     used, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
     excluded = {
         "of_another_size_or_mode": ended - used,
-        "answered_by_the_cache": sum(int(s.reduced.cached_count.sum()) for s in every),
-        "failed": sum(int(s.error_count.sum()) for s in every),
-        "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
+        "answered_by_the_cache": sum(int(s.reduced["cached_count"].sum()) for s in every),
+        "failed": sum(int(s.reduced["error_count"].sum()) for s in every),
+        "missed_ticks": sum(int(s.reduced["missed_count"].sum()) for s in every),
     }
     left_out = {reason: n for reason, n in excluded.items() if n}
     probed = Probed(
@@ -145,7 +145,7 @@ def expected_note(baseline: Baseline) -> str:
 
 
 def _countings(series: OperationSeries) -> tuple[str, ...]:
-    """Return both countings where they differ, that is after a hang."""
+    """Return both countings where they differ, as after a hang."""
     hidden = any(
         not np.array_equal(series.omission_corrected[name], series.statistics[name], equal_nan=True)
         for name in STATISTICS
@@ -187,10 +187,10 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
 
 
 def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str, method: str) -> Estimate:
-    """Return the greatest statistic of any interval over the median one, with what chance gives taken off below.
+    """Return the greatest statistic of any interval over the median one; the lower end is reduced by what chance gives.
 
-    The greatest of many intervals is large by its choice. Operations drawn from all others together, as many as each
-    has, say by how much; the choice among operations and file systems is made in every draw as it was made here.
+    The greatest of many intervals is large by selection. Operations drawn from all others together, as many as each
+    interval has, give the greatest by chance; operation and file system are selected in every draw as in the data.
     """
     rng, worst, chance = np.random.default_rng(_SEED), [], np.zeros(_DRAWS)
     for series in every:
@@ -200,7 +200,7 @@ def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str,
         observed = series.statistics[statistic][series.count >= LEAST_OF_INTERVAL]
         worst.append(float(observed.max() / np.median(observed)))
         others = np.flatnonzero(series.count >= LEAST_OF_INTERVAL)
-        pooled = series.reduced.histograms.select(np.delete(others, int(observed.argmax()))).pooled()
+        pooled = series.histograms.select(np.delete(others, int(observed.argmax()))).pooled()
         law, values = pooled.count / pooled.count.sum(), pooled.values
         for draw in range(_DRAWS):
             up_to = np.cumsum(rng.multinomial(counts, law), axis=1)
@@ -247,6 +247,7 @@ _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("ma
 
 @exhibit("kun19.fig5")
 def _time_lines(probed: Probed) -> Iterator[Piece]:
+    """Statistics of each interval over time, and the worst interval of each."""
     rows: list[tuple[Cell, ...]] = []
     worst: list[tuple[Cell, ...]] = []
     slowest: list[Estimate] = []
@@ -282,6 +283,7 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
 
 @exhibit("kun19.episodes")
 def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
+    """Episodes of slow intervals, their strength and recovery, and slow days of the week."""
     found = all_episodes(probed.series, threshold, probed.baseline)
     rows: list[tuple[Cell, ...]] = []
     for e in found:
@@ -322,7 +324,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
         slowdown = series.slowdown(probed.baseline)
-        known, weekday = np.isfinite(slowdown), local_clock(series.start_ns, zone).weekday
+        known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
@@ -345,15 +347,14 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
 
 
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
-    """Return by how much the mean slowdown differs between days of the week, less what weeks turned at random give."""
+    """Return the variation of the mean slowdown between days of the week, reduced by that of randomly rotated weeks."""
     ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
-    first = min(int(local_clock(series.start_ns, zone).day[0]) for series, _ in ratios)
-    last = max(int(local_clock(series.start_ns, zone).day[-1]) for series, _ in ratios)
+    clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
+    first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)
     monday = first - (first + 3) % 7
     sums = np.zeros(((last - monday) // 7 + 1, 7, 2))
-    for series, slowdown in ratios:
-        clock, known = local_clock(series.start_ns, zone), np.isfinite(slowdown)
-        place = (clock.day - monday) // 7, clock.weekday
+    for (day, _, weekday), (_, slowdown) in zip(clocks, ratios, strict=True):
+        known, place = np.isfinite(slowdown), ((day - monday) // 7, weekday)
         np.add.at(sums, tuple(each[known] for each in place), np.stack([known, slowdown], axis=1)[known])
     whole = sums[(sums[..., 0] > 0).all(axis=1)]
     if len(whole) < _LEAST_WEEKS:
@@ -368,7 +369,7 @@ def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown:
     if n < LEAST_OF_INTERVAL or not observed > 0:
         return plain(name, slowdown, "factor", n=n, method=method)
     half_width = _NORMAL_90 * 0.5 / math.sqrt(n)
-    histogram = series.reduced.histograms.part(index, index + 1)
+    histogram = series.histograms.select(np.array([index]))
     low, high = histogram.quantiles([max(0.0, 0.5 - half_width), min(1.0, 0.5 + half_width)])[0] * (slowdown / observed)
     low, high = min(float(low), slowdown), max(float(high), slowdown)
     return Estimate(name, slowdown, "factor", low, high, LEVEL, n, f"{method}, interval by order statistics")
@@ -376,6 +377,7 @@ def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown:
 
 @exhibit("kun19.fig6")
 def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[OperationSeries]) -> Iterator[Piece]:
+    """Slowdown of long and of short intervals over time."""
     rows: list[tuple[Cell, ...]] = []
     slow: list[Finding] = []
     ratios = [(series, series.slowdown(probed.baseline)) for series in (*long, *short)]

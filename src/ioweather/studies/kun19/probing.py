@@ -57,7 +57,7 @@ COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_n
 _BOXES: Final = "q05: 5% [seconds]; q25: 25% [seconds]; q50: {} [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
 _LEAST_OF_PHASE: Final = 5  # measurements
 _PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
-TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. --set bands_window=7d may hold more."
+TOO_FEW: Final = "Fewer than 20 operations of each kind: bands cannot be found. --set bands_window=7d may have more."
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,11 @@ class Measured:
         return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
 
 
-def measured(responses: Frame, facility: Facility) -> Measured:
-    """Return the finished operations of the most frequent size and mode of each file system and operation: the table
-    also has the requests of the sampler (don15), of many sizes."""
+def finished_operations(responses: Frame, facility: Facility) -> Measured:
+    """Return the finished operations of the most frequent size and mode of each file system and operation.
+
+    The table also has the requests of the sampler (don15), of many sizes.
+    """
     ended = responses.text("status").equals("ok") & responses.known("duration_ns")
     systems, ops, modes = (responses.text(name) for name in ("system", "op", "mode"))
     names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
@@ -124,18 +126,19 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 
 def _coverage(part: Measured, cached: int = 0) -> Coverage:
+    """Count the operations used and those left out, by reason."""
     left_out = {"failed_or_missed": part.failed, "of_another_size_or_mode": part.other, "answered_by_the_cache": cached}
     total = len(part.seconds) + part.failed + part.other
     return Coverage(total, len(part.seconds) - cached, "operations", {why: n for why, n in left_out.items() if n})
 
 
-def drawn_points(seconds: Floats) -> Ints:
+def select_points(seconds: Floats) -> Ints:
     """Return the indices of every n-th measurement and of the 200 slowest, so that a chart shows all outliers."""
     step = max(1, -(-len(seconds) // _POINTS))
     return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
 
 
-def drawn_note(shown: Ints, seconds: Floats) -> Iterator[str]:
+def selection_note(shown: Ints, seconds: Floats) -> Iterator[str]:
     """Yield a note on the measurements that are not drawn."""
     if len(shown) != len(seconds):
         yield f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them."
@@ -143,7 +146,8 @@ def drawn_note(shown: Ints, seconds: Floats) -> Iterator[str]:
 
 @exhibit("kun19.fig1")
 def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
-    shown = drawn_points(part.seconds)
+    """Every response time of a short window."""
+    shown = select_points(part.seconds)
     rows = zip(
         *(column[shown].tolist() for column in (part.start_ns, part.seconds, part.op, part.filesystem)), strict=True
     )
@@ -160,7 +164,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         if slow > 0:
             text = f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."
             yield Finding(text, name="slow_operations")
-    yield drawn_note(shown, part.seconds), _coverage(part)
+    yield selection_note(shown, part.seconds), _coverage(part)
 
 
 _GRID: Final = 512
@@ -173,7 +177,7 @@ _LEAST_RATIO: Final = 3.0
 
 @dataclass(frozen=True)
 class Band:
-    """Times in [low, high) gather at `centre`; `share` of all."""
+    """A cluster of response times in [low, high) seconds around `centre`, with its share of all times."""
 
     low: float
     high: float
@@ -183,8 +187,10 @@ class Band:
 
 
 def find_bands(times: Floats) -> list[Band]:
-    """Modes of a Gaussian kernel density of log10(time), bandwidth by Silverman's rule with the robust spread, and the
-    valleys between them."""
+    """Return the modes of a Gaussian kernel density of log10(time), cut at the valleys between them.
+
+    The bandwidth is Silverman's rule with the robust spread.
+    """
     values = np.log10(times[np.isfinite(times) & (times > 0)])
     n = len(values)
     if n < 20:
@@ -230,6 +236,7 @@ def find_bands(times: Floats) -> list[Band]:
 
 @exhibit("kun19.bands")
 def _bands(part: Measured) -> Iterator[Piece]:
+    """Bands in which response times gather, by operation."""
     rows: list[tuple[Cell, ...]] = []
     boxes: list[tuple[Cell, ...]] = []
     several, most = False, 0
@@ -270,13 +277,13 @@ def _bands(part: Measured) -> Iterator[Piece]:
         "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
         "without that nothing tells where a band comes from."
     )
-    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is no band."
+    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is not a band."
     yield _coverage(part)
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """How many times as slow `slow` is as `fast`, with its standard error on the scale of logarithms."""
+    """Logarithm of the ratio of two hosts' medians, with its standard error over stretches of time."""
 
     kind: str
     slow: str
@@ -286,14 +293,16 @@ class _Pair:
     stretches: int
 
     def end(self, tests: int, sign: int) -> float:
-        """One end of the interval that is right for all of so many pairs at once."""
+        """Return one end of the interval of the ratio, adjusted for this number of tests (Bonferroni)."""
         reach = -float(stdtrit(self.stretches - 1, (1 - LEVEL) / 2 / tests))
         return math.exp(self.log_ratio + sign * reach * self.error)
 
 
 def _pairs_of_hosts(part: Measured) -> Iterator[_Pair]:
-    """Every two hosts, compared by logarithms of their medians in the stretches of time that all of them measured: what
-    the system does then, all see."""
+    """Yield the comparison of every two hosts by medians of the same stretches of time.
+
+    What the system does in a stretch affects all hosts, so it cancels.
+    """
     first_ns = int(part.start_ns.min())
     stretch = (part.start_ns - first_ns) // max(1, (int(part.start_ns.max() - first_ns) + 1) // _STRETCHES + 1)
     for filesystem, op in part.kinds():
@@ -417,7 +426,7 @@ def _benchmark(
             own = own[np.isfinite(own)]
             if len(own) >= _LEAST_OF_PHASE:
                 boxes.append((str(phase["label"]), op, filesystem, *quantiles(own)))
-    shown = np.flatnonzero(stored)[drawn_points(part.seconds[stored])]
+    shown = np.flatnonzero(stored)[select_points(part.seconds[stored])]
     shown = shown[np.argsort(part.op[shown], kind="stable")]  # the order, and so the colours, of the means
     columns = (
         "time [time_ns]; seconds: response time [seconds]; slowdown: slowdown [factor]; op: operation [text]; "
@@ -451,17 +460,18 @@ def _benchmark(
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
     exact = f"It comes from roll-ups and is accurate to {RELATIVE_ERROR:.1%}."
-    yield f"{expected_note(facility.baseline)} {exact}", drawn_note(shown, part.seconds[stored])
+    yield f"{expected_note(facility.baseline)} {exact}", selection_note(shown, part.seconds[stored])
     yield _coverage(part, int((~stored).sum()))
 
 
-def _end(snapshot: Snapshot, _: Params) -> Cell:
+def _end_of_newest(snapshot: Snapshot, _: Params) -> Cell:
+    """Default of `last_ns`: just after the newest operation began."""
     last = snapshot.scalar("SELECT max(start_ns) FROM responses WHERE status = 'ok'")
     return int(last) + 1 if isinstance(last, int) else 0
 
 
-def _bound(which: str, margin_ns: int) -> Callable[[Snapshot, Params], Cell]:
-    """The newest day with phases, and an hour on either side."""
+def _phase_bound(which: str, margin_ns: int) -> Callable[[Snapshot, Params], Cell]:
+    """Return the default of a time bound: that of the newest day with phases, and a margin."""
 
     def choose(snapshot: Snapshot, _: Params) -> Cell:
         found = snapshot.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")
@@ -471,12 +481,13 @@ def _bound(which: str, margin_ns: int) -> Callable[[Snapshot, Params], Cell]:
 
 
 def _between(params: Params, first: str) -> dict[str, int]:
+    """Conditions on `start_ns`: from the parameter `first` to `last_ns`."""
     return {"start_ns >=": params[first], "start_ns <": params["last_ns"]}
 
 
 def _measured_since(source: DataSource, params: Params, first: str) -> Measured:
     """Operations from the time of the parameter `first` to `last_ns`."""
-    return measured(source.frame("responses", COLUMNS, _between(params, first)), source.facility)
+    return finished_operations(source.frame("responses", COLUMNS, _between(params, first)), source.facility)
 
 
 STUDY = Study(
@@ -486,7 +497,9 @@ STUDY = Study(
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
-        Param("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end),
+        Param(
+            "last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end_of_newest
+        ),
         Param(
             "first_ns",
             "where fig1 begins (UTC ns); default: one window before the end",
@@ -512,13 +525,13 @@ BENCHMARK_PHASES = Study(
             "first_ns",
             "where it begins (UTC ns); default: an hour before the newest day's phases",
             "int",
-            choose=_bound("min(start_ns)", -HOUR_NS),
+            choose=_phase_bound("min(start_ns)", -HOUR_NS),
         ),
         Param(
             "last_ns",
             "where it ends (UTC ns); default: an hour after them",
             "int",
-            choose=_bound("max(end_ns)", HOUR_NS),
+            choose=_phase_bound("max(end_ns)", HOUR_NS),
         ),
     ),
 )

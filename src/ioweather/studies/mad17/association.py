@@ -50,13 +50,14 @@ from ioweather.stats.dependence import (
 )
 from ioweather.stats.estimates import LEVEL, known, mean_estimate, number, plain
 from ioweather.stats.summary_tables import p_text, shaded, thin, timeline_table
-from ioweather.stats.system_grid import SystemGrid
+from ioweather.stats.system_grid import Steps
 from ioweather.studies.mad17.curves import ERROR, curve_exhibits
 from ioweather.studies.mad17.explained_traffic import (
     HALF_WIDTH_SD,
     IN_TIME_ORDER,
     MEASURES,
     NEEDS,
+    NO_STEPS_OR_RUNS,
     PARAMS,
     SHARED_STEPS,
     TIME,
@@ -78,15 +79,17 @@ NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribut
 ALMOST_1: Final = 0.999999  # Fisher's z of a coefficient of 1 is infinite
 _WAYS: Final = ("read", "write")
 BIASED: Final = (
-    "Distance correlation and mutual information are never below 0 and lie above it by chance: read them with their p, "
+    "Distance correlation and mutual information are never below 0 and exceed it by chance: read them with their p, "
     "the share of pairings shifted in time that reach them."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """One group, one direction: coefficients of the system's volume with the run's time, and those of its rate;
-    `nulls` with moved times."""
+    """Coefficients of the system's volume and rate with the times of one group's runs, reads or writes.
+
+    `nulls` are the distributions for runs moved in time.
+    """
 
     group: str
     way: str
@@ -99,30 +102,31 @@ class Pairing:
 
 def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     """Make Tables III and IV and the exhibit on monitored mounts."""
-    by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
+    by_volume = [_pair_volume_with_time(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _during_io_table(data, by_volume)
     yield _metadata_table(data)
     yield _monitored_table(data, by_volume)
 
 
-def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
+def _pair_volume_with_time(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
+    """Return the coefficients of one group's I/O times (`time`) with the system's volume during its I/O (`prefix`)."""
     rows = data.members(group)
     volumes, times = data.of(f"{prefix}_{way}_bytes")[rows], above_resolution(data.of(f"{time}_seconds")[rows])
     found = associate(volumes, times)
     rates = np.divide(volumes, times, out=np.full(len(rows), np.nan), where=times > 0)
     observed = {name: one.value for name, one in found.items()}
-    moved = _moved_in_time(data, rows, f"{way}_bytes", monitored=prefix == "psii")
+    moved = _volumes_moved_in_time(data, rows, f"{way}_bytes", monitored=prefix == "psii")
     nulls = shift_null(times, observed, moved)
     return Pairing(data.name(group), way, volumes, times, found, coefficients(rates, times), nulls)
 
 
-def _moved_in_time(
+def _volumes_moved_in_time(
     data: AssociationData,
     rows: Ints,
     metric: str,
     *,
     monitored: bool = False,
-    grid: SystemGrid | None = None,
+    grid: Steps | None = None,
     shifts: Ints | None = None,
 ) -> Iterator[Floats]:
     """Yield PsiD of the same runs, all shifted in time by the same number of steps, around the end of the period.
@@ -136,7 +140,7 @@ def _moved_in_time(
     first, last = io_ends(spans)
     count, step = grid.count, grid.step_ns
     usable = stretches.steps > 0
-    for shift in (_shifts(grid) if shifts is None else shifts).tolist():
+    for shift in (_time_shifts(grid) if shifts is None else shifts).tolist():
         # A run goes around the end as a whole; one that would be cut there reaches outside and is left out.
         move = np.where(grid.closed(first) + shift >= count, shift - count, shift)
         here = Stretches(
@@ -145,21 +149,22 @@ def _moved_in_time(
         yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
 
 
-def _shifts(grid: SystemGrid) -> Ints:
+def _time_shifts(grid: Steps) -> Ints:
+    """Return shifts in steps; none is within an hour (or a tenth of the period) of no shift."""
     least = int(max(1, HOUR_NS // grid.step_ns))
     return time_shifts(grid.count, _SHIFTS, least=min(least, grid.count // 10))
 
 
-def _moved_ranks(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
+def _rank_correlations_moved_in_time(data: AssociationData, fine: Level, coarse: Level, way: str) -> Floats:
     """Return the rank correlations of the same runs moved in time, in fine and in coarse steps: (moves, 2).
 
-    D_D and PsiD share their steps, and coarser steps remove what that gives, contention or not. Moves are whole coarse
-    steps, so that D_D stays as it is.
+    D_D and PsiD share their steps, which alone correlates them; coarser steps remove that. Moves are whole coarse
+    steps, so that D_D does not change.
     """
     rows, grid = data.members(fine.group), data.grid.coarsened(coarse.factor)
-    shifts, metric = _shifts(grid), f"{way}_bytes"
-    before = _moved_in_time(data, rows, metric, shifts=shifts * (coarse.factor // fine.factor))
-    after = _moved_in_time(data, rows, metric, grid=grid, shifts=shifts)
+    shifts, metric = _time_shifts(grid), f"{way}_bytes"
+    before = _volumes_moved_in_time(data, rows, metric, shifts=shifts * (coarse.factor // fine.factor))
+    after = _volumes_moved_in_time(data, rows, metric, grid=grid, shifts=shifts)
     sides = zip(before, after, strict=True)
     pairs = [(complete_pairs(a, fine.d_d), complete_pairs(b, coarse.d_d)) for a, b in sides]
     ranks = [[spearman(*pair) if len(pair[0]) >= MIN_PAIRS else np.nan for pair in both] for both in pairs]
@@ -167,9 +172,10 @@ def _moved_ranks(data: AssociationData, fine: Level, coarse: Level, way: str) ->
 
 
 def _strongest_change(observed: Floats, moved: Floats, halves: Floats) -> tuple[float, float, int]:
-    """Return how much more the strongest association falls than that of moved runs, half its interval, and its place.
+    """Return by how much more the strongest association falls than that of moved runs, half its interval, and its
+    index.
 
-    The strongest of several falls by its choice alone, so it is chosen in every move as it was chosen here. `observed`
+    The strongest of several falls by regression to the mean, so it is selected in every move as in the data. `observed`
     (pairs, 2) and `moved` (pairs, moves, 2) are in fine and in coarse steps.
     """
     usual = np.nanmedian(moved[..., 0], axis=1)
@@ -185,11 +191,13 @@ def _strongest_change(observed: Floats, moved: Floats, halves: Floats) -> tuple[
 
 @exhibit("mad17.table3")
 def _during_io_table(data: AssociationData, pairs: list[Pairing]) -> Iterator[Piece]:
+    """Association of time with I/O (D_D) with the system's volume in the same steps (PsiD)."""
     yield SHARED_STEPS, data.span_caveat(data.members(data.asked)), _coefficients(data, pairs, "D_D", "PsiD")
 
 
 @exhibit("mad17.table4")
 def _metadata_table(data: AssociationData) -> Iterator[Piece]:
+    """Association of metadata time (D_U_M) with the system's operations (PsiO)."""
     pairs = []
     for group in data.shown:
         rows = data.members(group)
@@ -199,17 +207,20 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
             found = associate(counts, times)
             pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
-    yield "A longer run sees more of everything, so the rate PsiO/D_J stands beside."
+    yield "A longer run sees more of everything, so the rate PsiO/D_J is shown too."
     if not any(name in data.grid.values for name in ("read_ops", "write_ops")):
-        yield "The servers' samples hold no operation counts (read_ops, write_ops)."
+        yield "The servers' samples have no operation counts (read_ops, write_ops)."
     yield _coefficients(data, pairs, "D_U_M", "PsiO")
 
 
 @exhibit("mad17.monitored")
 def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterator[Piece]:
-    """Of a group whose files are all on monitored mounts, PsiI and D_I are PsiD and D_D."""
+    """Association with only the files on monitored mounts counted, and whether that helps.
+
+    If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
+    """
     if not data.mounts_known:
-        text = f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
+        text = f"Which files are on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
         yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
         return
     changes: list[Finding] = []
@@ -225,10 +236,10 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
                 method = f"share of {what}"
                 yield plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=method)
             of_files, of_bytes = (f"{share:.0%} of the {what}" for what, share in shares.items())
-            yield Finding(f"{name}: {of_files} and {of_bytes} lie on monitored mounts.", name="monitored_share")
+            yield Finding(f"{name}: {of_files} and {of_bytes} are on monitored mounts.", name="monitored_share")
         # The effect of restricting to monitored mounts; the same runs are resampled for both.
         columns = ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")
-        _, change = _change([data.of(column)[rows] for column in columns], 20)
+        _, change = _spearman_change([data.of(column)[rows] for column in columns], 20)
         if change is not None:
             value, low, high = change
             words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
@@ -238,14 +249,15 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
     alike = [data.all_monitored(group) for group in data.shown for _ in _WAYS]
     orders = [(group, way) for group in data.shown for way in _WAYS]
     pairs = [
-        known if same else _during_io(data, group, way, "psii", "d_i")
+        known if same else _pair_volume_with_time(data, group, way, "psii", "d_i")
         for (group, way), known, same in zip(orders, by_volume, alike, strict=True)
     ]
     yield changes, SHARED_STEPS, _coefficients(data, pairs, "D_I", "PsiI")
 
 
-def _change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
-    """Return n and the change of Spearman's coefficient from the first two columns to the last two."""
+def _spearman_change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float, float] | None]:
+    """Return n and the change (value, low, high) of Spearman's coefficient from the first two columns to the last
+    two."""
     there = np.isfinite(np.stack(columns)).all(axis=0)
     n = int(there.sum())
     if n < least:
@@ -255,6 +267,7 @@ def _change(columns: list[Floats], least: int) -> tuple[int, tuple[float, float,
 
 
 def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol: str) -> Iterator[Piece]:
+    """Coefficients of all pairs as a table, estimates, a matrix and findings."""
     rows: list[tuple[Cell, ...]] = []
     cells: list[tuple[Cell, ...]] = []
     for pair in pairs:
@@ -268,7 +281,7 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
             level = LEVEL if found.low is not None else None
             named = f"{name}_{pair.way}[{pair.group}]"
             yield Estimate(named, value, "", found.low, found.high, level, found.n, found.method)
-    yield [_pooled(pairs, way) for way in _WAYS]
+    yield [_pool_groups(pairs, way) for way in _WAYS]
     yield ResultTable.of(
         "coefficients",
         "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
@@ -280,15 +293,15 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
         yield Chart.of("matrix", matrix, "x=measure y=pair value", f"Coefficients of {symbol} with {time}")
     else:
         yield Finding("No group has runs enough.", "undecided", name="no_groups")
-    yield in_words(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
+    yield association_findings(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
 
 
-def _pooled(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
-    """Spearman's coefficient of all groups by Fisher's z, weighted by n - 3, and how much more groups differ than
-    chance makes them: Cochran's Q per degree of freedom, 1 by chance.
+def _pool_groups(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
+    """Yield Spearman's coefficient over all groups, and the heterogeneity of groups.
 
-    Of each group it is that less the one of runs shifted in time, which share their steps with D_D in the same way.
-    Without them the coefficient of the rate is used, which a longer run does not raise.
+    Groups are pooled by Fisher's z, weighted by n - 3. The coefficient of runs shifted in time, which share their steps
+    with D_D in the same way, is subtracted; without one, the coefficient of the rate is used, which a longer run does
+    not raise. Heterogeneity is Cochran's Q per degree of freedom, 1 by chance.
     """
     known = []
     for pair in pairs:
@@ -317,9 +330,11 @@ def _pooled(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
         yield Estimate(differ, q / freedom, "factor", low, high, LEVEL, len(known), method)
 
 
-def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
-    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most. Its p is that of
-    the best of both: chosen in every shift as it was chosen here."""
+def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
+    """Yield a sentence per group, on the direction whose rank correlation exceeds that of moved runs most.
+
+    The selection is repeated in every shift, so p accounts for it.
+    """
     for group in dict.fromkeys(pair.group for pair in pairs):
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
@@ -354,7 +369,7 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Level:
-    """One group at one granularity: steps used, and columns of time and volume."""
+    """Times and volumes of one group's runs, with `factor` samples in one."""
 
     group: int
     factor: int
@@ -376,6 +391,7 @@ def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 
 def _levels(data: AssociationData, group: int) -> Iterator[Level]:
+    """Yield the group's columns at 1 to COARSEST samples in one."""
     rows = data.members(group)
     spans = data.spans.of_runs(rows)
     start, end = (data.runs.ints(name)[rows] for name in ("start_ns", "end_ns"))
@@ -391,7 +407,8 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
         yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens)
 
 
-def _range(levels: list[Level]) -> Iterator[Estimate]:
+def _range_of_intervals(levels: list[Level]) -> Iterator[Estimate]:
+    """Yield the shortest and the longest interval and factor."""
     for name, unit, values in (
         ("interval", "seconds", [level.step_seconds for level in levels]),
         ("coarsening", "count", [level.factor for level in levels]),
@@ -403,6 +420,7 @@ def _range(levels: list[Level]) -> Iterator[Estimate]:
 
 @exhibit("mad17.fig9")
 def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
+    """Steps with I/O of a run by sampling interval."""
     rows: list[tuple[float, str, float, int]] = []
     for level in levels:
         n = int(np.isfinite(level.steps).sum())
@@ -417,13 +435,14 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         own = [(steps, format_seconds(seconds)) for seconds, group, steps, _ in rows if group == name]
         if len(own) > 1:
             (fine, finest), (coarse, coarsest) = own[0], own[-1]
-            text = f"{name}: {fine:.3g} intervals of {finest} hold its I/O, {coarse:.3g} of {coarsest}."
+            text = f"{name}: {fine:.3g} intervals of {finest} contain its I/O, {coarse:.3g} of {coarsest}."
             yield Finding(text, name="steps_used")
-    yield _range(levels), data.caveats, data.coverage
+    yield _range_of_intervals(levels), data.caveats, data.coverage
 
 
 @exhibit("mad17.fig10")
 def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
+    """Coefficients by sampling interval, and how much the strongest association falls."""
     every: list[tuple[Cell, ...]] = []
     ranks: list[tuple[Cell, ...]] = []
     metadata: list[tuple[Cell, ...]] = []
@@ -448,14 +467,14 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     if any(row[2] is not None for row in metadata):
         drawn = ResultTable.of("metadata", f"{interval}; measure [text]; value: coefficient", metadata)
         yield Chart.of("timeline", drawn, encoding, "D_U_M with PsiO_R")
-    yield _range(levels)
+    yield _range_of_intervals(levels)
     # Finest against coarsest, with the same resampled runs.
     known: list[tuple[list[float], Floats, float, int]] = []
     for group in data.shown:
         own = [level for level in levels if level.group == group]
         for way in _WAYS if len(own) > 1 else ():
             fine, coarse = own[0], own[-1]
-            n, change = _change([fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d], MIN_PAIRS)
+            n, change = _spearman_change([fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d], MIN_PAIRS)
             if change is None:
                 continue
             value, low, high = change
@@ -463,7 +482,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
             yield Estimate(name, value, "", low, high, LEVEL, n, method)
             steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
             by = f"changes by {value:+.2f} ({low:+.2f} to {high:+.2f})"
-            moved = _moved_ranks(data, fine, coarse, way)
+            moved = _rank_correlations_moved_in_time(data, fine, coarse, way)
             gone = (moved[:, 1] - moved[:, 0])[np.isfinite(moved).all(axis=1)]
             if len(gone) >= _LEAST_MOVED:
                 least, usual, most = np.quantile(gone, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
@@ -481,7 +500,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         n = known[chosen][3]
         yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
     yield (
-        "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
+        "With coarser steps fewer runs are wholly in monitored steps; each coefficient uses the runs it has. "
         "D_D comes in ever fewer values, which alone lowers what a coefficient can show."
     )
     yield IN_TIME_ORDER, data.caveats, data.coverage
@@ -489,11 +508,11 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
 
 GRANULARITY = Study(
     name="association_granularity",
-    exhibits=("mad17.fig9", "mad17.fig10"),
+    exhibits=names_of("mad17.fig9 mad17.fig10"),
     needs=NEEDS,
     run=run_granularity,
     params=PARAMS,
-    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
+    too_few=NO_STEPS_OR_RUNS,
 )
 
 
@@ -518,18 +537,18 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     found = association_data(source, params)
     if found is None:
         return
-    row = _chosen(found)
+    row = _choose_run(found)
     if row is not None:
         yield _time_line(found, row)
         yield _files(found, row)
-    yield _groups(found)
-    yield _times(found)
+    yield _largest_groups(found)
+    yield _mean_times(found)
     yield _histograms(found)
     yield from table_exhibits(found)
     yield from curve_exhibits(found)
 
 
-def _chosen(data: AssociationData) -> int | None:
+def _choose_run(data: AssociationData) -> int | None:
     """Return the row of the chosen run, else of the slowest complete one of the group."""
     asked = data.params.get("job")
     if asked:
@@ -549,12 +568,14 @@ def _chosen(data: AssociationData) -> int | None:
     return int(members[np.nanargmax(times)]) if len(members) and np.isfinite(times).any() else None
 
 
-def _label(data: AssociationData, row: int) -> str:
+def _run_label(data: AssociationData, row: int) -> str:
+    """Return the job id and the group of a run."""
     return f"job {int(data.runs.ints('job_id')[row])} of {data.name(int(data.groups.of_run[row]))}"
 
 
 @exhibit("mad17.fig1")
 def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
+    """The system's throughput around one run, with the steps of its I/O."""
     grid = data.grid
 
     def of(column: str) -> float:
@@ -573,7 +594,7 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
         "timeline",
         timeline_table("throughput", times, rates, "system throughput", "bytes_per_s"),
         "x=time y=value series",
-        f"The system while {_label(data, row)} ran",
+        f"The system while {_run_label(data, row)} ran",
         references=(shaded(start, end, "the run: Psi"), *shades),
     )
     for verb in ("read", "write"):
@@ -608,6 +629,7 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
 
 @exhibit("mad17.fig3")
 def _files(data: AssociationData, row: int) -> Iterator[Piece]:
+    """First and last access of each file of one run."""
     spans, name = data.spans.of_runs(np.array([row])), data.name(int(data.groups.of_run[row]))
     start = int(data.runs.ints("start_ns")[row])
     rows: list[tuple[Cell, ...]] = []
@@ -623,7 +645,7 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         yield plain(f"D_F_{letter}[{name}]", longest, "seconds", method="Eq. 6")
     if rows:
         columns = "file: file, by first access [count]; series [text]; time: since the start of the run [seconds]"
-        title = f"First and last access of each file: {_label(data, row)}"
+        title = f"First and last access of each file: {_run_label(data, row)}"
         yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series", title)
         span = spans.median_span_seconds()
         longer, sharper = ("longer", "is hardly") if span / data.grid.step_seconds >= 1 else ("shorter", "can be")
@@ -638,7 +660,8 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
 
 
 @exhibit("mad17.table1")
-def _groups(data: AssociationData) -> Iterator[Piece]:
+def _largest_groups(data: AssociationData) -> Iterator[Piece]:
+    """Medians of processes, files and bytes of the largest groups of similar runs."""
     listed = sorted(dict.fromkeys([data.asked, *range(min(_MOST_GROUPS, len(data.groups.names)))]))
     rows: list[tuple[Cell, ...]] = []
     for group in listed:
@@ -666,7 +689,7 @@ def _groups(data: AssociationData) -> Iterator[Piece]:
     yield ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians")
     large = data.groups.large
     of_all = int(data.groups.sizes[large].sum()) / max(1, data.runs.rows)
-    text = f"{len(large)} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs."
+    text = f"{len(large)} groups have {LEAST_RUNS} or more runs, {of_all:.0%} of all runs together."
     yield Finding(text, name="group_sizes")
     if not data.mounts_known:
         yield (
@@ -677,7 +700,8 @@ def _groups(data: AssociationData) -> Iterator[Piece]:
 
 
 @exhibit("mad17.table2")
-def _times(data: AssociationData) -> Iterator[Piece]:
+def _mean_times(data: AssociationData) -> Iterator[Piece]:
+    """Mean and standard deviation of seven measures of time, by group."""
     rows: list[tuple[Cell, ...]] = []
     for group in data.shown:
         members, name = data.members(group), data.name(group)
@@ -706,6 +730,7 @@ def _times(data: AssociationData) -> Iterator[Piece]:
 
 @exhibit("mad17.fig2")
 def _histograms(data: AssociationData) -> Iterator[Piece]:
+    """Histogram of D_D by group, with mean and 1.645 sd."""
     yield plain("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")
     step = data.grid.step_seconds
     for group in data.shown:
@@ -728,9 +753,9 @@ def _histograms(data: AssociationData) -> Iterator[Piece]:
         method = "share outside mean ± 1.645 sd"
         yield plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method=method)
         side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
-        text = f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines."
+        text = f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} are outside the lines."
         yield Finding(text, name="skewness")
-    yield "The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal."
+    yield "The lines at mean ± 1.645 sd contain 90% of the runs only if times are normal."
     yield data.caveats, data.coverage
 
 
@@ -743,5 +768,5 @@ STUDY = Study(
     needs=NEEDS,
     run=run,
     params=(*PARAMS, ERROR),
-    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
+    too_few=NO_STEPS_OR_RUNS,
 )

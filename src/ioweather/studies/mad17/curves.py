@@ -71,33 +71,34 @@ class LearningCurve:
     residuals: Floats
 
     def limit(self) -> tuple[float, float, float]:
-        """The error with endless runs, as a ratio, and its interval."""
+        """Return the error with infinitely many runs, as a ratio, and its interval."""
         low, high = np.quantile(self.resampled[:, 0], self._levels())
         value, low, high = np.expm1(np.sqrt([self.limit_squared, low, high])).tolist()
         return value, low, high
 
     def error_at(self, runs: float) -> float:
-        """As a ratio: 0.1 is 10% more or less."""
+        """Return the error with this number of runs, as a ratio: 0.1 is 10% more or less."""
         return float(np.expm1(np.sqrt(self.limit_squared + self.slope * excess(runs, self.measures))))
 
     def runs_for(self, error: float) -> tuple[float, float, float]:
-        """How many runs bring the error to this ratio, and an interval; infinite where no number of them does."""
+        """Return how many runs bring the error to this ratio, and an interval; infinite where no number does."""
         value = runs_to(error, self.limit_squared, self.slope, self.measures)
         every = [runs_to(error, limit, slope, self.measures) for limit, slope in self.resampled.tolist()]
         low, high = np.quantile(every, self._levels(), method="nearest").tolist()
         return value, min(low, value), max(high, value)
 
     def _levels(self) -> tuple[float, float]:
+        """Probabilities of the two ends of an interval of resampled runs."""
         return expanded_levels(LEVEL, max(2, self.runs // default_block(self.runs)))
 
 
 def excess(runs: float, measures: int) -> float:
-    """h: by how much the squared error of so many fitted runs exceeds that of endless ones."""
+    """Return h: the relative excess of the squared error of a model fitted to `runs` over that of infinitely many."""
     return (runs + 1) * (runs - 2) / (runs * (runs - measures - 2)) - 1
 
 
 def runs_to(error: float, limit_squared: float, slope: float, measures: int) -> float:
-    """The least number of runs whose error is at most `error`; infinite where endless runs do not get there."""
+    """Return the least number of runs with an error of at most `error`; infinite where no number is enough."""
     spare, high = np.log1p(error) ** 2 - limit_squared, measures + 3
     if spare <= 0:
         return np.inf
@@ -110,9 +111,11 @@ def runs_to(error: float, limit_squared: float, slope: float, measures: int) -> 
 
 
 def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
-    """Of runs in the order of time: `measures` (runs, p) of the system and the time that each took; None of too few.
+    """Return the error of a model of run time by the number of runs that it was fitted to; None for too few runs.
 
-    Test runs are contiguous in time and disjoint from the fitted ones, because neighbours share the system's state."""
+    `measures` (runs, p) are of the system and `seconds` the time of each run, in the order of time. Test runs are
+    contiguous in time and disjoint from the fitted ones, because neighbours share the system's state.
+    """
     known = np.isfinite(measures).all(axis=1) & (measures >= 0).all(axis=1) & np.isfinite(seconds) & (seconds > 0)
     x, y = np.log1p(measures[known][-_MOST_RUNS:]), np.log(seconds[known][-_MOST_RUNS:])
     n, p = x.shape
@@ -138,7 +141,7 @@ def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
         return np.asarray(np.quantile(misses[:, rows].reshape(len(sizes), -1), SHARE, axis=1))
 
     def fit(squares: Floats) -> tuple[float, float]:
-        """Least squares of squared errors; neither part is below 0."""
+        """Return limit and slope by least squares of squared errors; neither is below 0."""
         centred = over - over.mean()
         slope = max(0.0, float(centred @ squares) / float(centred @ centred)) if centred.any() else 0.0
         limit = float(squares.mean() - slope * over.mean())
@@ -153,7 +156,8 @@ def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
 
 
 def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
-    """The mean of all trees at `at`, and the share of variance explained out of bag."""
+    """Return the mean of all trees at `at`, and the share of variance explained out of bag; UsageError without
+    scikit-learn."""
     try:
         from sklearn.ensemble import RandomForestRegressor
     except ImportError:
@@ -164,11 +168,10 @@ def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
 
 
 def conformal_band(x: Floats, y: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Low and high of the CV+ band of y at `at` over FOLDS folds, by quantiles of the nearest neighbours."""
+    """Return low and high of the CV+ band of y at `at`, by quantiles of the nearest neighbours in FOLDS folds."""
 
     def quantiles(known: Bools, wanted: Floats, levels: tuple[float, ...]) -> Floats:
-        """Of y among the nearest known points of each place: (levels, places). Enough of them for the outer quantiles
-        to mean something, few enough to stay near."""
+        """Return quantiles of y among the nearest known points of each place: (levels, places)."""
         own = x[known]
         nearest = min(len(own), max(10, round(2 * math.sqrt(len(own)))))
         _, found = cKDTree(own[:, None]).query(wanted[:, None], k=nearest)
@@ -201,7 +204,7 @@ class Density:
     values: Floats
 
     def conditional_quantiles(self, levels: tuple[float, ...]) -> Floats:
-        """Quantiles of y at each x: (len(levels), len(x)); NaN where the density of x is nothing."""
+        """Return quantiles of y at each x: (len(levels), len(x)); NaN where x has no density."""
         step = self.y[1] - self.y[0]
         edges = np.concatenate([[self.y[0] - step / 2], self.y + step / 2])
         cumulated = np.concatenate([np.zeros((len(self.x), 1)), np.cumsum(self.values, axis=1)], axis=1)
@@ -213,7 +216,8 @@ class Density:
 
 
 def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
-    """None where there are fewer than three points, or no spread in one direction."""
+    """Return the Gaussian kernel density of the points; None for fewer than three or without spread in one
+    direction."""
     points = np.stack([np.asarray(x, np.float64), np.asarray(y, np.float64)], axis=1)
     points = points[np.isfinite(points).all(axis=1)]
     if len(points) < 3 or np.ptp(points, axis=0).min() <= 0:
@@ -285,6 +289,7 @@ def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
 
 @exhibit("mad17.fig6")
 def _forest_curves(data: AssociationData) -> Iterator[Piece]:
+    """Random forest of D_D against PsiD, a conformal band, and the runs that a model needs."""
     for way in ("read", "write"):
         x, y = _pairs(data, way)
         least, most = np.quantile(x, (0.01, 0.99))
@@ -329,7 +334,9 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
     measures = {"volume": volumes, "rate": rates, "nothing": np.zeros((len(seconds), 0))}
     curves = {name: curve for name, x in measures.items() if (curve := learning_curve(x, seconds)) is not None}
     if not curves:
-        words = f"How many runs a model needs cannot be told from {len(seconds)}: {LEAST_RUNS} are needed for that."
+        words = (
+            f"How many runs a model needs cannot be estimated from {len(seconds)}: {LEAST_RUNS} are needed for that."
+        )
         yield Finding(words, "undecided", name="runs_needed")
         return
     error = float(data.params.get("error") or ERROR.default or 0.1)
@@ -349,15 +356,17 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         yield Estimate(f"error_limit_{name}", limit[0], "ratio", *limit[1:], LEVEL, curve.runs, method)
         # No estimate with an unbounded interval, or far beyond the data.
         if runs_needed[2] > FAR * curve.runs:
-            yield Estimate(f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not told by {curve.runs} runs")
+            yield Estimate(
+                f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not estimable from {curve.runs} runs"
+            )
         else:
             value, low, high = runs_needed
             yield Estimate(f"runs_needed_{name}", value, "count", low, high, LEVEL, curve.runs, method)
     yield ResultTable.of(
         "runs_needed",
-        "model: model [text]; runs: runs [count]; error: error with these [ratio]; limit: with endless runs [ratio]; "
-        f"limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; needed: runs for {percent} [count]; "
-        "needed_low: 90% from [count]; needed_high: 90% to [count]",
+        "model: model [text]; runs: runs [count]; error: error with these [ratio]; "
+        "limit: with infinitely many runs [ratio]; limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; "
+        f"needed: runs for {percent} [count]; needed_low: 90% from [count]; needed_high: 90% to [count]",
         needed,
         "Runs that a model of I/O time needs; empty: no number of them is known",
     )
@@ -397,11 +406,12 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
 
 
 def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
+    """Word how many runs a model needs for an error."""
     model, there = f"a model {_MODELS['volume']}", curve.runs
     runs, low, high = curve.runs_for(error)
     if np.isinf(low):
         span = " to ".join(format_value(end, "ratio") for end in curve.limit()[1:])
-        text = f"No number of runs brings {model} to an error of {percent}: endless runs have {span}."
+        text = f"No number of runs brings {model} to an error of {percent}: infinitely many have {span}."
     elif low > FAR * there:
         text = f"An error of {percent} needs more than {FAR} times the {there} runs there are."
     elif np.isinf(high):
@@ -414,8 +424,10 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
 
 
 def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
-    """Return the mean width of the conditional interval over that of pairings shifted in time: below 1 it is narrower
-    because of the volume, not because any curve narrows it."""
+    """Return the mean width of the conditional interval over that of pairings shifted in time.
+
+    Below 1, knowing the volume narrows the interval more than any curve does by chance.
+    """
 
     def mean_width(times: Floats) -> float:
         """Mean over the runs of the width of the interval of `times` given x; NaN where there is no density."""
@@ -438,6 +450,7 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
 
 @exhibit("mad17.fig7")
 def _conditional_density(data: AssociationData) -> Iterator[Piece]:
+    """Density of D_D and PsiD, and quantiles of D_D given PsiD."""
     group, drawn = data.name(data.asked), 0
     for way in ("read", "write"):
         x, y = _pairs(data, way)
@@ -484,7 +497,7 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         conditional = ((y >= low[of_run]) & (y <= high[of_run]))[top].mean()
         normal = (np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std())[top].mean()
         yield Finding(
-            f"{group}: in the top tenth of {way} volume, mean ± 1.645 sd holds {normal:.0%} of the runs, the "
+            f"{group}: in the top tenth of {way} volume, mean ± 1.645 sd contains {normal:.0%} of the runs, the "
             f"conditional interval {conditional:.0%} (of the runs it was made from).",
             name="normal_interval",
         )

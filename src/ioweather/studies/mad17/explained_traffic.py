@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -33,7 +33,7 @@ from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import Intervals, number, plain, share_estimate
 from ioweather.stats.series import correlation
 from ioweather.stats.summary_tables import timeline_table
-from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, SystemGrid, steps_of
+from ioweather.stats.system_grid import SERVER_TRAFFIC, Steps, steps_of
 from ioweather.studies.traffic import TRAFFIC_NEEDS, traffic_steps
 from ioweather.topics.source import DataSource
 
@@ -59,9 +59,10 @@ PARAMS: Final = (
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
 )
 SHOWN_GROUPS: Final = 3
+NO_STEPS_OR_RUNS: Final = "no interval of the period has samples of all servers that can be used, or no run has a log"
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
-    "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D stands beside, "
+    "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D is shown too, "
     "and the same coefficients with all runs moved in time show how much remains then."
 )
 IN_TIME_ORDER: Final = "Runs near in time share the system's state; intervals resample them in blocks of neighbours."
@@ -72,8 +73,7 @@ class AssociationData:
     """Every run with its group and the system's activity during it; rows of all frames correspond."""
 
     runs: Runs
-    grid: SystemGrid
-    steps: Steps
+    grid: Steps
     spans: IoSpans
     system: Frame
     groups: Groups
@@ -112,10 +112,12 @@ class AssociationData:
         return list(dict.fromkeys([self.asked, *large]))[:SHOWN_GROUPS]
 
     def name(self, group: int) -> str:
+        """Return the name of a group."""
         return self.groups.names[group]
 
     @property
     def coverage(self) -> tuple[Coverage, ...]:
+        """Logs, runs with samples of the system, and steps used."""
         codes = self.system.text("state").codes
         left_out = {
             f"touch a {STATES[1]} of the samples": int((codes == 1).sum()),
@@ -125,10 +127,11 @@ class AssociationData:
         unit, detail = "runs", "runs with samples of the system from start to end"
         left_out = {k: n for k, n in left_out.items() if n}
         runs = Coverage(self.runs.rows, int(self.complete.sum()), unit, left_out, detail)
-        return (*self.runs.coverage, runs, self.steps.coverage("sampling intervals"))
+        return (*self.runs.coverage, runs, self.grid.coverage("sampling intervals"))
 
     @property
     def caveats(self) -> tuple[str, ...]:
+        """How runs were grouped, and caveats of the runs."""
         words = {
             "exact": "Runs are grouped by user, processes, numbers of files and bytes.",
             "similar": "Runs are grouped by user, program and processes, with bytes within 25%: the run's own volume "
@@ -169,7 +172,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
             first = max(0, offset)
             last = max(first, min(steps.count, offset + counts.count))
             placed[first:last] = counts.values[name][first - offset : last - offset]
-    grid = SystemGrid(steps.start_ns, steps.step_ns, values)
+    grid = replace(steps, values=values, needed=choices.TRAFFIC)
     files = source.frame("files", SPAN_COLUMNS)
     mounts = monitored_mounts(files, facility, filesystem)
     spans = io_spans(runs.frame, files, mounts)
@@ -180,7 +183,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
     if asked is None:
         few = ", ".join(groups.names[:8])
         raise UsageError(f"There is no one group {params['group']!r}.", hint=f"The largest are: {few}.")
-    return AssociationData(runs, grid, steps, spans, system, groups, asked, params, mounts is not None)
+    return AssociationData(runs, grid, spans, system, groups, asked, params, mounts is not None)
 
 
 SPREAD: Final = (
@@ -189,13 +192,13 @@ SPREAD: Final = (
 )
 
 
-def _twelfth(_: Snapshot, values: Params) -> int:
+def _twelfth_of_interval(_: Snapshot, values: Params) -> int:
     """Return a twelfth of the interval: logs resolve the traffic finer than the servers' samples (mad17 VI-B)."""
     return max(NS, int(values["resolution"]) // 12)
 
 
 _STEP = "length of a step of the sum over logged runs; default: a twelfth of the interval"
-FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth)
+FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth_of_interval)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +246,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("mad17.fig13")
 def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iterator[Piece]:
+    """Bytes of logged runs over the bytes that the servers counted, and both over time."""
     facility, filesystem, usable = source.facility, str(params["filesystem"]), steps.usable
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"))
     known = facility.filesystem(filesystem)
@@ -276,7 +280,10 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         matched = len(np.unique(matches.ints("job_row")[matches.known("job_row")]))
         yield share_estimate("jobs_instrumented_ratio", matched, allocations)
     width = max(1, steps.count // 400)
-    lines = {"system": _binned(system, width), "instrumented runs": _binned(np.where(usable, own, np.nan), width)}
+    lines = {
+        "system": _mean_in_bins(system, width),
+        "instrumented runs": _mean_in_bins(np.where(usable, own, np.nan), width),
+    }
     scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
     times = steps.times_ns[::width][: len(lines["system"])]
     drawn = timeline_table("volumes", times, scaled, "share of maximum", "ratio")
@@ -287,13 +294,14 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         of_all = f"{share.value:.0%} of the {format_bytes(total)} that the system moved"
         yield Finding(f"The instrumented runs account for {of_all}.", name="covered_bytes")
         if share.value > 1.2:
-            text = "That is more than all: the logs hold bytes of other file systems, or caches served them."
+            text = "That is more than all: the logs have bytes of other file systems, or caches served them."
             yield Finding(text, name="more_than_all")
     yield _finer_steps(logged, runs, own, steps, system, intervals, int(params["fine"]))
     yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
 
 
-def _binned(values: Floats, width: int) -> Floats:
+def _mean_in_bins(values: Floats, width: int) -> Floats:
+    """Sum `width` steps in one, scaled up for missing steps; a bin without any is missing."""
     count = len(values) // width
     table = values[: count * width].reshape(count, width)
     known = np.isfinite(table).sum(axis=1)
@@ -368,5 +376,5 @@ STUDY = Study(
     needs=f"{TRAFFIC_NEEDS} job_io files? applications? jobs?",
     run=run,
     params=(*choices.TRAFFIC_PARAMS, FINE),
-    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
+    too_few=NO_STEPS_OR_RUNS,
 )

@@ -21,7 +21,7 @@ from ioweather.core import choices
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.frames import BlockwiseMatrix, Floats, Frame
-from ioweather.core.papers.claim_tests import STANDINGS, claims, evidence, judge
+from ioweather.core.papers.claim_tests import STANDINGS, claims, describe_estimate, judge_claim
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -69,6 +69,7 @@ from ioweather.studies.pat19.matrices import (
     reduce_servers,
     reduce_targets,
     span,
+    steps_per_unit,
 )
 from ioweather.studies.pat19.system import (
     autocorrelation_findings,
@@ -182,14 +183,14 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     for pair, near in NEAREST_LAG.items():
         nearest = climate.targets.nearest[pair]
         name = f"lag{near}_median_{pair}"
-        yield intervals.estimate(name, "", nearest, lambda s: _median(correlation(s)), n=n, scale="fisher")
+        yield intervals.estimate(name, "", nearest, lambda s: _median_known(correlation(s)), n=n, scale="fisher")
         name = f"lag{near}_high_ratio_{pair}"
         high[pair] = intervals.estimate(
             name, "ratio", nearest, lambda s: high_share(correlation(s)), n=n, scale="logit"
         )
         yield high[pair]
         for window in WINDOWS[1:]:
-            wide[pair, window] = float(_median(lags[pair, window][near]))
+            wide[pair, window] = float(_median_known(lags[pair, window][near]))
             name = f"lag{near}_median_{pair}[{climate.span(window)}]"
             yield plain(name, wide[pair, window], "", n=n, method="median over components")
         far = float(high_share(lags[pair, 1][LAGS]))
@@ -222,40 +223,42 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
         low = high[way].low
         enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
         if low is not None and low > 0.5:
-            text = f"To foresee {way}s on one target, the last {climate.span(1)} on that target is enough."
+            text = f"To predict {way}s on one target, the last {climate.span(1)} on that target is enough."
             climate.advice.append(Finding(text, name="target_history"))
         else:
-            text = f"{way.capitalize()}s on one target cannot be foreseen from its own past at these windows."
+            text = f"{way.capitalize()}s on one target cannot be predicted from its own past at these windows."
             if enough:
-                text = f"To foresee {way}s on one target, look at its last {enough}."
+                text = f"To predict {way}s on one target, look at its last {enough}."
             climate.advice.append(Finding(text, "undecided", name="target_history"))
     yield climate.caveats, climate.coverage()
 
 
-def _median(values: Floats) -> Floats:
+def _median_known(values: Floats) -> Floats:
     """Return the median over components with a known correlation; NaN without any."""
     kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
     return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
 
 
-def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+def _parallelism(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+    """Return the counts of parallel targets of reads or writes."""
     return climate.targets.degrees[TRAFFIC[WAYS.index(way)], tolerance, window]
 
 
-def _unit_sums(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
-    """Clusters, targets in clusters, clusters of at least each degree, by unit; `high`: in high phases alone."""
-    rows = _counts(climate, way, tolerance).per_interval
+def _parallelism_by_unit(climate: Climate, way: str, tolerance: float = TOLERANCE, *, high: bool = False) -> Floats:
+    """Sums of `ParallelismCounts.per_interval` by unit of time; `high`: in high phases only."""
+    rows = _parallelism(climate, way, tolerance).per_interval
     if high:
         rows = rows * members(climate.way(way), thresholds(climate.way(way))[1], "high")[:, None]
     return sums_by_unit(rows, climate.intervals.unit)
 
 
-def _place(degree: int, *, here: bool = False) -> int:
-    """Where the counts of an interval have this degree; `here`: scaled to the targets of this site."""
+def _degree_column(degree: int, *, here: bool = False) -> int:
+    """Column of the counts of clusters of at least this degree; `here`: scaled to the targets of this site."""
     return 2 + DEGREES.index(degree) + (len(DEGREES) if here else 0)
 
 
 def _mean_degree(sums: Floats) -> Floats:
+    """Targets in clusters over clusters."""
     return np.asarray(sums[:, 1] / sums[:, 0])
 
 
@@ -265,14 +268,14 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     targets, intervals = len(climate.targets.components), climate.intervals
 
     def below(sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
-        place = _place(degree, here=here)
+        place = _degree_column(degree, here=here)
         return intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n, scale="logit")
 
     rows: list[tuple[Cell, ...]] = []
     means, chance = [], []
     both = np.zeros((intervals.units, WIDTH))
     for way in WAYS:
-        counts, sums = _counts(climate, way), _unit_sums(climate, way)
+        counts, sums = _parallelism(climate, way), _parallelism_by_unit(climate, way)
         both += sums
         n = int(counts.histogram.sum())
         means.append(intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n, scale="log"))
@@ -290,22 +293,25 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         yield below(both, 20, "few_targets_ratio", total, here=True)
     yield plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")
     drawn = ResultTable.of(
-        "degrees", "series [text]; degree: targets working alike [count]; share: share of clusters [ratio]", rows
+        "degrees", "series [text]; degree: targets working together [count]; share: share of clusters [ratio]", rows
     )
     yield Chart.of("cdf", drawn, "x=degree y=share series", "Degree of parallelism", log="x")
     read, write = (mean.value or 0.0 for mean in means)
-    text = f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike"
-    yield Finding(f"{text} in the same step.", name="degree")
+    text = f"On average {read:.2f} of {targets} targets read similar amounts in the same step"
+    yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
     by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
-    text = f"With each target moved in time by itself the mean degrees are {by_chance}: so much is chance."
+    text = f"With each target shifted in time independently the mean degrees are {by_chance}: that much is chance."
     yield Finding(text, name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
 @exhibit("pat19.table1")
 def high_phase_counts(climate: Climate) -> Iterator[Piece]:
-    """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
-    both = np.concatenate([_unit_sums(climate, way, high=True) for way in WAYS], axis=1)
+    """Clusters of at least each degree in high phases (clusters, not minutes), reads and writes.
+
+    Where there are too few targets for the paper's degrees, also the same shares of them.
+    """
+    both = np.concatenate([_parallelism_by_unit(climate, way, high=True) for way in WAYS], axis=1)
     targets = len(climate.targets.components)
     left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
     columns = columns_of(
@@ -317,7 +323,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
         for degree in TABLE_DEGREES:
             if degree > targets and not here:
                 continue
-            place = _place(degree, here=here)
+            place = _degree_column(degree, here=here)
             pair = both[:, [place, WIDTH + place]]
             read, write = (int(part) for part in pair.sum(axis=0))
             key = f"{degree} of {PAPER_TARGETS}" if here else f">={degree}"
@@ -343,7 +349,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     if left_out:
         yield (
             f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts "
-            "stand beside those of the same shares of the targets."
+            "are shown with those of the same shares of the targets."
         )
     yield climate.coverage()
 
@@ -354,19 +360,19 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
     step, usual, intervals = climate.span(1), f"{TOLERANCE:.0%}", climate.intervals
     wide = f"{WIDE_TOLERANCE:.0%}"
     means: dict[str, list[float | None]] = {}
-    high = {way: _unit_sums(climate, way, high=True) for way in WAYS}
+    high = {way: _parallelism_by_unit(climate, way, high=True) for way in WAYS}
     for way in WAYS:
         variants = [
-            (f"mean_{way}", _unit_sums(climate, way)),
+            (f"mean_{way}", _parallelism_by_unit(climate, way)),
             (f"mean_high_phases_{way}", high[way]),
-            (f"mean_{way}[{wide}]", _unit_sums(climate, way, WIDE_TOLERANCE)),
+            (f"mean_{way}[{wide}]", _parallelism_by_unit(climate, way, WIDE_TOLERANCE)),
         ]
         made = [
             intervals.estimate(name, "count", s, _mean_degree, n=int(s[:, 0].sum()), scale="log")
             for name, s in variants
         ]
         for window in WINDOWS[1:]:
-            rows = _counts(climate, way, TOLERANCE, window).per_interval
+            rows = _parallelism(climate, way, TOLERANCE, window).per_interval
             unit, step_ns = max(1, round(intervals.unit / window)), climate.system.step_ns * window
             own = Intervals(rows[:, 0] > 0, step_ns, unit=unit, unit_name=intervals.unit_name)
             sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
@@ -398,8 +404,8 @@ def server_exhibits(load: ServerLoad, caveats: tuple[str, ...]) -> Iterator[Exhi
     """Yield pat19.fig15 and pat19.fig16; empty without any recorded load."""
     if not load.count.any():
         return
-    intervals = Intervals(load.count.sum(axis=1) > 0, load.grid.step_ns * load.grid.unit, unit=1)
-    cells, present = load.grid.steps * len(load.grid.components), int(load.count.sum())
+    intervals = Intervals(load.count.sum(axis=1) > 0, load.matrix.step_ns * steps_per_unit(load.matrix), unit=1)
+    cells, present = load.matrix.steps * len(load.matrix.components), int(load.count.sum())
     excluded = {"not recorded": cells - present - load.over_limit, "above 100%": load.over_limit}
     excluded = {why: n for why, n in excluded.items() if n}
     coverage = Coverage(cells, present, "values", excluded, "per server and step")
@@ -411,7 +417,8 @@ def server_exhibits(load: ServerLoad, caveats: tuple[str, ...]) -> Iterator[Exhi
 def _processor_load(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
-    names, n = load.grid.components, len(load.grid.components)
+    """Mean and largest CPU load of each object storage server."""
+    names, n = load.matrix.components, len(load.matrix.components)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = load.total.sum(axis=0) / load.count.sum(axis=0)
     both = np.stack([load.count, load.total], axis=1)
@@ -441,7 +448,7 @@ def _processor_load(
         rows += [(series, rank, float(values[i]), names[i]) for rank, i in enumerate(known, 1)]
     drawn = ResultTable.of("sorted", "series [text]; rank [count]; load [ratio]; component [text]", rows)
     yield Chart.of("scatter", drawn, "x=rank y=load series label=component", "Load of each server, sorted")
-    yield caveats, f"The maximum is that of means over {span(1, load.grid.step_ns)}; shorter peaks are higher."
+    yield caveats, f"The maximum is that of means over {span(1, load.matrix.step_ns)}; shorter peaks are higher."
     yield coverage
 
 
@@ -449,7 +456,8 @@ def _processor_load(
 def _load_correlation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
-    n, step_ns = len(load.grid.components), load.grid.step_ns
+    """Correlation of each server's load with its later load."""
+    n, step_ns = len(load.matrix.components), load.matrix.step_ns
     yield intervals.estimate(
         "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
     )
@@ -482,6 +490,7 @@ def metadata_exhibits(steps: Steps, caveats: tuple[str, ...]) -> Iterator[Exhibi
 
 @exhibit("pat19.fig13")
 def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Opens and closes over time, their rates and variation."""
     there, seconds = steps.usable, steps.step_seconds
     n = int(there.sum())
     rates = {
@@ -516,6 +525,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
 
 @exhibit("pat19.fig14")
 def _metadata_correlation(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Correlation of opens and closes with each other and with later ones."""
     series = {kind: steps.values[metric] for kind, metric in zip(KINDS, METADATA, strict=True)}
     chart, estimates = correlate(series, steps.step_ns, intervals)
     yield chart, list(estimates.values())
@@ -564,12 +574,12 @@ OBSERVATIONS: Final = (
     ("4", "The system enters high phases more often than low ones, and stays in low ones for longer."),
     (
         "5",
-        "A minute of the whole system does not foretell the next, five minutes do; reads and writes do not "
-        "foretell each other.",
+        "A minute of the whole system does not predict the next, five minutes do; reads and writes do not "
+        "predict each other.",
     ),
     ("6", "OSTs are unbalanced in reads and in writes, over long times."),
     ("6", "Few OSTs work together, in high phases too, where writes have more."),
-    ("6", "At a single OST reads of a minute foretell the next ones; writes do not."),
+    ("6", "At a single OST reads of a minute predict the next ones; writes do not."),
     ("7", "Metadata activity is autocorrelated and bursty; the processors of the OSSes are mostly idle."),
 )
 _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecided"}
@@ -594,7 +604,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
         made += server_exhibits(reduce_servers(servers, source.spread), caveats)
     climate = None
     if source.wants(*_TARGETS, "pat19.observations"):
-        climate = _climate(source, params, targets, burst_buffer, caveats)
+        climate = _reduce_climate(source, params, targets, burst_buffer, caveats)
     if climate is not None:
         found = [make(climate) for name, make in _TARGETS.items() if source.wants(name)]
         made += [each for each in found if each is not None]
@@ -608,14 +618,14 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
-def _climate(
+def _reduce_climate(
     source: DataSource,
     params: Params,
     matrices: Mapping[str, BlockwiseMatrix],
     burst_buffer: Frame,
     caveats: tuple[str, ...],
 ) -> Climate | None:
-    """None where no step of the period can be used."""
+    """Return the reduced data of the file system; None where no step of the period is usable."""
     if any(metric not in matrices or not matrices[metric].steps for metric in choices.TRAFFIC):
         return None
     filesystem, step_ns = str(params["filesystem"]), int(params["resolution"])
@@ -648,9 +658,9 @@ def observations(
     claim_rows: list[tuple[Cell, ...]] = []
     rows: list[tuple[Cell, ...]] = []
     for number, (section, text) in enumerate(OBSERVATIONS, 1):
-        found = [judge(c, known.get(c.exhibit, {})) for c in claims("pat19") if c.observation == number]
+        found = [judge_claim(c, known.get(c.exhibit, {})) for c in claims("pat19") if c.observation == number]
         claim_rows += [
-            (number, j.claim.text, STANDINGS[j.standing], evidence(j) or j.why, j.claim.exhibit) for j in found
+            (number, j.claim.text, STANDINGS[j.standing], describe_estimate(j) or j.why, j.claim.exhibit) for j in found
         ]
         standings = [j.standing for j in found]
         kind: Literal["supported", "refuted", "undecided"] = "undecided"

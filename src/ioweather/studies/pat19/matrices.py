@@ -52,51 +52,22 @@ _SHUTDOWN = f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}"
 _TURNS = 20191117  # seed
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The steps and components of one or more matrices. Where a matrix starts later, ends earlier or lacks components,
-    its values are missing."""
+def steps_per_unit(matrix: BlockwiseMatrix) -> int:
+    """Steps of a unit of time that intervals are resampled by."""
+    return unit_steps(matrix.steps, HOUR_NS / matrix.step_ns)
 
-    start_ns: int
-    step_ns: int
-    steps: int
-    components: tuple[str, ...]
 
-    @classmethod
-    def of(cls, matrices: Sequence[BlockwiseMatrix]) -> Grid:
-        """Return the grid that covers all matrices; ValueError for different steps or phases."""
-        step = matrices[0].step_ns
-        if any(matrix.step_ns != step or (matrix.start_ns - matrices[0].start_ns) % step for matrix in matrices):
-            raise ValueError("matrices of one study lie on different grids")
-        start = min(matrix.start_ns for matrix in matrices)
-        end = max(matrix.start_ns + matrix.steps * step for matrix in matrices)
-        components = matrices[0].components
-        if any(matrix.components != components for matrix in matrices):
-            components = tuple(sorted({name for matrix in matrices for name in matrix.components}))
-        return cls(start, step, (end - start) // step, components)
+def stretches_of(matrix: BlockwiseMatrix) -> list[tuple[int, int]]:
+    """Return steps [first, last) of a few days each. None but the last cuts a window or a unit."""
+    multiple = math.lcm(WINDOWS[-1], steps_per_unit(matrix))
+    length = max(1, round(_STRETCH_DAYS * DAY_NS / matrix.step_ns / multiple)) * multiple
+    return [(first, min(first + length, matrix.steps)) for first in range(0, matrix.steps, length)]
 
-    @property
-    def unit(self) -> int:
-        """Steps of a unit of time that intervals are resampled by."""
-        return unit_steps(self.steps, HOUR_NS / self.step_ns)
 
-    def stretches(self) -> list[tuple[int, int]]:
-        """Steps [first, last) of a few days each. None but the last cuts a window or a unit."""
-        multiple = math.lcm(WINDOWS[-1], self.unit)
-        length = max(1, round(_STRETCH_DAYS * DAY_NS / self.step_ns / multiple)) * multiple
-        return [(first, min(first + length, self.steps)) for first in range(0, self.steps, length)]
-
-    def rows(self, matrix: BlockwiseMatrix, first: int, last: int) -> Floats:
-        """Values of the steps [first, last), a new array; cells below MIN_COVERAGE are missing."""
-        out = np.full((last - first, len(self.components)), np.nan)
-        lead = (matrix.start_ns - self.start_ns) // self.step_ns
-        low, high = max(first, lead), min(last, lead + matrix.steps)
-        if low < high:
-            part = matrix.stretch(low - lead, high - lead)
-            place = [self.components.index(name) for name in matrix.components]
-            enough = part.coverage >= MIN_COVERAGE - 1e-6
-            out[low - first : high - first, place] = np.where(enough, part.values, np.nan)
-        return out
+def covered_rows(matrix: BlockwiseMatrix, first: int, last: int) -> Floats:
+    """Return the values of steps [first, last), a new array; cells below MIN_COVERAGE are missing."""
+    part = matrix.stretch(first, last)
+    return np.where(part.coverage >= MIN_COVERAGE - 1e-6, part.values, np.nan)
 
 
 @dataclass(frozen=True)
@@ -138,10 +109,13 @@ def reduce_targets(
     parts: Collection[str] = ("degrees", "lags"),
     spread: Spread = starmap,
 ) -> Targets:
-    """Read and reduce every stretch; `spread` may do so in other processes. `parts` names the costly parts to make."""
+    """Read and reduce every stretch; `spread` may do so in other processes. `parts` names the costly parts to make.
+
+    The matrices have the same steps and components.
+    """
     ordered = [matrices[metric] for metric in TRAFFIC]
-    grid = Grid.of(ordered)
-    done = list(spread(_reduce_stretch, [(ordered, limits, tuple(parts), *ends) for ends in grid.stretches()]))
+    grid = ordered[0]
+    done = list(spread(_reduce_stretch, [(ordered, limits, tuple(parts), *ends) for ends in stretches_of(grid)]))
 
     def joined(kind: str, join: Callable[[list[Any]], Any]) -> dict[Any, Any]:
         return {key: join([part[kind][key] for part in done]) for key in done[0][kind]}
@@ -161,7 +135,7 @@ def reduce_targets(
             reasons[_SHUTDOWN] = reasons.get(_SHUTDOWN, 0) + int(rest.sum())
     return Targets(
         grid.components,
-        grid.unit,
+        steps_per_unit(grid),
         Steps(grid.start_ns, grid.step_ns, system, reasons),
         sum(part["over_limit_cells"] for part in done),
         joined("totals", np.concatenate),
@@ -175,15 +149,15 @@ def reduce_targets(
 def _reduce_stretch(
     matrices: Sequence[BlockwiseMatrix], limits: Limits, parts: Collection[str], first: int, last: int
 ) -> dict[str, Any]:
-    """One stretch: see `Targets`; `reasons` counts excluded steps, `silent` are steps without traffic."""
-    grid = Grid.of(matrices)
+    """Reduce one stretch; see `Targets`. `reasons` counts excluded steps, `silent` are steps without traffic."""
+    grid, unit = matrices[0], steps_per_unit(matrices[0])
     lead = min(first, _LEAD)
-    rows = {m: grid.rows(matrix, first - lead, last) for m, matrix in zip(TRAFFIC, matrices, strict=True)}
+    rows = {m: covered_rows(matrix, first - lead, last) for m, matrix in zip(TRAFFIC, matrices, strict=True)}
     sums: dict[str, list[Floats]] = {metric: [] for metric in TRAFFIC}
     silent: list[Bools] = []
     reasons: dict[str, int] = {}
     over_limit_cells = 0
-    for start, stop in pairwise(sorted({0, *range(lead, len(rows[READ]), grid.unit), len(rows[READ])})):
+    for start, stop in pairwise(sorted({0, *range(lead, len(rows[READ]), unit), len(rows[READ])})):
         blocks = [rows[metric][start:stop] for metric in TRAFFIC]
         times = grid.start_ns + np.arange(first - lead + start, first - lead + stop, dtype=np.int64) * grid.step_ns
         totals, idle, excluded, above = _clean(blocks, times, grid.step_ns, limits)
@@ -202,9 +176,9 @@ def _reduce_stretch(
                 activity = sorted_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
-            out["chance"][metric] = count_clusters(sorted_activity(turned(values, first)))
+            out["chance"][metric] = count_clusters(sorted_activity(rotate_columns(values, first)))
     for pair, (x, y) in PAIRS.items():
-        out["nearest"][pair] = _by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, grid.unit)
+        out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, unit)
         for window in WINDOWS if "lags" in parts else ():
             left, right = window_sums(rows[x], window), window_sums(rows[y], window)
             out["lags"][pair, window] = lagged_column_sums(left, right, range(LAGS + 1), lead // window)
@@ -214,7 +188,7 @@ def _reduce_stretch(
         "silent": np.concatenate(silent),
         "reasons": reasons,
         "over_limit_cells": over_limit_cells,
-        "totals": {m: sums_by_unit(np.nan_to_num(values, nan=0.0), grid.unit) for m, values in own.items()},
+        "totals": {m: sums_by_unit(np.nan_to_num(values, nan=0.0), unit) for m, values in own.items()},
     }
 
 
@@ -254,15 +228,15 @@ def _clean(
     return [np.where(excluded, np.nan, total) for total in sums], silent, counted, over_limit_cells
 
 
-def turned(values: Floats, seed: int) -> Floats:
-    """Return each column turned in time by a random number of rows: its own course stays, what all do together goes."""
+def rotate_columns(values: Floats, seed: int) -> Floats:
+    """Rotate each column in time by a random number of rows: its own course stays, what columns have in common goes."""
     shift = np.random.default_rng([_TURNS, seed]).integers(0, len(values), values.shape[1])
     rows = (np.arange(len(values))[:, None] + shift) % len(values)
     return np.take_along_axis(values, rows, axis=0)
 
 
-def _by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
-    """The six sums at one lag, by the unit of the second member: (units, 6, columns)."""
+def _lagged_sums_by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
+    """Return the six sums at one lag, by the unit of the second member: (units, 6, columns)."""
     out = []
     for start in range(lead, len(y), unit):
         begin, stop = max(0, start - lag), min(start + unit, len(y))
@@ -274,7 +248,7 @@ def _by_unit(x: Floats, y: Floats, lag: int, lead: int, unit: int) -> Floats:
 class ServerLoad:
     """CPU load of each server: sums per unit, largest step, lagged correlations per window."""
 
-    grid: Grid
+    matrix: BlockwiseMatrix
     count: Floats  # (units, servers): steps that were there
     total: Floats  # (units, servers): sum of load over them
     largest: Floats
@@ -285,12 +259,11 @@ class ServerLoad:
 
 def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
     """Read and reduce the load of all servers; `spread` may use other processes."""
-    grid = Grid.of([matrix])
-    parts = list(spread(_reduce_server_stretch, [(matrix, *ends) for ends in grid.stretches()]))
+    parts = list(spread(_reduce_server_stretch, [(matrix, *ends) for ends in stretches_of(matrix)]))
     count, total, largest, lags, lag_one, over_limit = zip(*parts, strict=True)
     summed = {window: np.sum([each[window] for each in lags], axis=0) for window in WINDOWS}
     return ServerLoad(
-        grid,
+        matrix,
         np.concatenate(count),
         np.concatenate(total),
         np.fmax.reduce(largest),
@@ -303,20 +276,22 @@ def reduce_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerL
 def _reduce_server_stretch(
     matrix: BlockwiseMatrix, first: int, last: int
 ) -> tuple[Floats, Floats, Floats, dict[int, Floats], Floats, int]:
-    """A load above 1 is not real; it is left out and counted. Windows are means."""
-    grid = Grid.of([matrix])
-    lead = min(first, _LEAD)
-    rows = grid.rows(matrix, first - lead, last)
+    """Return count, total, largest, lagged sums, sums at lag 1 and cells above 100% of one stretch.
+
+    A load above 1 is not real; it is left out and counted. Windows are means.
+    """
+    unit, lead = steps_per_unit(matrix), min(first, _LEAD)
+    rows = covered_rows(matrix, first - lead, last)
     above = rows > 1.0
     rows[above] = np.nan
     own, there = rows[lead:], (~np.isnan(rows[lead:])).astype(np.float64)
     wide = {window: window_sums(rows, window, mean=True) for window in WINDOWS}
     return (
-        sums_by_unit(there, grid.unit),
-        sums_by_unit(np.nan_to_num(own, nan=0.0), grid.unit),
+        sums_by_unit(there, unit),
+        sums_by_unit(np.nan_to_num(own, nan=0.0), unit),
         np.fmax.reduce(own, axis=0),
         {window: lagged_column_sums(w, w, range(LAGS + 1), lead // window) for window, w in wide.items()},
-        _by_unit(rows, rows, 1, lead, grid.unit),
+        _lagged_sums_by_unit(rows, rows, 1, lead, unit),
         int(above[lead:].sum()),
     )
 
@@ -336,10 +311,12 @@ class Climate:
 
     @property
     def system(self) -> Steps:
+        """Sums over all targets, by step."""
         return self.targets.system
 
     @property
     def n(self) -> int:
+        """Number of usable steps."""
         return int(self.system.usable.sum())
 
     def way(self, name: str) -> Floats:
@@ -356,7 +333,7 @@ class Climate:
             yield Coverage(cells, cells - over, "values", excluded, "per component and step")
 
     def span(self, steps: int) -> str:
-        """Return the length of `steps` steps in words."""
+        """Return a window in words, as '5 min'."""
         return span(steps, self.system.step_ns)
 
 

@@ -96,6 +96,7 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
 
 
 def _running_totals(steps: Steps, prefix: str) -> tuple[tuple[Cell, ...], ...]:
+    """Rows of cumulated reads and writes, their series named with the prefix."""
     series = {
         f"{prefix}{way}": np.where(steps.usable, steps.values[metric], np.nan)
         for way, metric in zip(WAYS, TRAFFIC, strict=True)
@@ -245,17 +246,19 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
         lows = {climate.span(window): estimates[f"auto_{way}[{climate.span(window)}]"].low for window in WINDOWS}
         enough = next((word for word, low in lows.items() if low is not None and low > HIGH_CORRELATION), None)
         if enough:
-            advice = Finding(f"To foresee the system's {way}s, look at the last {enough}.", name="history_needed")
+            advice = Finding(f"To predict the system's {way}s, look at the last {enough}.", name="history_needed")
         else:
-            text = f"No window up to {climate.span(WINDOWS[-1])} surely foretells the system's {way}s."
+            text = f"No window up to {climate.span(WINDOWS[-1])} surely predicts the system's {way}s."
             advice = Finding(text, "undecided", name="history_needed")
         climate.advice.append(advice)
     yield climate.caveats, climate.coverage()
 
 
 def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) -> tuple[Chart, dict[str, Estimate]]:
-    """Lagged correlation of two amounts per step: each with itself ('auto'), the first with the second ('cross').
-    A chart, and the estimates by name."""
+    """Correlate two amounts per step at lags: each with itself ('auto'), the first with the second ('cross').
+
+    Returns a chart, and the estimates by name.
+    """
     (first, x), (second, y) = series.items()
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
@@ -294,39 +297,42 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals) 
 def autocorrelation_findings(
     estimates: Mapping[str, Estimate], names: tuple[str, ...], window: str
 ) -> Iterator[Finding]:
-    """Of the widest window; of the others the paper speaks itself."""
+    """Yield whether a window predicts the next one, for the widest window; the paper's own text covers the others."""
     for name in names:
         auto = estimates[f"auto_{name}[{window}]"]
-        shown = f"about the next one (r = {auto.value or 0.0:.2f})."
-        more, less = (f"The {name}s of a window of {window} tell {how}{shown}" for how in ("", "little "))
+        shown = f"the next one (r = {auto.value or 0.0:.2f})."
+        more, less = (f"The {name}s of a window of {window} predict {how}{shown}" for how in ("", "little of "))
         yield directed(auto, HIGH_CORRELATION, more, less)
 
 
 def hours_of_day(climate: Climate) -> Exhibit | None:
-    """pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
+    """Make pat19.fig5; None where steps are longer than an hour or fewer than two days were seen."""
     if climate.system.step_ns > HOUR_NS:
         return None
-    clock = local_clock(climate.system.times_ns, climate.zone)
-    volume = _volumes(climate, clock.day - clock.day[0], clock.hour, 24, HOUR_NS / climate.system.step_ns)
+    day, hour, _ = local_clock(climate.system.times_ns, climate.zone)
+    volume = _volumes(climate, day - day[0], hour, 24, HOUR_NS / climate.system.step_ns)
     if len(volume) < 2:
         return None
     return exhibit("pat19.fig5")(_cycle)(climate, volume, HOURS, "hour", "day", EVENING, "evening")
 
 
 def days_of_week(climate: Climate) -> Exhibit | None:
-    """pat19.fig6; None before a week is full."""
+    """Make pat19.fig6; None before a week is complete."""
     if climate.system.step_ns > DAY_NS:
         return None
-    clock = local_clock(climate.system.times_ns, climate.zone)
-    week = (clock.day + 3) // 7
-    volume = _volumes(climate, week - week[0], clock.weekday, 7, DAY_NS / climate.system.step_ns)
+    day, _, weekday = local_clock(climate.system.times_ns, climate.zone)
+    week = (day + 3) // 7
+    volume = _volumes(climate, week - week[0], weekday, 7, DAY_NS / climate.system.step_ns)
     if np.isnan(volume).all(axis=0).any():
         return None
     return exhibit("pat19.fig6")(_cycle)(climate, volume, WEEKDAYS, "day", "week", SUNDAY, "sunday")
 
 
 def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float) -> Floats:
-    """Volumes by unit (day or week), place in the cycle (hour or weekday) and way; NaN where not recorded enough."""
+    """Return volumes by unit (day or week), place in the cycle (hour or weekday) and way, scaled to the full length.
+
+    NaN where less than MIN_COVERAGE was recorded.
+    """
     units = int(unit[-1]) + 1
     cell = unit * places + place
     usable = climate.system.usable
@@ -347,6 +353,7 @@ def _mean_of(values: Floats) -> Floats:
 
 
 def _variations(sums: Floats) -> Floats:
+    """Coefficient of variation from n, sum and sum of squares; NaN for fewer than two values."""
     varied = variation_from_sums(sums[..., 0], sums[..., 1], sums[..., 2])
     # One value does not give a variation.
     return np.where(sums[..., 0] >= 2, varied, np.nan)
@@ -366,7 +373,7 @@ def _cycle(
     chosen: tuple[int, ...],
     word: str,
 ) -> Iterator[Piece]:
-    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper speaks of."""
+    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper names."""
     there = ~np.isnan(volume)
     seen, autocorrelated = np.any(there, axis=(1, 2)), unit_name != "week"
     intervals = Intervals(seen, DAY_NS, unit=1, unit_name=unit_name, autocorrelated=autocorrelated)

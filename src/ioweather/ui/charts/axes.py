@@ -126,6 +126,7 @@ class Axis:
         return round(min(max(map(text_px, self.names), default=0), _NAME_LIMIT_PX)) + 8
 
     def scale(self, side: Side) -> Spec:
+        """The Vega-Lite scale of this axis."""
         if self.measure in ("names", "bins"):
             down = {"reverse": True} if self.measure == "names" and side == "y" else {}
             return {"type": "linear", "domain": [0, self.end], "nice": False, "zero": False, **down}
@@ -348,6 +349,7 @@ def value_axis(chart: Chart, side: Side, channels: Iterable[str], *, zero: bool 
 
 
 def names_axis(chart: Chart, channel: str) -> Axis:
+    """The axis of a column of names, in the order of the table."""
     column = chart_data.column(chart, channel)
     return Axis(
         axis_title(column), "names", names=chart_data.distinct(chart_data.names(chart, channel)), unit=column.unit

@@ -6,14 +6,13 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from ioweather.core.frames import Floats, Indices
 from ioweather.core.results import Cell, Chart, ResultColumn
-from ioweather.core.units import NS, format_value, marked, names_of, ns_to_datetime, shown_zone
+from ioweather.core.units import format_value, marked, names_of, ns_to_datetime, shown_zone
 from ioweather.ui.charts.theme import HUES, SERIES, Spec, text_px
 
 NONE = "(none)"
@@ -52,17 +51,16 @@ def is_numeric(chart: Chart, channel: str) -> bool:
 
 def names(chart: Chart, channel: str) -> list[str]:
     """The column as formatted texts."""
-    unit, every = column(chart, channel).unit, cells(chart, channel)
-    # Names repeat. 1 and True are equal, but read otherwise.
-    known = {(kind, cell): name_of(cell, unit) for kind, cell in {(type(cell), cell) for cell in every}}
-    return [known[type(cell), cell] for cell in every]
+    unit = column(chart, channel).unit
+    return [name_of(cell, unit) for cell in cells(chart, channel)]
 
 
 def name_of(cell: Cell, unit: str) -> str:
+    """The cell as a formatted text, shortened in the middle if very long."""
     if cell is None or cell == "":
         return NONE
     try:
-        name = legible(format_value(cell, unit))
+        name = marked(format_value(cell, unit))
         # To draw a name of 100,000 characters takes minutes.
         return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 50]}…{name[-49:]}"
     except (OverflowError, ValueError):  # a time outside the calendar
@@ -91,12 +89,6 @@ def drawable(value: float) -> float | int | None:
     return float(f"{value:.9g}")
 
 
-def legible(text: str) -> str:
-    """The text without characters that XML forbids, which would abort vl-convert and the process, and without marks of
-    direction."""
-    return marked(text)
-
-
 def number(cell: Cell) -> float:
     """The cell as a float; text, infinities and numbers too large to draw are NaN."""
     if cell is None or isinstance(cell, str):
@@ -116,17 +108,14 @@ def _milliseconds(cell: Cell) -> float:
 def local_ms(value: float) -> float:
     """The milliseconds of the clock in the zone that people read times in: charts have no zones of their own."""
     zone = shown_zone()
-    return value if zone is dt.UTC or math.isnan(value) else value + _offset_ms(int(value // 900_000), zone)
-
-
-@lru_cache(maxsize=4096)
-def _offset_ms(quarter: int, zone: dt.tzinfo) -> float:
-    """The offset of a quarter of an hour since 1970."""
-    offset = ns_to_datetime(quarter * 900 * NS, zone).utcoffset()
-    return 0.0 if offset is None else offset.total_seconds() * 1000
+    if zone is dt.UTC or math.isnan(value):
+        return value
+    offset = ns_to_datetime(int(value) * _NS_PER_MS, zone).utcoffset()
+    return value if offset is None else value + offset.total_seconds() * 1000
 
 
 def _date_milliseconds(cell: Cell) -> float:
+    """Milliseconds since 1970 of an ISO date; NaN if it is none."""
     try:
         day = dt.date.fromisoformat(str(cell)[:10])
     except ValueError:
@@ -244,6 +233,7 @@ class Series:
         return [next(free) % len(SERIES) if place is None else place for place in chosen]
 
     def legend(self, width: int, offset: int = 6) -> Spec | None:
+        """The legend above the plot; None without series, or with too many."""
         if not self.names or self.bundled:
             return None
         widest = max(text_px(name) for name in self.names)
@@ -259,7 +249,7 @@ class Series:
         return {"field": "s", "type": "nominal", "scale": scale, "legend": legend}
 
     def dash(self, legend: Spec | None) -> Spec:
-        """Channels that tell the lines of the second round of colours from the first."""
+        """The channel that dashes the lines of the second round of colours."""
         if self.bundled or len(self.names) <= HUES:
             return {}
         dashes = [[1, 0] if i < HUES else [5, 3] for i in self.order]
@@ -267,6 +257,7 @@ class Series:
         return {"strokeDash": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
 
     def shape(self, legend: Spec | None) -> Spec:
+        """The channel that gives each series its own symbol."""
         if self.bundled or len(self.names) < 2:
             return {}
         scale = {"domain": list(self.names), "range": [_SHAPES[i % len(_SHAPES)] for i in self.order]}
@@ -274,6 +265,7 @@ class Series:
 
 
 def series_of(chart: Chart) -> Series:
+    """The series of a chart in the order of the table, with the heading of their column."""
     if "series" not in chart.encoding:
         return Series()
     return Series(distinct(names(chart, "series")), column(chart, "series").heading)
@@ -313,6 +305,7 @@ def describe(chart: Chart) -> str:
 
 
 def _range(chart: Chart, channel: str) -> str:
+    """The lowest and highest value of a channel in words, or its names; empty if there are none."""
     shown = column(chart, channel)
     if not (is_time(chart, channel) or is_numeric(chart, channel)):
         if channel not in ("x", "y"):

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -38,9 +38,9 @@ from ioweather.core.results import (
     ResultTable,
     quantity_label,
 )
-from ioweather.core.units import format_span, format_time_ns, format_value
+from ioweather.core.units import format_span, format_time_ns, format_value, marked
 from ioweather.ui.charts import theme as colours
-from ioweather.ui.charts.chart_data import describe, legible
+from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.render import draw, spec
 from ioweather.ui.charts.theme import Spec
 
@@ -64,6 +64,8 @@ _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 
 
 Screen: TypeAlias = Literal["wide", "narrow"]
+RowAddress: TypeAlias = Callable[[Sequence[Any]], str]  # of a row of a table; empty where it has none
+_NO_LINKS: Final[Mapping[str, RowAddress]] = {}
 _WIDTH_PX: Final[Mapping[Screen, int]] = {"wide": 760, "narrow": 330}
 _MOST_ROWS = 400
 _MOST_CHART_ROWS = 60
@@ -118,7 +120,7 @@ _RESULTS: Final[Any] = templates(Path(__file__).with_name("templates")).get_temp
 def html_page(title: str, body_sections: Iterable[str], *, footer: str = "", style: str = "") -> str:
     """A whole page from sections of safe markup; `style` is added to that of all pages."""
     parts = (Markup(part) for part in body_sections)
-    return legible(_RESULTS.page(title, _POLICY, Markup(style_html()), Markup(style), parts, Markup(footer)))
+    return marked(_RESULTS.page(title, _POLICY, Markup(style_html()), Markup(style), parts, Markup(footer)))
 
 
 def style_html() -> str:
@@ -157,7 +159,7 @@ def answer_html(answer: Answer) -> str:
 def fragment_html(result: Exhibit | Answer) -> str:
     """A result for a place inside another page, such as a notebook: no script, and styles that stay inside."""
     body = exhibit_section(result, 3) if isinstance(result, Exhibit) else answer_section(result, 3)
-    return legible(f'<div class="iow">{style_html()}{body}{provenance_html(result.provenance)}</div>')
+    return marked(f'<div class="iow">{style_html()}{body}{provenance_html(result.provenance)}</div>')
 
 
 def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, headed: bool = True) -> Markup:
@@ -255,16 +257,37 @@ def _inline_svg(specification: Spec, name: str, text: str) -> Markup:
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text)}" ', 1))
 
 
-def table_html(table: ResultTable) -> Markup:
-    """A table with its headings; numbers are right-aligned, in readable units."""
-    kinds = [_kind_of(column, table.column(column.name)) for column in table.columns]
-    heads = [(column.heading, kind) for column, kind in zip(table.columns, kinds, strict=True)]
-    units = [column.unit for column in table.columns]
-    rows = [
-        [(format_value(cell, unit), kind) for cell, unit, kind in zip(row, units, kinds, strict=True)]
-        for row in table.rows[:_MOST_ROWS]
-    ]
-    return _markup(_RESULTS.result_table(table.title, heads, rows, len(table.rows) - _MOST_ROWS))
+class _Cell(NamedTuple):
+    """One cell as it is shown; `value` is what a script sorts by."""
+
+    text: str
+    kind: str = ""
+    link: str = ""
+    value: Cell = None
+
+
+def _no_address(_: Sequence[Any]) -> str:
+    return ""
+
+
+def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, tools: str = "") -> Markup:
+    """A table with its headings; numbers are right-aligned, in readable units. `links` maps a heading to the address
+    of a row. With `tools` of the dashboard's script all rows are shown, but no column without a value."""
+    shown = table.rows if tools else table.rows[:_MOST_ROWS]
+    columns: list[list[_Cell]] = []
+    for place, column in enumerate(table.columns):
+        values = [row[place] for row in table.rows]
+        if tools and place and all(value in (None, "") for value in values):
+            continue
+        address, kind = links.get(column.heading, _no_address), _kind_of(column, values)
+        sortable = bool(tools and kind)
+        cells = [
+            _Cell(format_value(value, column.unit), kind, address(row), value if sortable else None)
+            for row, value in zip(shown, values, strict=False)
+        ]
+        columns.append([_Cell(column.heading, kind), *cells])
+    heads, *rows = zip(*columns, strict=True)
+    return _markup(_RESULTS.result_table(table.title, heads, rows, len(table.rows) - len(shown), tools))
 
 
 def _kind_of(column: ResultColumn, cells: Sequence[Cell]) -> str:
@@ -276,21 +299,19 @@ def _kind_of(column: ResultColumn, cells: Sequence[Cell]) -> str:
 
 def _estimates(estimates: Sequence[Estimate], level: int) -> Markup:
     """A table of estimates; those after the first few are folded."""
-    heads = [("Estimate", ""), ("Value", "number"), ("Interval", "number"), ("n", "number"), ("Method", "")]
+    columns = "Estimate [text]; Value [text]; Interval [text]; n [count]; Method [text]"
     rows = [
-        [
-            (quantity_label(estimate.name, estimate.unit), ""),
-            (format_value(estimate.value, estimate.unit), "number"),
-            (_interval(estimate), "number"),
-            (format_value(estimate.n, "count"), "number"),
-            (estimate.method, "method"),
-        ]
-        for estimate in estimates
+        (quantity_label(e.name, e.unit), format_value(e.value, e.unit), _interval(e), e.n, e.method) for e in estimates
     ]
-    return _markup(_RESULTS.estimates(heads, rows, _MOST_ESTIMATES, level))
+    tables = [
+        table_html(ResultTable.of("estimates", columns, part)) if part else ""
+        for part in (rows[:_MOST_ESTIMATES], rows[_MOST_ESTIMATES:])
+    ]
+    return _markup(_RESULTS.estimates(*tables, len(rows) - _MOST_ESTIMATES, level))
 
 
 def _interval(estimate: Estimate) -> str:
+    """The interval of an estimate with its level; a dash where there is none."""
     if estimate.low is None and estimate.high is None:
         return "–"
     low, high = (format_value(v, estimate.unit) for v in (estimate.low, estimate.high))

@@ -121,6 +121,7 @@ class PanelKind:
     in_rows: bool = False
 
     def build(self, chart: Chart, width: int) -> Spec:
+        """The specification of a whole chart, about `width` pixels wide: panels with shared axes, title and notes."""
         panels = _panels(chart)
         left_out, panels = len(panels) - _MOST_PANELS, panels[:_MOST_PANELS]
         if not any(self._has_values(part) for _, part in panels):

@@ -12,7 +12,8 @@ import vl_convert
 
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
-from ioweather.ui.charts.chart_data import describe, legible
+from ioweather.core.units import marked
+from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.panels import HOVER
 from ioweather.ui.charts.theme import Spec, Theme, config, recolour
@@ -82,7 +83,7 @@ def exhibit_figure(
         key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole
     }
     inner = {key: value for key, value in whole.items() if key not in outer}
-    words = {"text": legible(origin), "fontSize": 10, "fontWeight": "normal"}
+    words = {"text": marked(origin), "fontSize": 10, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
     return draw(recolour(titled, theme), format, scale, inches=inches)
@@ -122,6 +123,7 @@ def _prefixed_ids(svg: str, prefix: str) -> str:
 
 
 def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
+    """The specification without theme; raises UsageError where channels are missing or unknown."""
     kind = KINDS[chart.kind]
     if height is not None:
         usual = kind.size
@@ -138,17 +140,20 @@ def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
 
 
 def _finished(body: Spec, description: str, theme: Theme) -> Spec:
+    """The specification with description and configuration, in the colours of the theme."""
     whole: Spec = _legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
     recoloured: Spec = recolour(whole, theme)
     return recoloured
 
 
 def _legible(value: Any) -> Any:
+    """The specification without characters that XML forbids, which would abort vl-convert and the process, and without
+    marks of direction."""
     if isinstance(value, dict):  # numbers, which rows are made of, are not looked at one by one
         return {k: v if type(v) in _NUMBERS else _legible(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_legible(item) for item in value]
-    return legible(value) if isinstance(value, str) else value
+    return marked(value) if isinstance(value, str) else value
 
 
 def _printed(value: Any) -> Any:

@@ -7,6 +7,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,15 @@ from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
-from ioweather.lake.sandbox import Limits, run_user_sql
+from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import cluster_settings, usable_cores
-from ioweather.readers.prometheus.mapping import mappings_of
+from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
 from ioweather.topics.source import period_between, zone_of
 from ioweather.ui.cli.options import (
-    F,
     converted,
     engine_options,
     lake_option,
@@ -56,7 +56,7 @@ from ioweather.ui.cli.options import (
 )
 from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_answer, print_rows
-from ioweather.ui.facility_draft import check_mapping, draft_facility, mapping_lines, shared_mounts
+from ioweather.ui.facility_draft import check_mapping, draft_facility, is_whole, mapping_lines, shared_mounts
 
 INGEST_EPILOG = """\b
 Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
@@ -167,7 +167,7 @@ def ingest(
 
 
 def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
-    """What is typed of what files do not say, else what the facility says."""
+    """What files do not say about themselves: from the options, else from facility.toml."""
     zone_name = known["zone"] or facility.zone
     zone = zone_named(zone_name) if zone_name else None
     return ReadContext(
@@ -183,7 +183,7 @@ def _context(known: dict[str, Any], facility: Facility) -> ReadContext:
 
 
 def _labels_mapping(file: Path) -> dict[str, Any]:
-    """Checked here: a mistake in it is one, and not one per file."""
+    """Read and check the mapping of metrics once, not once per file."""
     try:
         document = tomllib.loads(_text_of(file, "--map"))
     except tomllib.TOMLDecodeError as error:
@@ -193,11 +193,12 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
             f"--map {file} has no [[metric]] table, which samples with labels need; for CSV use --as and --select.",
             hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
         )
-    mappings_of(document)
+    Mappings(document)
     return document
 
 
 def _text_of(file: Path, option: str) -> str:
+    """The text of a file that an option names."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -205,6 +206,7 @@ def _text_of(file: Path, option: str) -> str:
 
 
 def _print_ingested(report: IngestReport, form: str, lake: Path) -> None:
+    """Print what was read, refused and flagged."""
     if form == "json":
         refused = [
             {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
@@ -281,6 +283,7 @@ def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: 
 
 
 def _print_pass(done: CaughtUp) -> None:
+    """Print what one pass of `--watch` did."""
     if done.busy:
         say("Another pass is running on this lake; nothing was done.")
         return
@@ -409,20 +412,19 @@ def check(lake_dir: str | None, as_json: bool) -> int:
         raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Write it: ioweather facility init")
     known = load_facility(layout.facility_file(root))
     cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
-    if has_lake:
-        with open_lake(lake_dir).snapshot() as snapshot:
-            found = check_mapping(known, snapshot, shared_mounts())
-    else:
-        found = check_mapping(known, None, shared_mounts())
+    opened = open_lake(lake_dir).snapshot() if has_lake else nullcontext(None)
+    with opened as snapshot:
+        described, unmapped = check_mapping(known, snapshot, shared_mounts())
     if as_json:
         body: dict[str, Any] = {"name": known.name, "zone": known.zone, "projects": len(known.projects)}
-        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": list(found.filesystems)}
-        body |= {"unmapped": list(found.names), "unmapped_targets": list(found.targets)}
-        body |= {"unmapped_servers": list(found.servers), "unmapped_mounts": [*found.mounts, *found.mounted_here]}
+        body |= {"filesystems": [fs.name for fs in known.filesystems], "mapped": described}
+        body |= {"unmapped": unmapped["names"], "unmapped_targets": unmapped["targets"]}
+        body["unmapped_servers"] = unmapped["servers"]
+        body["unmapped_mounts"] = [*unmapped["mounts"], *unmapped["mounted_here"]]
         say_json(body)
     else:
-        say(*mapping_lines(known, found, has_lake=has_lake))
-    return 0 if found.is_whole else 1
+        say(*mapping_lines(known, described, unmapped, has_lake=has_lake), wrap=80, rest="    ")
+    return 0 if is_whole(unmapped) else 1
 
 
 SQL_EPILOG = """\b
@@ -447,7 +449,7 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
     if not text.strip():
         raise UsageError("Give a query.", hint='For example: ioweather sql "SELECT * FROM ingests LIMIT 5"')
     with open_lake(lake_dir).snapshot() as snapshot:
-        result = run_user_sql(snapshot, text, Limits(rows, timeout, memory))
+        result = run_user_sql(snapshot, text, rows=rows, seconds=timeout, memory=memory)
     if form == "text" and result.columns == ("explain_key", "explain_value"):
         say(*(line for _, plan in result.rows for line in plan.splitlines()))  # a drawing in lines of its own
     else:
@@ -456,31 +458,22 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
         say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)
 
 
-def _of_lake(function: F) -> F:
-    """--lake after the subcommand too; else what stands before it."""
-
-    def chosen(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-        return value if value is not None else ctx.obj
-
-    text = "The lake (default: $IOWEATHER_LAKE, else in your data home)."
-    return click.option("--lake", "lake_dir", metavar="DIR", callback=chosen, help=text)(function)
-
-
 @click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")
 @lake_option
 @output_options
 @click.pass_context
 def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
     """Show what the lake holds: tables, series by file system, overlaps between sources."""
-    ctx.obj = lake_dir
+    ctx.default_map = {name: {"lake_dir": lake_dir} for name in lake.commands}  # --lake before the subcommand
     if ctx.invoked_subcommand is None:
         with open_lake(lake_dir).snapshot() as snapshot:
             _summary(snapshot, form)
 
 
 def _summary(snapshot: Snapshot, form: str) -> None:
+    """Print tables, series, overlaps and refused rows of the lake."""
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
-    series = held_series(snapshot.series())
+    series = summarise_series(snapshot.series())
     doubled = overlaps(snapshot.series(), snapshot.facility)
     sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
     refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
@@ -524,7 +517,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 
 @lake.command(epilog="Example: ioweather lake compact")
 @click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
-@_of_lake
+@lake_option
 def compact(lake_dir: str | None, everything: bool) -> None:
     """Seal closed days, one sorted file each.
 
@@ -533,7 +526,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     """
     with progress_bar() as progress:
         sealed, events = seal_and_search(open_lake(lake_dir), everything=everything, progress=progress)
-    rows, files = sum(item.rows for item in sealed), sum(item.files_before for item in sealed)
+    files, rows = sum(files for _, _, files, _ in sealed), sum(rows for *_, rows in sealed)
     say(f"Sealed {len(sealed)} table-days: merged {files} files into {len(sealed)} ({rows:,} rows).")
     if events:
         say(f"{events:,} event{' is' if events == 1 else 's are'} new or changed: ioweather events")
@@ -541,7 +534,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed without removing it.")
-@_of_lake
+@lake_option
 def retention(lake_dir: str | None, dry_run: bool) -> None:
     """Drop what is older than facility.toml's [retention] says.
 
@@ -557,7 +550,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake quarantine --csv")
 @output_options
-@_of_lake
+@lake_option
 def quarantine(lake_dir: str | None, form: str) -> None:
     """List files that were refused or read in part, with the reason."""
     with open_lake(lake_dir).snapshot() as snapshot:
@@ -568,21 +561,21 @@ def quarantine(lake_dir: str | None, form: str) -> None:
 @lake.command(epilog="Example: ioweather lake forget iostat.log && ioweather ingest iostat.log --zone Europe/Berlin")
 @click.argument("file")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_of_lake
+@lake_option
 def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     """Take a file back out, with the rows it brought: to read it again, with the right --zone.
 
     FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
     """
     opened = open_lake(lake_dir)
-    found = maintenance.find_file(opened, file)
-    rows = ", ".join(f"{count:,} of {table}" for table, count in found.rows.items()) or "none"
-    shown = list(found.files)
+    files, counts, ingest_ids = maintenance.find_file(opened, file)
+    rows = ", ".join(f"{count:,} of {table}" for table, count in counts.items()) or "none"
+    shown = list(files)
     say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
     if not yes and not click.confirm("Take them out of the lake?"):
         say("Nothing was removed.")
         return 1
-    maintenance.forget_file(opened, found)
+    maintenance.forget_file(opened, files, counts, ingest_ids)
     say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
     return 0
 
@@ -592,7 +585,7 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     "--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the other files stay usable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_of_lake
+@lake_option
 def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     """Compare every table file with the digest that was recorded when it was written.
 
@@ -601,27 +594,28 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     opened = open_lake(lake_dir)
     with progress_bar() as progress:
         found = maintenance.check_lake(opened, progress=progress)
-    inputs = maintenance.set_aside(opened, found.damaged) if set_aside and found.damaged else []
+    damaged = found["damaged"]
+    inputs = maintenance.set_aside(opened, damaged) if set_aside and damaged else []
     if as_json:
-        say_json({**vars(found), "set_aside": bool(set_aside and found.damaged), "inputs": inputs})
-        return 1 if found.damaged else 0
-    if not found.damaged:
-        say(f"All {found.files:,} table files ({format_bytes(found.bytes)}) are intact.")
+        say_json({**found, "set_aside": bool(set_aside and damaged), "inputs": inputs})
+        return 1 if damaged else 0
+    if not damaged:
+        say(f"All {found['files']:,} table files ({format_bytes(found['bytes'])}) are intact.")
     else:
-        say(f"{len(found.damaged):,} of {found.files:,} table files are damaged:", *(f"  {p}" for p in found.damaged))
-    if found.without_digest:
-        say(f"{found.without_digest:,} have no digest (written by ioweather 0.2) and were read instead.")
+        say(f"{len(damaged):,} of {found['files']:,} table files are damaged:", *(f"  {path}" for path in damaged))
+    if found["without_digest"]:
+        say(f"{found['without_digest']:,} have no digest (written by ioweather 0.2) and were read instead.")
     if inputs:
         say("Their rows are missing now. Ingest these files again (ioweather ingest --again):")
         say(*(f"  {path}" for path in inputs))
-    elif found.damaged and not set_aside:
+    elif damaged and not set_aside:
         say("Restore them from a backup, or run: ioweather lake check --set-aside")
-    return 1 if found.damaged else 0
+    return 1 if damaged else 0
 
 
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
 @click.argument("dest", type=click.Path(path_type=Path))
-@_of_lake
+@lake_option
 @click.option("--verify", is_flag=True, help="Read the backup again and compare every file.")
 def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     """Copy the lake to DEST as it is at this moment; writers may go on.
@@ -631,8 +625,8 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
     with progress_bar() as progress:
         done = copies.backup(open_lake(lake_dir), dest, verify=verify, progress=progress)
     say(
-        f"Copied {done.copied_files:,} files ({format_bytes(done.copied_bytes)}) to {dest}; {done.kept_files:,} "
-        f"already there, {done.removed_files:,} removed."
+        f"Copied {done['copied_files']:,} files ({format_bytes(done['copied_bytes'])}) to {dest}; "
+        f"{done['kept_files']:,} already there, {done['removed_files']:,} removed."
     )
     if verify:
         say("Every file has its digest.")
@@ -640,18 +634,18 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@_of_lake
+@lake_option
 def restore(lake_dir: str | None, source: Path) -> None:
     """Restore the lake from a backup, checking every file; the place must be empty."""
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
-        done = copies.restore(source, target, progress=progress)
-    say(f"{done.copied_files:,} files restored to {target}; every one has its digest.")
+        count = copies.restore(source, target, progress=progress)
+    say(f"{count:,} files restored to {target}; every one has its digest.")
 
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")
 @click.argument("table")
-@_of_lake
+@lake_option
 @path_option("--out", "PATH", "File: .parquet .csv .csv.gz", required=True)
 @click.option("--where", default="", metavar="SQL", help="Only rows that match this condition.")
 @period_options

@@ -108,6 +108,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name: of a module, or made from a question."""
         module, _ = COMMANDS.get(cmd_name, ("questions", ""))
         found: Any = import_module(f"ioweather.ui.cli.{module}")
         if module != "questions":
@@ -120,12 +121,15 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments; old names lead to the new ones, misspelled ones to a suggestion."""
         if args[0] in OLD_NAMES:
             words = OLD_NAMES[args[0]]
             new = " ".join(words)
             say(f"ioweather: `{args[0]}` is now `{new}`; the old name will be removed in the next release.", err=True)
             if args[0] not in _OLD_QUESTIONS:
                 args = [*words, *args[1:]]
+        if args[:2] == ["simulate", "score"]:
+            raise click.UsageError("`simulate score` is now a script of the source code: benchmarks/score.py", ctx)
         if args[0] == "why" and _asks_server(args[1:]):
             return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:
@@ -280,6 +284,7 @@ def explained(error: BaseException) -> IoweatherError:
 
 
 def _write_error_file(error: BaseException) -> Path:
+    """Write the traceback to a file that only its owner can read; the newest files are kept."""
     folder = errors_dir()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in sorted(folder.glob("error-*.txt"))[: -_KEPT_ERRORS + 1]:

@@ -23,7 +23,7 @@ from rich.text import Text
 from ioweather.agent.agent import Agent, AgentSettings
 from ioweather.agent.command import run_agent as run_sources
 from ioweather.agent.command import write_bundle
-from ioweather.agent.delivery import FIRST_SHIPMENT_NS, Shipper
+from ioweather.agent.delivery import Shipper
 from ioweather.agent.exporter import export_metrics
 from ioweather.agent.probe import PAPER_SIZES, Probe, ProbeSettings, Sampler, SamplerSettings, TargetProbe
 from ioweather.agent.sensor import LiveSource
@@ -159,6 +159,7 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
 
 
 def _samplers(targets: list[str], options: dict[str, Any], run: AgentSettings) -> list[LiveSource]:
+    """The samplers of response times by request size (don15), one per target."""
     listed = [part for part in options["sizes"].split(",") if part.strip()]
     sizes = PAPER_SIZES if listed == ["paper"] else tuple(converted(parse_size, part, "--sizes") for part in listed)
     try:
@@ -193,7 +194,7 @@ def _measure(
         own = usual.with_name(f"{usual.name}-{settings.run_id}")  # a person can probe while the agent runs
         say(f"An agent is running; this run writes to {own}.", err=True)
         spool = Spool(own, settings.host, settings.run_id)
-    shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS, first_ns=FIRST_SHIPMENT_NS) if lake_dir else None
+    shipper = Shipper(Path(lake_dir).absolute(), MINUTE_NS) if lake_dir else None
     with _live_table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
         status = agent.run()
@@ -264,6 +265,7 @@ def status_table(status: Status) -> RenderableType:
 
 
 def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
+    """One row of the table of operations: last, median, 90%, largest and usual time, slowdown, counts."""
     last, recent, ratio = operation.last, operation.recent, operation.slowdown_ratio
     failure = errno.errorcode.get(last.errno or 0, "failed") if last is not None and last.status == "error" else ""
     size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""

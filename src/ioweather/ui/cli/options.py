@@ -1,4 +1,4 @@
-"""Options that commands share. Each decorator hands its options on as one value."""
+"""Options that commands share. Each decorator passes its options as one argument."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ioweather.core.facility import load_facility
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import default_lake_dir
 from ioweather.core.units import one_line
-from ioweather.lake.workers import ClusterSettings, cluster_settings, opened
+from ioweather.lake.workers import open_executor
 from ioweather.ui.cli.screen import FOR_SPREADSHEETS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,16 +78,16 @@ def engine_options(default: str) -> Callable[[F], F]:
 def working(
     engine: Mapping[str, Any], lake_dir: str | Path | None, *, clusters_only: bool = False
 ) -> Iterator[tuple[Executor | None, Progress]]:
-    """The executor that `engine_options` asked for, and a progress bar on a terminal. None: nothing was asked for (or
-    only processes, where `clusters_only`), and the workflow does as it does by itself."""
+    """The executor of `engine_options`, and a progress bar on a terminal. Without such an option the executor is None,
+    and the workflow chooses; with `clusters_only` also where only --workers was given."""
 
-    def settings() -> ClusterSettings:
+    def settings() -> Mapping[str, Any]:
         root = Path(lake_dir) if lake_dir else default_lake_dir()
-        return cluster_settings(load_facility(root / "facility.toml").sections.get("engine", {}))
+        return load_facility(root / "facility.toml").sections.get("engine", {})
 
     is_asked = any(engine.values()) and (not clusters_only or engine["dask"] or engine["slurm"])
     with progress_bar() as progress:
-        pool = opened(**engine, settings=settings, progress=progress) if is_asked else nullcontext(None)
+        pool = open_executor(**engine, settings=settings, progress=progress) if is_asked else nullcontext(None)
         with pool as executor:
             yield executor, progress
 

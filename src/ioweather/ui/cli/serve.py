@@ -143,7 +143,6 @@ def serve(
     log.info("started: %s at %s", lake, address_of(bound))
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends by it, and then raises it again
     try:
-        app.state.facilities.warm()
         run(app, bound)
     finally:
         log.info("stopped")
@@ -211,6 +210,7 @@ def mcp(lake_dir: str | None, spools: tuple[Path, ...]) -> None:
 
 
 def _mcp_server() -> ModuleType:
+    """The module of the MCP server, whose library is optional."""
     try:
         from ioweather.ui import mcp_server  # an optional library
     except ModuleNotFoundError as error:

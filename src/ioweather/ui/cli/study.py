@@ -149,12 +149,14 @@ Example: ioweather report --for director --from 7d --out week.pdf
     "--relay",
     metavar="HOST[:PORT]",
     envvar="IOWEATHER_RELAY",
-    help="SMTP server for --mail (default: this machine's sendmail).",
+    default="localhost",
+    show_default=True,
+    help="SMTP server for --mail.",
 )
 @click.option(
     "--sender", metavar="FROM", envvar="IOWEATHER_SENDER", help="Sender address (default: ioweather@this host)."
 )
-@path_option("--bundle", "DIR", "Write data, tables, figures, checksums and metadata here too, for an archive.")
+@path_option("--bundle", "DIR", "Also write an archive of data and figures here: pip install 'ioweather[bundle]'")
 @engine_options("none, in one process")
 def report(
     out: Path,
@@ -164,7 +166,7 @@ def report(
     only: tuple[str, ...],
     anonymous: bool,
     mail: tuple[str, ...],
-    relay: str | None,
+    relay: str,
     sender: str | None,
     bundle: Path | None,
     engine: dict[str, Any],

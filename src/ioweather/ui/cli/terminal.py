@@ -33,7 +33,7 @@ from ioweather.core.results import (
     Next,
     ResultTable,
     estimate_table,
-    evidence,
+    evidence_blocks,
     result_json,
 )
 from ioweather.core.tabular import as_text, plain
@@ -49,7 +49,7 @@ _MARKS: Final = {
 }
 _WIDTH: Final = 80
 _MOST_ROWS: Final = 24
-_TEXT_WIDTHS: Final = (24, 18, 14)
+_TEXT_WIDTHS: Final = (24, 18, 14)  # longer texts wrap; narrower where more columns fit then
 
 
 def console() -> Console:
@@ -100,52 +100,39 @@ def _print_table(
     indent: int = 2,
     whole: Collection[int] = (),
 ) -> None:
-    """One table of the columns that fit beside each other; the names of the others are said below it. Columns in
-    `whole` do not wrap."""
+    """Print the columns that fit beside each other, and name the others below. `headings` have a name, and whether the
+    column is of numbers; columns in `whole` do not wrap."""
     width = out.width - indent
-    least, count = fitting_columns([name for name, _ in headings], texts, width, whole)
+    least, count = [0], 1
+    for most in _TEXT_WIDTHS:
+        least = [
+            _least_width(name, column, _WIDTH if number in whole else most)
+            for number, ((name, _), column) in enumerate(zip(headings, texts, strict=True))
+        ]
+        count = max(1, sum(sum(least[: n + 1]) + 2 * n <= width for n in range(len(least))))
+        if count == len(least):
+            break
+    widths = [min(each, width) for each in least[:count]]
+    natural = [max(map(cell_len, (headings[i][0], *texts[i]))) for i in range(count)]
+    left = width - sum(widths) - 2 * (count - 1)
+    for i in sorted(range(count), key=lambda i: natural[i] - widths[i]):  # room for those that need least more
+        more = max(0, min(natural[i] - widths[i], left))
+        widths[i], left = widths[i] + more, left - more
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
-    natural = [max([cell_len(headings[i][0]), *map(cell_len, texts[i])]) for i in range(count)]
-    for (name, right), room in zip(headings, shared_widths(least[:count], natural, width), strict=False):
+    for (name, right), room in zip(headings, widths, strict=False):
         table.add_column(shown(name), justify="right" if right else "left", overflow="fold", width=room)
     for row in zip(*texts[:count], strict=True):
         table.add_row(*map(shown, row))
     out.print(Padding(table, (0, 0, 0, indent)))
-    if left := [name for name, _ in headings[count:]]:
-        names = shown(f"Not shown: {', '.join(left)} (--csv or --json)", style="dim")
-        out.print(Padding(names, (0, 0, 0, indent)))
+    if names := [name for name, _ in headings[count:]]:
+        text = shown(f"Not shown: {', '.join(names)} (--csv or --json)", style="dim")
+        out.print(Padding(text, (0, 0, 0, indent)))
 
 
-def fitting_columns(
-    headings: Sequence[str], texts: Sequence[Sequence[str]], width: int, whole: Collection[int] = ()
-) -> tuple[list[int], int]:
-    """The least width of every column, and how many of the first columns fit; long texts wrap as far as that helps."""
-    ways = []
-    for most in _TEXT_WIDTHS:
-        least = [
-            least_width(heading, column, _WIDTH if number in whole else most)
-            for number, (heading, column) in enumerate(zip(headings, texts, strict=True))
-        ]
-        used = [sum(least[: n + 1]) + 2 * n for n in range(len(least))]
-        ways.append((least, max(1, sum(each <= width for each in used))))
-    return max(ways, key=lambda way: way[1])
-
-
-def least_width(heading: str, texts: Sequence[str], most: int) -> int:
-    """Headings and texts wrap at spaces; only very long words are broken."""
+def _least_width(heading: str, texts: Sequence[str], most: int) -> int:
+    """The width at which a column wraps at spaces; only very long words are broken."""
     long = [min(cell_len(word), 33) for text in texts for word in text.split()]
     return max([*map(cell_len, heading.split()), *long, *(min(cell_len(text), most) for text in texts)], default=1)
-
-
-def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> list[int]:
-    """Widths of columns: the least width of each, and the remaining room for those that need least more."""
-    widths = [min(each, width) for each in least]
-    left = width - sum(widths) - 2 * (len(widths) - 1)
-    for index in sorted(range(len(widths)), key=lambda i: natural[i] - widths[i]):
-        more = max(0, min(natural[index] - widths[index], left))
-        widths[index] += more
-        left -= more
-    return widths
 
 
 def _draw(out: Console, block: Block | str) -> None:
@@ -217,6 +204,7 @@ def _title(out: Console, title: str) -> None:
 
 
 def _draw_result_table(out: Console, table: ResultTable) -> None:
+    """Print a table of a result: columns with a value, at most 24 rows."""
     if not table.rows:
         return
     out.print()
@@ -296,7 +284,7 @@ def print_answer(answer: Answer, *, full: bool = False) -> None:
         _draw_all(out, answer.blocks)
         _draw_all(out, [" ".join((*answer.caveats[:1], *zone, "--full shows the evidence."))])
     else:
-        _draw_all(out, evidence(answer))
+        _draw_all(out, evidence_blocks(answer))
         _draw_all(out, (*_small_print(answer), *zone))
 
 
@@ -333,9 +321,9 @@ def show_answer(
 
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_SHADES = " ░▒▓█"
 _MOST_BARS = 16
 _MOST_LINES = 6
+_QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.99)
 
 
 def bar(share: float, width: int) -> str:
@@ -396,6 +384,7 @@ def _share(value: float, top: float) -> float:
 
 
 def _timeline(chart: Chart, width: int) -> list[str]:
+    """A sparkline per series with its peak, above the first and last time."""
     y, unit = _numbers(chart, "y"), _column(chart, "y")[1]
     series = dict(list(_rows_by(chart, "series").items())[:_MOST_LINES])
     margin = min(18, max(len(name) for name in series)) + 1
@@ -435,14 +424,12 @@ def _cdf(chart: Chart, width: int) -> list[str]:
     x, y, unit = _numbers(chart, "x"), _numbers(chart, "y"), _column(chart, "x")[1]
     lines = []
     for name, rows in list(_rows_by(chart, "series").items())[:_MOST_LINES]:
-        line = ""
-        for shares in ((0.25, 0.5, 0.75, 0.9, 0.99), (0.25, 0.5, 0.9, 0.99), (0.5, 0.9, 0.99), (0.5,)):
-            found = ((p, next((x[i] for i in rows if (y[i] or 0.0) >= p), None)) for p in shares)
-            line = f"{name}: " * bool(name) + ", ".join(f"{p:.0%} ≤ {format_value(at, unit)}" for p, at in found)
-            if len(line) <= width:
-                break
-        lines.append(line if len(line) <= width else line[: width - 1] + "…")
-    return lines
+        quantiles = [(share, next((x[i] for i in rows if (y[i] or 0.0) >= share), None)) for share in _QUANTILES]
+        parts = [f"{share:.0%} ≤ {format_value(value, unit)}" for share, value in quantiles]
+        while len(parts) > 1 and len(f"{name}: {', '.join(parts)}") > width:
+            parts.pop(0)
+        lines.append((f"{name}: " if name else "") + ", ".join(parts))
+    return [line if len(line) <= width else line[: width - 1] + "…" for line in lines]
 
 
 def _bars(chart: Chart, width: int) -> list[str]:
@@ -475,47 +462,33 @@ def _bars(chart: Chart, width: int) -> list[str]:
 
 
 def _heatmap(chart: Chart, width: int) -> list[str]:
-    """Rows of y, columns of x, darker for more; a dot is zero, a blank no data. Few columns are drawn wider."""
+    """A line per row of y, with columns of x, higher for more; a blank is no data. Of many rows some are left out."""
     (x, x_unit), (y, y_unit) = _column(chart, "x"), _column(chart, "y")
-    xs, ys = _places(x), _places(y)
-    labels = {v: format_value(v, y_unit)[:24] for v in ys}
-    margin = max((len(label) for label in labels.values()), default=0) + 1
-    columns, rows = min(len(xs), width - margin), min(len(ys), 16)
-    if columns <= 0 or rows <= 0:
-        return []
-    x_place = {v: i * columns // len(xs) for i, v in enumerate(xs)}
-    y_place = {v: i * rows // len(ys) for i, v in enumerate(ys)}
-    sums: dict[tuple[int, int], float] = {}
+    xs = _in_order(x)
+    rows: dict[Cell, dict[Cell, float | None]] = {up: dict.fromkeys(xs) for up in _in_order(y)}
     for across, up, number in zip(x, y, _numbers(chart, "value"), strict=True):
-        if number is not None and across in x_place and up in y_place:
-            cell = y_place[up], x_place[across]
-            sums[cell] = sums.get(cell, 0.0) + number
-    top = max((value for value in sums.values() if value < math.inf), default=0.0)
-    wide = (width - margin) // columns
-    first = {place: v for v, place in reversed(y_place.items())}
-    lines = []
-    for row in range(rows):
-        drawn = "".join(_shade(sums.get((row, column)), top) * wide for column in range(columns))
-        lines.append(f"{labels[first[row]]:>{margin - 1}} {drawn}")
+        if up in rows and across in rows[up]:
+            rows[up][across] = number
+    known = [value for row in rows.values() for value in row.values() if value is not None and value < math.inf]
+    labels = {up: format_value(up, y_unit)[:24] for up in list(rows)[:: len(rows) // _MOST_BARS + 1]}
+    margin = max(map(len, labels.values()), default=0) + 1
+    columns = min(len(xs), width - margin)
+    if columns <= 0:
+        return []
+    wide, top, lines = (width - margin) // columns, max(known, default=0.0), []
+    for up, label in labels.items():
+        drawn = sparkline(list(rows[up].values()), columns, top=top)
+        drawn = drawn.replace("▁", "·")  # so small that nothing shows
+        lines.append(f"{label:>{margin - 1}} {''.join(character * wide for character in drawn)}")
     ends = [format_value(each, x_unit) for each in (xs[0], xs[-1])]
     room = columns * wide - len(ends[0]) - len(ends[1])
     return [*lines, " " * margin + ends[0] + " " * room + ends[1]] if room > 0 and len(xs) > 1 else lines
 
 
-def _shade(value: float | None, top: float) -> str:
-    if value is None:
-        return " "
-    return _SHADES[min(4, math.ceil(_share(value, top) * 4))] if value > 0 else "·"
-
-
-def _places(values: Sequence[Cell]) -> list[Cell]:
-    """Each once: numbers in their order, names in that of the table, which knows the days of the week."""
-
-    def order(value: Cell) -> float:
-        number = _number(value)
-        return math.inf if number is None else number
-
-    return sorted(dict.fromkeys(v for v in values if v is not None and v == v), key=order)
+def _in_order(values: Sequence[Cell]) -> list[Cell]:
+    """The distinct values: numbers ascending, names as in the table, which knows the days of the week."""
+    distinct = dict.fromkeys(v for v in values if v is not None and v == v)
+    return sorted(distinct, key=lambda value: math.inf if (number := _number(value)) is None else number)
 
 
 _LINES: Final[dict[str, Callable[[Chart, int], list[str]]]] = {

@@ -33,6 +33,7 @@ SERVER_OPTIONS = (
 def _why(
     job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str, token_file: Path | None
 ) -> None:
+    """Print the server's verdict as one line, as a block or as JSON."""
     if others:
         raise UsageError(f"--server can only be combined with --line, --block and --json, not {others[0]}.")
     from ioweather.agent.delivery import ask_server  # the options are those of every `why`

@@ -18,6 +18,7 @@ from ioweather.core.results import (
     Coverage,
     Estimate,
     Exhibit,
+    Fact,
     Finding,
     Provenance,
     Reference,
@@ -25,7 +26,7 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.lake.lake import Snapshot
-from ioweather.ui.report.sheets import Sheet, Tile
+from ioweather.ui.report.sheets import Sheet
 
 _WORD: Final = re.compile(r"\w[\w.:+@-]*")
 _PARTS: Final = re.compile(r"[.:+@-]|[^.:+@-]+")
@@ -37,6 +38,7 @@ _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     Chart: ("title", "table", "references"),
     Coverage: ("detail",),
     Estimate: ("name", "method"),
+    Fact: ("note",),
     Exhibit: ("title", "tables", "charts", "estimates", "findings", "caveats", "coverage", "provenance"),
     Finding: ("text",),
     Provenance: (),
@@ -44,7 +46,6 @@ _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     ResultColumn: ("label",),
     ResultTable: ("title", "columns"),
     Sheet: ("title", "sentences", "tiles", "charts", "tables", "actions"),
-    Tile: ("note",),
 }
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ class Aliases:
     _nodes: dict[str, str] = field(default_factory=dict)
 
     def text(self, text: str) -> str:
+        """The text with aliases for names, paths, user numbers and compute nodes."""
         spaced = [name for name in self.names if _WORD.fullmatch(name) is None]
         for name in sorted(spaced, key=len, reverse=True):
             text = text.replace(name, self.names[name])

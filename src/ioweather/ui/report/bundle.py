@@ -21,7 +21,7 @@ from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.logs import Progress
 from ioweather.core.papers import PAPERS
-from ioweather.core.papers.claim_tests import judged
+from ioweather.core.papers.claim_tests import judge_claims
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import format_time_ns
 from ioweather.ui.publish import write_exhibit
@@ -56,7 +56,7 @@ def write_bundle(material: Material, folder: Path, command: str, progress: Progr
         {"id": each.claim.id, "text": each.claim.text, "criterion": each.claim.criterion, "ours": each.claim.because}
         | {"standing": each.standing, "why": each.why, "estimate": to_jsonable(each.estimate)}
         for exhibit in made
-        for each in judged(exhibit.id, exhibit.estimates)
+        for each in judge_claims(exhibit.id, exhibit.estimates)
     ]
     readme = Path(__file__).with_name("templates").joinpath("bundle.md").read_text("utf-8")
     text = readme.format(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 import smtplib
 import socket
-import subprocess
 import textwrap
 from collections.abc import Sequence
 from email.message import EmailMessage
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Block, Fact, FactGroup, Item, Items
+from ioweather.core.results import Block, FactGroup, Item, Items
 from ioweather.core.units import format_time_ns
 from ioweather.ui.cli.terminal import render_text
 from ioweather.ui.report.sheets import Sheet
@@ -33,11 +31,11 @@ td, th { padding: 2px 10px 2px 0; text-align: left; } ul.tiles { padding: 0; } u
 
 
 def mail_report(
-    material: Material, attached: Path, to: Sequence[str], *, sender: str | None = None, relay: str | None = None
+    material: Material, attached: Path, to: Sequence[str], *, sender: str | None = None, relay: str = "localhost"
 ) -> None:
     """Send the sheets of a report, with the file `attached`, to the addresses.
 
-    `relay` is HOST or HOST:PORT of an SMTP server; without one the machine's `sendmail` sends it.
+    `relay` is HOST or HOST:PORT of an SMTP server.
     Raises UsageError if an address is not valid, or if the mail is not accepted.
     """
     sender = sender or f"ioweather@{socket.getfqdn()}"
@@ -45,10 +43,19 @@ def mail_report(
         if not _ADDRESS.fullmatch(address):
             raise UsageError(f"{address!r} is not a mail address.")
     message = make_message(material, attached, to, sender)
-    if relay is None:
-        _sendmail(message)
-    else:
-        _send(message, relay)
+    host, _, port = relay.partition(":")
+    if not host or (port and not port.isdigit()):
+        raise UsageError(f"--relay {relay}: expected HOST or HOST:PORT.")
+    try:
+        with smtplib.SMTP(host, int(port or _PORT), timeout=_PATIENCE_SECONDS) as server:
+            if server.has_extn("starttls"):
+                server.starttls()
+            refused = server.send_message(message)
+    except (OSError, smtplib.SMTPException) as error:
+        hint = "Name another SMTP server: --relay HOST[:PORT]."
+        raise UsageError(f"{relay} did not accept the mail: {error}.", hint=hint) from None
+    if refused:
+        raise UsageError(f"{relay} refused {', '.join(refused)}; the mail was sent to the others.")
 
 
 def make_message(material: Material, attached: Path, to: Sequence[str], sender: str) -> EmailMessage:
@@ -73,40 +80,9 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
 
 def _text(sheet: Sheet) -> str:
     """A sheet as the terminal prints it."""
-    tiles = FactGroup("tiles", "", tuple(Fact(t.label, t.label, t.value, note=t.note) for t in sheet.tiles))
+    tiles = FactGroup("tiles", "", sheet.tiles)
     actions = Items("What to do", tuple(Item("", action) for action in sheet.actions), numbered=True)
     blocks: list[Block] = [*([tiles] if sheet.tiles else []), *([actions] if sheet.actions else []), *sheet.tables]
     sentences = [line for sentence in sheet.sentences for line in ("", *textwrap.wrap(sentence, _WIDTH))]
     head = [sheet.title, "=" * min(len(sheet.title), _WIDTH), *sentences]
     return "\n".join([*head, render_text(blocks, _WIDTH)])
-
-
-def _send(message: EmailMessage, relay: str) -> None:
-    host, _, port = relay.partition(":")
-    if not host or (port and not port.isdigit()):
-        raise UsageError(f"--relay {relay}: expected HOST or HOST:PORT.")
-    try:
-        with smtplib.SMTP(host, int(port or _PORT), timeout=_PATIENCE_SECONDS) as server:
-            if server.has_extn("starttls"):
-                server.starttls()
-            refused = server.send_message(message)
-    except (OSError, smtplib.SMTPException) as error:
-        raise UsageError(f"{relay} did not accept the mail: {error}.") from None
-    if refused:
-        raise UsageError(f"{relay} refused {', '.join(refused)}; the mail was sent to the others.")
-
-
-def _sendmail(message: EmailMessage) -> None:
-    program = shutil.which("sendmail") or shutil.which("sendmail", path="/usr/sbin:/usr/lib")
-    if program is None:
-        raise UsageError("There is no sendmail on this machine.", hint="Name an SMTP server: --relay HOST[:PORT].")
-    # -t: recipients are those of the header; -i: a lone dot does not end the mail.
-    line = [program, "-t", "-i"]
-    try:
-        ended = subprocess.run(
-            line, input=message.as_bytes(), capture_output=True, timeout=_PATIENCE_SECONDS, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(f"{program}: {error}.") from None
-    if ended.returncode:
-        raise UsageError(f"{program} did not accept the mail: {ended.stderr.decode(errors='replace').strip()[-300:]}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Chart, ResultTable, columns_of
+from ioweather.core.results import Answer, Chart, Fact, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
@@ -34,21 +34,12 @@ _FULL: Final = 0.8  # of its peak: a file system that needs more, or less work
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A single number with its label and a note on how it changed."""
-
-    label: str
-    value: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Sheet:
     """Part of a report: sentences, numbers, pictures and tables, in this order."""
 
     title: str
     sentences: tuple[str, ...] = ()
-    tiles: tuple[Tile, ...] = ()
+    tiles: tuple[Fact, ...] = ()
     charts: tuple[Chart, ...] = ()
     tables: tuple[ResultTable, ...] = ()
     actions: tuple[str, ...] = ()
@@ -80,7 +71,7 @@ class Found:
 
     @property
     def moved_bytes(self) -> float:
-        """By the servers' count; by the runs' own where no server is sampled."""
+        """Bytes moved as servers count them; as runs count them where no server is sampled."""
         servers = sum(state.read_bytes + state.write_bytes for state in self.states)
         return servers or float(sum(run.moved_bytes for run in self.runs))
 
@@ -91,6 +82,7 @@ class Found:
         return sum(value >= SLOW for value in values) / len(values) if values else None
 
     def slow_with(self, later: Found) -> Mapping[str, list[tuple[int, float]]]:
+        """Slowdowns of this period, followed by those of a later one."""
         return {n: [*self.slow.get(n, ()), *later.slow.get(n, ())] for n in {**self.slow, **later.slow}}
 
     @property
@@ -143,7 +135,7 @@ def lost_seconds(run: RunOutcome) -> float:
     return run.io_seconds * (1 - 1 / run.slowness)
 
 
-def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
+def overlaps_any(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
     """Whether the run overlaps one of the events."""
     return any(
         (run.end_ns is None or e.start_ns < run.end_ns) and (e.end_ns is None or e.end_ns > run.start_ns)
@@ -190,7 +182,7 @@ def _verdict(now: Found) -> str:
     return " ".join(parts)
 
 
-def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
+def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     """Numbers of the whole period. Where only its second half is compared, both numbers follow the arrow."""
 
     def trend(value: float | None, earlier: float | None, unit: str) -> str:
@@ -203,7 +195,7 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
         return f"{arrow} {format_value(abs(change), 'ratio')} ({compared})"
 
     moved = trend(then.moved_bytes, before.moved_bytes, "bytes")
-    yield Tile("moved", format_value(now.moved_bytes, "bytes"), moved)
+    yield Fact("moved", "moved", format_value(now.moved_bytes, "bytes"), note=moved)
     seconds = (now.period[1] - now.period[0]) / NS
     used = [
         ((s.read_bytes + s.write_bytes) / s.peak_bytes_per_s / seconds, s.filesystem)
@@ -212,14 +204,16 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Tile]:
     ]
     if used:
         share, busiest = max(used, key=lambda each: each[0])
-        yield Tile("used", format_value(share, "ratio"), f"of the peak of {busiest}, on average")
+        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the peak of {busiest}, on average")
     slow = trend(then.slow_share, before.slow_share, "ratio")
-    yield Tile("of the time storage was slow", format_value(now.slow_share, "ratio"), slow)
-    cost = sum(lost_seconds(run) for run in now.runs if during(run, now.troubles))
-    note = f"runs during them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
-    yield Tile("incidents and slow episodes", f"{len(now.troubles):,}", note if now.troubles else "")
+    yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
+    cost = sum(lost_seconds(run) for run in now.runs if overlaps_any(run, now.troubles))
+    note = f"runs overlaps_any them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
+    note = note if now.troubles else ""
+    yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
     count = trend(len(then.runs), len(before.runs), "count")
-    yield Tile(f"runs of {len({run.user for run in now.runs})} users", f"{len(now.runs):,}", count)
+    users = len({run.user for run in now.runs})
+    yield Fact("runs", f"runs of {users} users", f"{len(now.runs):,}", note=count)
 
 
 @dataclass(frozen=True)
@@ -237,6 +231,7 @@ class _Program:
 
 
 def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
+    """The sums of all runs of each program."""
     of: dict[str, list[RunOutcome]] = defaultdict(list)
     for run in runs:
         of[run.program].append(run)
@@ -256,7 +251,7 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
 
 
 def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
-    """Programs that wait most, and those that are fast."""
+    """The programs with most time beyond the usual, and those with the highest rates."""
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
     share = {p.name: p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst}
     yield ResultTable.of(
@@ -322,6 +317,7 @@ def operator_sheet(now: Found) -> Sheet:
 
 
 def _events_table(now: Found) -> ResultTable:
+    """The strongest incidents and slow episodes."""
     strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
     rows = tuple(
         (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
@@ -336,6 +332,7 @@ def _events_table(now: Found) -> ResultTable:
 
 
 def _runs_table(now: Found) -> ResultTable:
+    """The runs that lost most time; with a column of verdicts where there are any."""
     columns = columns_of(
         "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
         "slowness: × similar [factor]; lost: beyond usual [seconds]; verdict: verdict on record [text]"
@@ -353,7 +350,7 @@ def _runs_table(now: Found) -> ResultTable:
 
 
 def _hours_table(now: Found) -> ResultTable:
-    """When it is slow: hours of the day, by how often some operation was."""
+    """The three hours of the day (UTC) in which operations were slow most often, by file system."""
     rows: list[tuple[str, str, float]] = []
     for name, series in now.slow.items():
         hours: dict[int, list[bool]] = defaultdict(list)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -28,8 +27,8 @@ from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns, now_ns
 from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
-from ioweather.lake.workers import Serial, WorkersDied, in_order
-from ioweather.topics.analyse import availability, each_exhibit, parameters_of, study_of
+from ioweather.lake.workers import in_order
+from ioweather.topics.analyse import availability, each_exhibit, parameters_of
 from ioweather.ui.charts.page import (
     Drawn,
     exhibit_section,
@@ -128,16 +127,12 @@ def gather(
     for ids in by_study.values():
         of_one = len(filesystems) > 1 and "filesystem" in {param.name for param in parameters_of(ids[0])}
         tasks += [_Task(tuple(ids), name) for name in ("", *(filesystems if of_one else ()))]
-    here = [task for task in tasks if executor is not None and study_of(task.ids[0]).spreads]
-    there = [task for task in tasks if task not in here]
-    results = chain(
-        (_outcomes(lake, task, period_ns, executor) for task in here),
-        in_order(executor or Serial(), _outcomes, ((lake, task, period_ns) for task in there), lost=_lost),
-    )
+    arguments = ((lake, task, period_ns) for task in tasks)
+    results = in_order(executor, _outcomes, arguments, lost=_lost)
     titles = {item.id: item.title for item in found}
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     made: list[Exhibit] = []
-    for number, task in enumerate([*here, *there]):
+    for number, task in enumerate(tasks):
         progress(number, len(tasks), task.ids[0])
         for exhibit_id, outcome in next(results):
             if isinstance(outcome, Exhibit):
@@ -152,15 +147,10 @@ def gather(
     return Material(lake.facility, period_ns, root, rows, versions, span, tuple(made), tuple(left_out), now_ns())
 
 
-def _outcomes(
-    lake: Lake, task: _Task, period_ns: Period, executor: Executor | None = None
-) -> list[tuple[str, Exhibit | LeftOut]]:
+def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
     """Each exhibit of a task, or why it is left out: it would be empty, or it failed."""
     params = {"filesystem": task.filesystem} if task.filesystem else {}
-    try:
-        made = each_exhibit(lake, task.ids, params=params, period_ns=period_ns, executor=executor)
-    except WorkersDied:
-        return _lost(lake, task, period_ns)
+    made = each_exhibit(lake, task.ids, params=params, period_ns=period_ns)
     outcomes: list[tuple[str, Exhibit | LeftOut]] = []
     for exhibit_id, found in made.items():
         if isinstance(found, Exhibit):
@@ -198,7 +188,7 @@ def report_html(
     appendix: bool = True,
     progress: Progress = silent,
 ) -> str:
-    """The whole file."""
+    """The whole report as one HTML page."""
     parts = [sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
     if appendix:
         made = without_repeats(material.made)
@@ -256,6 +246,7 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
 
 
 def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
+    """Sentences on the period, the data, the exhibits and the claims."""
     kinds = [finding.kind for e in made if e.id != "pat19.observations" for finding in e.findings if finding.claim]
     names = {
         "series": "samples of servers",
@@ -311,6 +302,7 @@ def _browser_for(out: Path) -> str:
 
 
 def _print_pdf(browser: str, page: str, out: Path) -> None:
+    """Print the page with Chromium, without headers and footers."""
     with tempfile.TemporaryDirectory(prefix="ioweather-pdf-") as folder:
         source, made = Path(folder) / "report.html", Path(folder) / "report.pdf"
         source.write_text(page, encoding="utf-8")

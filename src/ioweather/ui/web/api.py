@@ -5,34 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from ioweather._version import __version__
-from ioweather.core.contracts import ALL_TIME, Question
-from ioweather.core.errors import UsageError
-from ioweather.core.papers import PAPERS, exhibit_entry, published
+from ioweather.core.contracts import Question
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
+from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
-from ioweather.topics.analyse import availability, parameters_of
+from ioweather.topics.analyse import parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.web.queries import (
-    JOB_COLUMNS,
     JOB_ID,
     SqlQuestion,
     answers_for_log,
     few_at_once,
-    find_jobs,
     inventory,
     job_answers,
+    listed_exhibits,
     received,
     run_sql,
 )
@@ -75,23 +74,7 @@ def list_exhibits(view: OwnView) -> Response:
     """All exhibits of the five papers, and whether this lake can make them."""
 
     def make() -> bytes:
-        with view.lake.snapshot() as snapshot:
-            found = availability(snapshot)
-        listed = [
-            {
-                "id": item.id,
-                "title": item.title,
-                "what": exhibit_entry(item.id).what,
-                "study": item.study,
-                "ready": item.ready,
-                "missing": list(item.missing),
-                "topic": exhibit_entry(item.id).page,
-                "site": PAPERS[item.id.partition(".")[0]].site,
-                "published": to_jsonable(published(item.id)),
-            }
-            for item in found
-        ]
-        return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed}).encode()
+        return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed_exhibits(view.lake)}).encode()
 
     return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
 
@@ -127,10 +110,9 @@ def one_exhibit(
             return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
-        with view.facilities.drawing():
-            return exhibit_figure(exhibit, form, theme)
+        return exhibit_figure(exhibit, form, theme)
 
-    data = view.facilities.exhibit_answered(view.name, exhibit_id, key, make)
+    data = view.facilities.answered(view.name, key, make)
     # A name that is none of ours never comes here: making it has failed before.
     headers = {} if form == "json" else {"content-disposition": f'inline; filename="{exhibit_id}.{form}"'}
     return Response(data, media_type=_TYPES[form], headers=headers)
@@ -168,10 +150,8 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
 @router.get("/now", response_class=Response, responses=_JSON)
 def now(view: PublicView) -> Response:
     """How slow storage is at this moment."""
-    data = view.facilities.now_as(
-        view.name, "json", lambda answer, wrong: json.dumps({**result_json(answer), "wrong": wrong}).encode()
-    )
-    return Response(data, media_type="application/json")
+    found = view.facilities.now(view.name)
+    return JSONResponse({**result_json(found.answer), "wrong": found.wrong})
 
 
 @router.get("/events", response_model=None, responses=_TABLE)
@@ -192,10 +172,14 @@ def jobs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Answered:
-    """Runs with a Darshan log, and jobs without one from accounting; the newest first."""
-    with view.lake.snapshot() as snapshot:
-        found = find_jobs(snapshot, q, limit)
-    return _rows(form, JOB_COLUMNS, (list(row.values()) for row in found), {"jobs": found})
+    """Jobs with or without a Darshan log, each by its run with the most I/O time; the newest first."""
+    try:
+        found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit}).result).runs
+    except DataUnavailable:
+        found = ()
+    rows = [{**to_jsonable(run), "log": run.known_by is None} for run in found]
+    names = [*(field.name for field in fields(RunOutcome)), "log"]
+    return _rows(form, names, (list(row.values()) for row in rows), {"jobs": rows})
 
 
 @router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)
@@ -247,15 +231,9 @@ def _asked(question: Question) -> Callable[..., Any]:
     """The route of a question: names in the query are its parameters."""
 
     def put(view: View, between: Between, params: StudyParams) -> dict[str, Any]:
-        local = [param.name for param in question.params if param.local and param.name in params]
-        if local:
-            raise UsageError(f"{local[0]} refers to the server's machine and cannot be set in a request.")
-        typed: dict[str, Any] = dict(params)
-        for param in question.params:
-            if param.many and param.name in typed:
-                typed[param.name] = tuple(typed[param.name].split(","))
-        period = period_of(between, view.lake.facility) if question.period else ALL_TIME
-        return result_json(view.ask(question.name, typed, period))
+        lists = {param.name for param in question.params if param.many}
+        typed = {name: tuple(text.split(",")) if name in lists else text for name, text in params.items()}
+        return result_json(view.ask_as_sent(question.name, typed, between))
 
     put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
     put.__name__, put.__doc__ = f"ask_{question.name}", TITLES.get(question.name, question.help)

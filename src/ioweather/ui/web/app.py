@@ -240,7 +240,7 @@ _LONGEST_HEAD_BYTES = 64 << 10
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bound before anything is started, so that a taken port is one clear line."""
+    """A listening socket; raises UsageError if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -254,7 +254,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def check_reach(host: str, visibility: Visibility) -> None:
-    """Only who has said in facility.toml who sees what may listen to other machines."""
+    """Raise UsageError for an address that other machines reach, unless facility.toml sets [visibility]."""
     if visibility.is_said or host == "localhost":
         return
     try:
@@ -269,6 +269,7 @@ def check_reach(host: str, visibility: Visibility) -> None:
 
 
 def address_of(bound: socket.socket) -> str:
+    """Where the socket listens, as a URL or a path."""
     if bound.family == socket.AF_UNIX:
         return str(bound.getsockname())
     host, port = bound.getsockname()[:2]
@@ -276,7 +277,7 @@ def address_of(bound: socket.socket) -> str:
 
 
 def bind_socket(path: Path) -> socket.socket:
-    """A socket in the file system, for a proxy of the same group: what others on this machine cannot reach."""
+    """A listening socket in the file system that only this user and group can reach, for a proxy."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.is_socket():
@@ -309,6 +310,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: FastAPI) -> uvicorn.Server:
+    """The configured server; it is not started."""
     # proxy_headers would put the browser's address in place of the proxy's, by which the proxy is known.
     settings = uvicorn.Config(
         app,
@@ -324,14 +326,14 @@ def _server(app: FastAPI) -> uvicorn.Server:
 
 
 def run(app: FastAPI, bound: socket.socket) -> None:
-    """Until Ctrl-C or SIGTERM."""
+    """Serve until Ctrl-C or SIGTERM."""
     with app.state.writer.running():
         _server(app).run(sockets=[bound])
 
 
 @contextmanager
 def running(app: FastAPI, bound: socket.socket) -> Iterator[str]:
-    """In a thread, for as long as the block lasts."""
+    """Serve in a thread for as long as the block lasts; gives the address."""
     server = _server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True, name="dashboard")
     with app.state.writer.running():

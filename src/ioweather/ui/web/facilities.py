@@ -8,24 +8,23 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ioweather.core.contracts import ALL_TIME, Period
+from ioweather.core.contracts import Period
 from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.tables import TABLES
 from ioweather.core.units import local_zone
 from ioweather.diagnosis.events import EventOutcome, EventsOutcome
-from ioweather.diagnosis.now import History, NowOutcome, lake_history, recent_history
+from ioweather.diagnosis.now import History, NowOutcome, read_history, recent_history
 from ioweather.lake import layout
-from ioweather.lake.caches import LakeCache, mark_of
+from ioweather.lake.caches import LakeCache, version_mark
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import make_exhibits, study_of
 from ioweather.topics.source import SharedResults, ask
-from ioweather.ui.charts.render import draw
 from ioweather.ui.web import MAIN
 
 T = TypeVar("T")
@@ -72,14 +71,10 @@ class Refreshed(Generic[T]):
             thread.join(self.patience_seconds)
         if self._error is not None:
             raise self._error
-        return self.newest
-
-    @property
-    def newest(self) -> T | None:
-        """The newest value, without computing another."""
         return self._value[0] if self._value else None
 
     def _refresh(self) -> None:
+        """Compute the value, and keep it or the error."""
         try:
             self._value[:], self._error = [self.make()], None
         except Exception as error:
@@ -91,22 +86,22 @@ class Refreshed(Generic[T]):
 
 
 class Weather(NamedTuple):
-    """What agents measure now; `wrong`: something is. `forms` are those in which it was given."""
+    """What agents measure now; `wrong`: something is."""
 
     answer: Answer
     wrong: bool
-    forms: dict[str, bytes]
 
 
 @dataclass
 class Facilities:
-    """`lakes` maps a name to a directory, which need not be there yet. Only agents of the main lake have spools."""
+    """The lakes of a server by name, and cached results about them. A directory need not exist yet; `spools` are those
+    of agents that measure the main facility."""
 
     lakes: Mapping[str, Path]
     spools: Sequence[Path] = ()
     is_stopping: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
+    _studies: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
     _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
@@ -118,11 +113,13 @@ class Facilities:
         self._now = Refreshed(self._read_now, _NOW_SECONDS, old_seconds=_OLD_SECONDS)
 
     def directory(self, name: str) -> Path:
+        """The directory of a lake; raises DataUnavailable for an unknown name."""
         if name not in self.lakes:
             raise DataUnavailable(f"There is no facility {name!r} here.", hint=f"There are: {', '.join(self.lakes)}.")
         return self.lakes[name]
 
     def lake(self, name: str) -> Lake:
+        """The lake of this name, with caches that requests share."""
         directory = self.directory(name)
         try:
             layout.check_version(directory)
@@ -137,6 +134,7 @@ class Facilities:
             return Lake(directory, cache=self._kept_lakes.setdefault(name, LakeCache()))
 
     def title(self, name: str) -> str:
+        """The name of the facility as people read it."""
         try:
             facility = self.lake(name).facility
         except (DataUnavailable, LakeError):
@@ -145,19 +143,10 @@ class Facilities:
 
     def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         """A study makes and caches all its exhibits at once: other requests of a page wait for the first."""
-        with self._lock(name, study_of(exhibit_id).name):
+        with self._guard:
+            study = self._studies.setdefault((name, study_of(exhibit_id).name), threading.Lock())
+        with study:
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
-
-    def warm(self) -> None:
-        """Compute the parts of the first page in a background thread while the server starts."""
-
-        def look() -> None:
-            with suppress(Exception):  # the request that needs it reports the error
-                draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
-                self.events(MAIN, None, ALL_TIME)
-                self.now(MAIN)
-
-        threading.Thread(target=look, daemon=True, name="warm").start()
 
     def measured(self, name: str) -> Path:
         """The directory of a facility that is measured now; only the main one is."""
@@ -173,30 +162,25 @@ class Facilities:
         assert found is not None, "the first request waits"
         return found
 
-    def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
-        """The weather in one form, made once for all requests within a second."""
-        found = self.now(name)
-        if form not in found.forms:
-            found.forms[form] = make(found.answer, found.wrong)
-        return found.forms[form]
-
     def _read_now(self) -> Weather:
         """Rows come to the lake every few minutes; the agents' status is as of now."""
         directory = self.lakes[MAIN]
         history = self._history.get() if layout.is_lake(directory) else None
         shared: SharedResults = {recent_history: history or History()}
         answer = ask("now", directory, {"spool": self.own_spools(MAIN), "full": False}, shared=shared)
-        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong, {})
+        return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
 
     def _read_history(self) -> History:
         with self.lake(MAIN).snapshot() as snapshot:
-            return lake_history(snapshot)
+            return read_history(snapshot)
 
     def own_spools(self, name: str) -> Sequence[Path]:
         """The spools of this server; without any, an empty place rather than the default spool of this machine."""
         return self.spools or (self.directory(name) / "no-spool",)
 
     def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+        """Events of a kind in a period, the newest first; cached."""
+
         def make() -> Sequence[EventOutcome]:
             answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
             return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
@@ -212,7 +196,7 @@ class Facilities:
         Concurrent callers wait for one computation. Of the `queued` ones few run at a time; a quick lookup, or one
         that is made inside a queued computation, does not queue.
         """
-        full = (mark_of(self.directory(name), tables), name, key, local_zone())
+        full = (version_mark(self.directory(name), tables), name, key, local_zone())
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
         with self._turn(making):
@@ -232,11 +216,6 @@ class Facilities:
                     self._answers_bytes -= _cached_bytes(self._answers.popitem(last=False)[1])
         return value
 
-    def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """A cached rendering of an exhibit, valid until a table that its study reads changes."""
-        tables = study_of(exhibit_id).tables | {"applications", "jobs"}
-        return self.answered(name, key, make, tables)
-
     @contextmanager
     def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
         """Hold the lock. Waiting ends with an error when the server stops, or after a minute."""
@@ -255,14 +234,6 @@ class Facilities:
     def stop(self) -> None:
         """Refuse waiting requests, so that only running computations delay the end of the server."""
         self.is_stopping = True
-
-    def drawing(self) -> threading.Lock:
-        """The lock for drawing: one drawing at a time, as each takes a whole processor."""
-        return self._lock("", "drawing")
-
-    def _lock(self, name: str, what: str) -> threading.Lock:
-        with self._guard:
-            return self._locks.setdefault((name, what), threading.Lock())
 
 
 def _cached_bytes(value: object) -> int:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ioweather.agent.exporter import Metric, gauges, render_metrics
+from ioweather.agent.exporter import gauges
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, now_ns
-from ioweather.diagnosis.who import Talker, WhoOutcome
-from ioweather.job_io.outcomes import Unhealthy
+from ioweather.job_io.outcomes import Talker, Unhealthy, WhoOutcome
 from ioweather.topics.source import ask
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.facilities import Facilities, Refreshed
@@ -30,27 +28,26 @@ _SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True)
-class Seen:
+class LakeState(NamedTuple):
     """The state of the main lake at one moment; `users` by file system."""
 
-    filesystems: tuple[str, ...] = ()
-    unhealthy: tuple[Unhealthy, ...] = ()
-    users: Mapping[str, WhoOutcome] = field(default_factory=dict)
+    filesystems: tuple[str, ...]
+    unhealthy: tuple[Unhealthy, ...]
+    users: Mapping[str, WhoOutcome]
 
 
 class LakeMetrics:
-    """`named`: whether names of users may be shown."""
+    """Metrics of the main lake, computed at most once a minute. `named`: whether names of users may be shown."""
 
     def __init__(self, facilities: Facilities, *, named: bool, clock: Callable[[], int] = now_ns) -> None:
         self._named = named
         self._clock = clock
-        self._seen = Refreshed(lambda: look(facilities, clock()), _SECONDS, _PATIENCE_SECONDS)
+        self._seen = Refreshed(lambda: read_state(facilities, clock()), _SECONDS, _PATIENCE_SECONDS)
 
     def render(self) -> bytes:
-        return render_metrics(self.collect())
+        return "".join(self.collect()).encode()
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[str]:
         try:
             seen = self._seen.get()
         except IoweatherError:  # no lake yet, or one that cannot be read: said elsewhere
@@ -60,7 +57,7 @@ class LakeMetrics:
             yield from _of_users(seen.users, named=self._named)
 
 
-def look(facilities: Facilities, moment: int) -> Seen:
+def read_state(facilities: Facilities, moment: int) -> LakeState:
     """Read the state of the main lake."""
     lake = facilities.lake(MAIN)
     with lake.snapshot() as snapshot:
@@ -75,10 +72,11 @@ def look(facilities: Facilities, moment: int) -> Seen:
         assert isinstance(found, WhoOutcome)
         if moment - found.end_ns <= _OLDEST_NS:
             users[filesystem] = found
-    return Seen(filesystems, health.unhealthy, users)
+    return LakeState(filesystems, health.unhealthy, users)
 
 
-def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
+def _of_components(seen: LakeState, moment: int) -> Iterator[str]:
+    """Counts of unhealthy components by file system and kind, and the surest of them."""
     current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
     homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
     counts = []
@@ -103,7 +101,7 @@ _AMOUNTS: Final[tuple[tuple[str, str, Callable[[Talker], float]], ...]] = (
 )
 
 
-def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[Metric]:
+def _of_users(found: Mapping[str, WhoOutcome], *, named: bool) -> Iterator[str]:
     """The ten that do most, by rank; by name only where names may be seen."""
     label = "user" if named else "rank"
     for name, words, amount in _AMOUNTS:

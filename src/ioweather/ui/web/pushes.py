@@ -18,14 +18,14 @@ import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Request
 from fastapi import Path as PathParam
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather.agent.status import STATUS_VERSION, Status, keep_status
-from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, SlowSender, UsageError
+from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
-from ioweather.ingestion.receive import HOST, NAME, check_names, check_room, receive, receive_samples
+from ioweather.ingestion.receive import HOST, NAME, Received, receive, receive_samples, require_room
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
 from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
@@ -49,26 +49,14 @@ _OCTETS: Final = {"requestBody": {"content": {"application/octet-stream": {"sche
 _ANSWERS: Final = may_answer(400, 401, 403, 404, 408, 422, 503)
 
 
-class Taken(BaseModel):
-    """`known`: it waits for the lake already. `partial`: what follows a wrong line was left out."""
-
-    status: str
-    rows: dict[str, int]
-    message: str
-
-
-class Kept(BaseModel):
-    status: str = "ok"
-
-
 # Before the route for segments, which matches any name.
 @router.post("/spool/{host}/status", responses=_ANSWERS, openapi_extra=_OCTETS)
-async def tell(request: Request, token: Sender, host: HostName) -> Kept:
+async def tell(request: Request, token: Sender, host: HostName) -> dict[str, str]:
     """The status of the agent of another host, as its status.json has it. It takes the place of the one before."""
     _check_token(token, host)
     status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
     await _checking(request, _keep, request.app.state.facilities.directory(MAIN), status)
-    return Kept()
+    return {"status": "ok"}
 
 
 def read_told(data: bytes, host: str) -> Status:
@@ -110,10 +98,9 @@ def _check_token(token: Token, host: str) -> None:
 
 
 @router.post("/spool/{host}/{segment}", responses=_ANSWERS, openapi_extra=_OCTETS)
-async def bring(request: Request, token: Sender, host: HostName, segment: SegmentName) -> Taken:
+async def bring(request: Request, token: Sender, host: HostName, segment: SegmentName) -> Received:
     """A file of the spool of another host, as the body. When this answers it was checked and is safe on the server's
     disk; the lake has it soon after. Sent again, it adds nothing."""
-    check_names(host, segment)
     _check_token(token, host)
     root, writer = await _ready(request)
     try:
@@ -127,7 +114,7 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
     except OSError as error:
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
     writer.wake()
-    return Taken(**found._asdict())
+    return found
 
 
 @router.post("/remote-write", status_code=204, responses=_ANSWERS, openapi_extra=_OCTETS)
@@ -149,7 +136,7 @@ async def _ready(request: Request) -> tuple[Path, LakeWriter]:
 
     def check() -> None:
         open_lake(root)
-        check_room(writer.queue.get() or Waiting())
+        require_room(writer.queue.get() or Waiting())
 
     await anyio.to_thread.run_sync(check)
     return root, writer
@@ -218,7 +205,7 @@ class Bodies:
         async def send_after(message: Message) -> None:
             if message["type"] == "http.response.start":
                 most = body.bytes + HEARD_OUT_BYTES
-                with suppress(SlowSender, Busy):
+                with suppress(Busy):
                     while body.more and body.bytes < most:
                         await receive_watched()
             await send(message)
@@ -243,7 +230,7 @@ class Bodies:
                 return message
         body.more = False
         self._coming.discard(body)
-        raise SlowSender(f"Only {body.bytes:,} bytes of the request came in {body.age:.0f} s.")
+        raise Busy(f"Only {body.bytes:,} bytes of the request came in {body.age:.0f} s.", kind="SlowSender")
 
     def _make_room(self) -> None:
         while len(self._coming) >= MOST_AT_ONCE or sum(body.bytes for body in self._coming) > MOST_BYTES:

@@ -17,25 +17,20 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
-from ioweather.core.papers import exhibits
-from ioweather.core.results import SCHEMA_VERSION, Answer
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
+from ioweather.core.results import SCHEMA_VERSION, Answer, Next, to_jsonable
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
-from ioweather.facts.accounting import GRACE_NS
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.lake.inventory import held_series, overlaps
+from ioweather.lake.inventory import overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot
-from ioweather.lake.sandbox import Limits, SqlResult, run_user_sql
+from ioweather.lake.sandbox import SqlResult, run_user_sql
 from ioweather.topics.analyse import Availability, availability, catalogue_only
 from ioweather.topics.source import SharedResults, ask
 
 if TYPE_CHECKING:
     from ioweather.ui.web.visible import View
 
-_MOST_JOBS = 200
-JOB_COLUMNS = names_of("""
-    job_id user account uid exe nprocs start_ns end_ns read_bytes write_bytes io_seconds cluster name log
-""")
 SERIES_FIELDS = names_of("filesystem component_kind source components interval_seconds first_ns end_ns rows")
 
 
@@ -73,42 +68,30 @@ def inventory(snapshot: Snapshot) -> dict[str, Any]:
         "facility": snapshot.facility.name,
         "simulated": snapshot.facility.simulated,
         "tables": {name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in tables},
-        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in held_series(snapshot.series())],
+        "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in summarise_series(snapshot.series())],
         "overlaps": overlaps(snapshot.series(), snapshot.facility),
         "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
     }
 
 
-def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict[str, Any]]:
-    """Runs with a log and jobs without one, the newest first; every word must be in the job id, the program or name,
-    the user, the account or the cluster. `log` tells whether there is a log."""
-    if not snapshot.pinned["applications"].uris and not snapshot.pinned["jobs"].uris:
-        return []
-    text = "concat_ws(' ', job_id, exe, name, \"user\", account, cluster, 'uid ' || uid)"
-    wanted = words.split()[:8]
-    where = " AND ".join([f"contains(lower({text}), lower(?))" for _ in wanted] or ["TRUE"])
-    sql = f"""
-        WITH accounted AS (
-            SELECT cluster, raw_job_id, job_id, submit_ns, uid, "user", account, name, start_ns, end_ns
-            FROM jobs WHERE step = '' AND start_ns IS NOT NULL),
-        matched AS (
-            SELECT a.log_digest, j.* FROM applications a JOIN accounted j ON j.raw_job_id = a.job_id
-                AND (j.uid IS NULL OR j.uid = a.uid) AND a.start_ns >= j.start_ns - {GRACE_NS}
-                AND (j.end_ns IS NULL OR a.start_ns <= j.end_ns + {GRACE_NS})),
-        of_log AS (FROM matched QUALIFY count(*) OVER (PARTITION BY log_digest) = 1),
-        listed AS (
-            SELECT a.job_id::VARCHAR AS job_id, j.cluster, j."user", j.account, a.uid, a.exe, j.name, a.nprocs,
-                a.start_ns, a.end_ns, m.read_bytes, m.write_bytes, m.io_seconds, TRUE AS log
-            FROM applications a LEFT JOIN of_log j USING (log_digest) LEFT JOIN job_io m USING (log_digest)
-            UNION ALL
-            SELECT coalesce(raw_job_id::VARCHAR, job_id), cluster, "user", account, uid, NULL, name, NULL, start_ns,
-                end_ns, NULL, NULL, NULL, FALSE
-            FROM accounted WHERE (cluster, job_id, submit_ns) NOT IN (SELECT (cluster, job_id, submit_ns) FROM of_log))
-        SELECT {", ".join(f'"{name}"' for name in JOB_COLUMNS)} FROM listed WHERE {where}
-        ORDER BY start_ns DESC, job_id LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
-    found = snapshot.query(sql, wanted)
-    rows = [dict(zip(JOB_COLUMNS, map(plain, row), strict=True)) for row in found.fetchall()]
-    return [{**row, "job_id": int(row["job_id"])} if row["job_id"].isdigit() else row for row in rows]
+def listed_exhibits(lake: Lake) -> list[dict[str, Any]]:
+    """All exhibits as JSON data: what they show, whether this lake can make them, and the published values."""
+    with lake.snapshot() as snapshot:
+        found = availability(snapshot)
+    return [
+        {
+            "id": item.id,
+            "title": item.title,
+            "what": exhibit_entry(item.id).what,
+            "study": item.study,
+            "ready": item.ready,
+            "missing": list(item.missing),
+            "topic": exhibit_entry(item.id).page,
+            "site": PAPERS[item.id.partition(".")[0]].site,
+            "published": to_jsonable(published(item.id)),
+        }
+        for item in found
+    ]
 
 
 JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
@@ -155,7 +138,14 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
         return catalogue_only(), error
 
 
-SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB", answer_bytes=32 << 20, must_confine=True)
+# Limits of a query over HTTP.
+SQL_LIMITS: Final[dict[str, Any]] = {
+    "rows": 2000,
+    "seconds": 10.0,
+    "memory": "512MiB",
+    "answer_bytes": 32 << 20,
+    "must_confine": True,
+}
 _QUERIES_AT_ONCE: Final = threading.BoundedSemaphore(2)
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -165,11 +155,12 @@ class SqlQuestion(BaseModel):
 
 
 def run_sql(view: View, question: SqlQuestion) -> SqlResult:
+    """Run a query of an operator, bounded in rows, time and memory; few run at once."""
     if not _QUERIES_AT_ONCE.acquire(timeout=_PATIENCE_SECONDS):
         raise Busy("Too many queries are running.", hint="Try again in a few seconds.")
     try:
         with view.lake.snapshot() as snapshot:
-            found = run_user_sql(snapshot, question.query, SQL_LIMITS)
+            found = run_user_sql(snapshot, question.query, **SQL_LIMITS)
         return replace(found, rows=tuple(tuple(map(plain, row)) for row in found.rows))
     finally:
         _QUERIES_AT_ONCE.release()
@@ -219,10 +210,17 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
             lake = view.lake
         try:
             shared: SharedResults = {}  # the log is read once
-            why, job = (ask(name, lake, {"job": str(path)}, shared=shared) for name in ("why", "job"))
+            why, job = (_of_upload(ask(name, lake, {"job": str(path)}, shared=shared)) for name in ("why", "job"))
             return why, job
         except IoweatherError as error:
             text = error.message.replace(str(path), "the file")
             raise error.reworded(text, hint=error.hint.replace(str(path), "the file")) from None
         except Exception as error:  # whatever a hostile file makes of the reader
             raise CorruptInput("The file is not a Darshan log that can be read.") from error
+
+
+def _of_upload(answer: Answer) -> Answer:
+    """The answer without what names the temporary file: the next command, and the parameter."""
+    blocks = tuple(block for block in answer.blocks if not isinstance(block, Next))
+    params = {name: value for name, value in answer.provenance.params.items() if name != "job"}
+    return replace(answer, blocks=blocks, provenance=replace(answer.provenance, params=params))

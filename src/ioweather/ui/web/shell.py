@@ -7,11 +7,11 @@ No inline script and no inline style.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
@@ -19,16 +19,24 @@ from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultTable
+from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultColumn, ResultTable
 from ioweather.core.tables import TABLES
-from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, format_value, now_ns, shown_zone
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, marked, now_ns, shown_zone
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import ComponentState
 from ioweather.diagnosis.list_jobs import RunOutcome
 from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.ui.charts.chart_data import legible
-from ioweather.ui.charts.page import Drawn, answer_section, figure_html, items_html, provenance_html, templates
+from ioweather.ui.charts.page import (
+    Drawn,
+    RowAddress,
+    answer_section,
+    figure_html,
+    items_html,
+    provenance_html,
+    table_html,
+    templates,
+)
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.visible import View, address_time, presets, status_of
 
@@ -54,16 +62,16 @@ _SECTIONS: Final = {
 
 
 class Html(HTMLResponse):
-    """Names come from others: none of them may turn a page around."""
+    """A page without marks of text direction, which names from outside may contain."""
 
     def render(self, content: str | bytes) -> bytes:
         text = content.decode() if isinstance(content, bytes) else content
-        return legible(text).encode()
+        return marked(text).encode()
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the reader is: the view, and the page. Links stay in the facility and in the time range."""
+    """The page that is shown, and its view. Links stay in the facility and in the time range."""
 
     view: View
     path: str = ""
@@ -90,6 +98,7 @@ class Place:
 
     @property
     def range_words(self) -> str:
+        """The chosen time range in words."""
         chosen = next((name for name, _, is_chosen in self.presets if is_chosen), "")
         low, high = self.view.between
         return chosen or f"{low or 'start'} to {high or 'now'}"
@@ -100,13 +109,14 @@ class Place:
 
     @property
     def presets(self) -> list[tuple[str, str, bool]]:
+        """Name and address of each time range to choose, and whether it is shown."""
         return [
             (name, self.link(self.path, **{"from": start, "to": ""}), chosen)
             for name, start, chosen in presets(self.view, self.default_ns)
         ]
 
     def link(self, path: str, /, **query: str) -> str:
-        """What is empty in `query` is left out."""
+        """The address of a page in this facility and time range, with the parameters of `query` that are not empty."""
         text = urlencode({name: value for name, value in {**self.kept, **self.range, **query}.items() if value})
         return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
@@ -114,7 +124,7 @@ class Place:
         """The page of a job, a user, a project, a program, a file system, a component, an event."""
         return self.link(f"/{kind}/{quote(str(name), safe='')}", **query) if name not in (None, "") else ""
 
-    def to_column(self, kind: str, column: int = 0) -> Callable[[Sequence[Any]], str]:
+    def to_column(self, kind: str, column: int = 0) -> RowAddress:
         """The page that a cell of a table leads to."""
         return lambda row: self.to(kind, row[column])
 
@@ -171,7 +181,7 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
         def respond(view: View, **parameters: Any) -> Html:
             shown = (view.key, view.between, view.screen, view.width)
             hour = now_ns() // HOUR_NS if hourly else None
-            key = (*shown, make.__module__, make.__name__, tuple(parameters.items()), hour)
+            key = (*shown, make.__module__, make.__name__, repr(parameters), hour)
             tables = () if hourly else TABLES
             try:
                 return Html(view.facilities.answered(view.name, key, lambda: make(view, **parameters).encode(), tables))
@@ -185,99 +195,39 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
     return decorate
 
 
-def exhibit_part(view: View, exhibit_id: str, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
-    """A part made of one exhibit, cached until a table that its study reads changes."""
-    full = (view.key, view.screen, view.width, exhibit_id, key)
-    try:
-        return Html(view.facilities.exhibit_answered(view.name, exhibit_id, full, lambda: make().encode()))
-    except IoweatherError as error:
-        return failed(error, heading)
-
-
-class Cell(NamedTuple):
-    """`value` is what a script sorts by."""
-
-    text: str
-    kind: str = ""
-    link: str = ""
-    value: float | str = ""
-
-
 @dataclass(frozen=True)
 class Listed:
-    """A table: `columns` are `name [unit]; ...`, or pairs of these, of texts where there is no unit; `links` maps a
-    column's name to the address that a row of it has. `tools`: "brief" can only be sorted, `first` shows some rows."""
+    """A table of a page. `links` maps a heading to the address that a row of it has; `tools` of the script: "all"
+    (sort, filter, CSV) or "brief" (sort)."""
 
-    title: str
-    columns: str | Sequence[tuple[str, str]]
-    rows: Sequence[Sequence[Any]]
-    links: Mapping[str, Callable[[Sequence[Any]], str]] = field(default_factory=dict)
+    table: ResultTable
+    links: Mapping[str, RowAddress] = field(default_factory=dict)
     empty: str = "None."
     tools: str = "all"
 
     @classmethod
-    def of(cls, table: ResultTable, title: str = "", without: str = "", **more: Any) -> Listed:
-        """A table of a result, without one of its columns."""
-        shown = [i for i, column in enumerate(table.columns) if column.name != without]
-        columns = [(table.columns[i].heading, table.columns[i].unit) for i in shown]
-        return cls(title or table.title, columns, [tuple(row[i] for i in shown) for row in table.rows], **more)
+    def of(cls, title: str, columns: str, rows: Iterable[Sequence[Any]], *more: Any, **options: Any) -> Listed:
+        """A table whose columns are written as `heading [unit]; ...`; without a unit they are text."""
+        found = (each.strip().rstrip("]").partition(" [") for each in columns.split(";"))
+        headed = tuple(ResultColumn(name, name, unit or "text") for name, _, unit in found)
+        return cls(ResultTable("listed", headed, tuple(map(tuple, rows)), title), *more, **options)
 
     @property
-    def shown(self) -> tuple[list[Cell], list[list[Cell]]]:
-        """Headings and cells of the first column, and of those in which some row has a value."""
-        columns = self.columns
-        if isinstance(columns, str):
-            found = (each.strip().rstrip("]").partition(" [") for each in columns.split(";"))
-            columns = [(name, unit or "text") for name, _, unit in found]
-        heads: list[Cell] = []
-        by_column: list[list[Cell]] = []
-        for i, (name, unit) in enumerate(columns):
-            values = [row[i] for row in self.rows]
-            if i and all(value in (None, "") for value in values):
-                continue
-            is_text = unit == "text" or any(isinstance(value, (str, bool)) for value in values)
-            kind = "time" if unit in ("time_ns", "date") else "" if is_text else "number"
-            link = self.links.get(name)
-            heads.append(Cell(name, kind))
-            by_column.append(
-                [
-                    Cell(
-                        format_value(value, unit),
-                        kind,
-                        link(row) if link else "",
-                        value if kind and value is not None else "",
-                    )
-                    for value, row in zip(values, self.rows, strict=True)
-                ]
-            )
-        return heads, [list(row) for row in zip(*by_column, strict=True)]
+    def html(self) -> Markup:
+        if not self.table.rows:
+            return Markup('<p class="quiet">{}</p>').format(self.empty)
+        return table_html(self.table, self.links, self.tools)
+
+
+def without_column(table: ResultTable, name: str, title: str) -> ResultTable:
+    """The table under another title, without one of its columns."""
+    kept = [i for i, column in enumerate(table.columns) if column.name != name]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
+    return ResultTable(table.name, tuple(table.columns[i] for i in kept), rows, title)
 
 
 def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
     return part("tables.html", tables=tables, notes=notes)
-
-
-def place_part(
-    head: str,
-    *,
-    charts: Sequence[str] = (),
-    side: Sequence[str] = (),
-    tables: Iterable[Listed] = (),
-    up: str = "",
-    tiles: str = "",
-    closing: str = "",
-) -> Markup:
-    """A part about a place or an event: charts, what is beside them, small multiples, folded tables."""
-    return part(
-        "place_parts.html",
-        up=up,
-        facts=head,
-        charts=charts,
-        side=side,
-        tiles=tiles,
-        tables=list(tables),
-        behind=closing,
-    )
 
 
 def answer_part(
@@ -293,12 +243,11 @@ def answer_part(
 def answers_part(answers: Sequence[Answer], view: View) -> Markup:
     """Answers one below the other, below something else."""
     section = Markup('<section class="later">{}</section>')
-    with view.facilities.drawing():
-        return Markup("").join(section.format(answer_part(a, view.drawn(), second=True)) for a in answers)
+    return Markup("").join(section.format(answer_part(a, view.drawn(), second=True)) for a in answers)
 
 
 def behind(answer: Answer) -> Markup:
-    """Coverage, caveats and origin, which few readers open."""
+    """Coverage, caveats and origin of an answer, folded."""
     closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
     return fold("Coverage, caveats and where this comes from", closing + provenance_html(answer.provenance))
 
@@ -324,6 +273,7 @@ def items_part(place: Place, found: Items) -> Markup:
 
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
+    """Runs with links to their job, user, project and program."""
     columns = (
         "job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes]; "
         "I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster"
@@ -344,7 +294,7 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
         "program": place.to_column("programs", 3),
     }
     empty = "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES"
-    return Listed(title, columns, rows, links, empty)
+    return Listed.of(title, columns, rows, links, empty)
 
 
 def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
@@ -354,11 +304,12 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
         has_page = job_id and row[0] != NOT_SHOWN
         return place.link(f"/jobs/{job_id}/file", path=str(row[0])) if has_page else ""
 
-    tables = [Listed.of(table, links={"file": address}, tools="brief") for table in exhibit.tables]
+    tables = [Listed(table, {"file": address}, tools="brief") for table in exhibit.tables]
     return tables_part(*tables, notes=exhibit.caveats)
 
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Listed:
+    """Events with links to their page and place."""
     found = list(events)
     rows: list[tuple[Any, ...]] = []
     for e in found:
@@ -370,7 +321,7 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
         "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
     columns = "from [time_ns]; to [time_ns]; kind; where; what; strength [factor]"
-    return Listed(title, columns, rows, links, "No events recorded in this period.")
+    return Listed.of(title, columns, rows, links, "No events recorded in this period.")
 
 
 def event_address(place: Place, event: EventOutcome) -> str:
@@ -380,6 +331,7 @@ def event_address(place: Place, event: EventOutcome) -> str:
 
 
 def where_address(place: Place, event: EventOutcome) -> str:
+    """The page of the component or file system of an event; empty for a mount without one."""
     if event.component:
         return place.to("components", event.component)
     name = event.filesystem.removeprefix("mount:").split(" ")[0]
@@ -394,13 +346,14 @@ def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
 
 
 def components_table(place: Place, components: Sequence[ComponentState]) -> Listed:
+    """Servers or targets with what they moved."""
     columns = "target; server; read [bytes]; written [bytes]; share [ratio]; highest rate [bytes_per_s]"
     rows = [
         (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)
         for c in components
     ]
     links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    return Listed("Targets", columns, rows, links)
+    return Listed.of("Targets", columns, rows, links)
 
 
 def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tuple[str, str, str]]:

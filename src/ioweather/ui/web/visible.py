@@ -32,6 +32,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, par
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.tokens import Token, find_token
+from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
 from ioweather.ui.web import MAIN
@@ -70,7 +71,8 @@ class View:
         return f"{self.name}\n{self.owner.user if self.owner else ''}\n{self.owner is None}"
 
     def drawn(self, height: int | None = None, share: float = 1.0, less: int = 0, *, live: bool = True) -> Drawn:
-        """How figures are drawn for the screen of this user: as wide as this share of the part, `less` pixels."""
+        """How figures are drawn for the screen of this user: `share` of the width of its part, minus `less`
+        pixels."""
         room = self.width * (1.0 if self.screen == "narrow" else share) - less
         width = int(room // _WIDTH_STEP * _WIDTH_STEP) if room > _LEAST_WIDTH else None
         return Drawn((self.screen,), live=live, height=height, width=width)
@@ -89,6 +91,15 @@ class View:
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
         return ask(question, self.lake, params, period_ns=period, shared=shared, files=False)
+
+    def ask_as_sent(self, question: str, params: Mapping[str, Any], between: tuple[str, str]) -> Answer:
+        """Answer a question with the parameters and the period of a request. What names a place of the server's own
+        machine is refused; a question without a period ignores it."""
+        found = QUESTIONS[question]
+        for param in found.params:
+            if param.local and param.name in params:
+                raise UsageError(f"{param.name} refers to the server's machine and cannot be set in a request.")
+        return self.ask(question, params, period_of(between, self.lake.facility) if found.period else ALL_TIME)
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:
@@ -111,6 +122,7 @@ LakeName = Annotated[str, Query(alias="lake", description="The facility to show.
 
 
 def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = True) -> View:
+    """The view of a request: facility, owner, time range, and the reader's screen."""
     start, end = (request.query_params.get(name, "").strip()[:_LONGEST_TIME] for name in ("from", "to"))
     screen: Screen = "narrow" if request.headers.get(_SCREEN) == "narrow" else "wide"
     text = request.headers.get(_WIDTH, "")
@@ -121,6 +133,7 @@ def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = Tru
 
 # async: a dependency without `async` would cost a trip to a thread.
 async def public_view(request: Request, lake: LakeName = MAIN) -> View:
+    """A view without rows of people, for all."""
     visibility: Visibility = request.app.state.visibility
     if visibility.mode == "open":
         return _view(request, lake, None)
@@ -128,6 +141,7 @@ async def public_view(request: Request, lake: LakeName = MAIN) -> View:
 
 
 async def own_view(request: Request, lake: LakeName = MAIN) -> View:
+    """A view of the reader's own rows; of all rows for operators and where [visibility] is open."""
     visibility: Visibility = request.app.state.visibility
     if visibility.user_header not in request.headers and "authorization" in request.headers:
         # A token's rows are those of its owner, whatever others may see.
@@ -149,6 +163,7 @@ async def own_view(request: Request, lake: LakeName = MAIN) -> View:
 
 
 async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
+    """A view of all rows, for operators only."""
     view = await own_view(request, lake)
     if view.owner is not None:
         raise AccessDenied("This is for the operators of the facility.")
@@ -156,6 +171,7 @@ async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
 
 
 def _token(request: Request, authorization: str) -> Token | None:
+    """The token of a header `Authorization: Bearer`; None if it is not valid."""
     scheme, _, text = authorization[:_LONGEST_HEADER].partition(" ")
     root = request.app.state.facilities.directory(MAIN)
     return find_token(root, text.strip()) if scheme.lower() == "bearer" else None
@@ -322,12 +338,12 @@ _STATUS: Final[Mapping[type[IoweatherError], int]] = {
     errors.QueryRefused: 400,
     errors.UsageError: 400,
     errors.AccessDenied: 403,
-    errors.SlowSender: 408,
     errors.Busy: 503,
     errors.LakeError: 503,
     errors.FacilityError: 503,
     errors.IoweatherError: 500,
 }
+_STATUS_OF_KIND: Final = {"TokenRefused": 401, "SlowSender": 408}
 _MEANINGS: Final = {
     400: "The request is invalid or was refused.",
     401: "A token is needed.",
@@ -356,6 +372,7 @@ def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def status_of(error: IoweatherError) -> int:
-    if error.kind == "TokenRefused":
-        return 401
+    """The HTTP status of an error."""
+    if error.kind in _STATUS_OF_KIND:
+        return _STATUS_OF_KIND[error.kind]
     return next(status for kind, status in _STATUS.items() if isinstance(error, kind))

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from ioweather.agent.status import Status, read_status, remote_agents
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.papers import exhibits
+from ioweather.core.results import ResultColumn, ResultTable
 from ioweather.core.tables import Quality
 from ioweather.core.tabular import as_text
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns
@@ -58,8 +59,9 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
         return shell.failed(error)
     rows = [tuple(map(as_text, row)) for row in result.rows]
     notes = [f"Only the first {len(rows):,} rows."] if result.truncated else []
-    columns = [(name, "") for name in result.columns]
-    return Html(shell.tables_part(Listed(f"{len(rows):,} rows", columns, rows, empty="No rows."), notes=notes))
+    columns = tuple(map(ResultColumn, result.columns))
+    table = ResultTable("sql", columns, tuple(rows), f"{len(rows):,} rows")
+    return Html(shell.tables_part(Listed(table, empty="No rows."), notes=notes))
 
 
 @router.get("/fragments/agents")
@@ -77,13 +79,10 @@ def agents(view: PublicView) -> Html:
         except DataUnavailable:
             continue
     rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
-    for agent in remote_agents(directory, moment, statuses):
-        state = agent.state(moment)
-        if agent.status is None:
-            rows.append((agent.host, "no status", state, agent.heard_ns, None, None, None, ""))
-        else:
-            statuses.append(agent.status)
-            rows += _agent_rows(agent.status, "" if state == "running" else state)
+    for status in remote_agents(directory, moment, statuses):
+        state = status.life(moment)
+        statuses.append(status)
+        rows += _agent_rows(status, "" if state == "running" else state)
     notes = []
     queue = waiting(directory)
     if rows and queue.files:
@@ -100,11 +99,11 @@ def agents(view: PublicView) -> Html:
         notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
     columns = "host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message"
     empty = "No agent has run here. Start one: ioweather probe PATH"
-    return Html(shell.tables_part(Listed("Agents", columns, rows, empty=empty), notes=notes))
+    return Html(shell.tables_part(Listed.of("Agents", columns, rows, empty=empty), notes=notes))
 
 
 def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
-    """`end` is the state of an agent that no longer runs."""
+    """A row per probed target and per source of an agent. `end` is the state of one that no longer runs."""
     for target in status.targets:
         errors = sum(operation.error_count for operation in target.operations)
         seen = (status.heard_ns, target.ticks, target.missed_ticks, errors, target.message)
@@ -126,9 +125,9 @@ def lake(view: OwnView) -> str:
     series = [tuple(each.values()) for each in found["series"]]
     kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
     return shell.tables_part(
-        Listed("Tables", "table; rows [count]; version [count]", counted),
-        Listed("Series of servers and devices", columns, series, empty="No series of servers and devices."),
-        Listed("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
+        Listed.of("Tables", "table; rows [count]; version [count]", counted),
+        Listed.of("Series of servers and devices", columns, series, empty="No series of servers and devices."),
+        Listed.of("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
     )
 
 
@@ -142,7 +141,7 @@ def quality(view: PublicView) -> str:
         flags = [str(flag.name).lower().replace("_", " ") for flag in Quality if flag & (bits or 0)]
         rows.append((source, ", ".join(flags) or "none", count))
     empty = "No samples of servers or devices."
-    return shell.tables_part(Listed("Samples by their flags", "source; flags; samples [count]", rows, empty=empty))
+    return shell.tables_part(Listed.of("Samples by their flags", "source; flags; samples [count]", rows, empty=empty))
 
 
 @router.get("/search", response_model=None)
@@ -164,7 +163,7 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
     if hits:
         addresses = {(name, kind): address for kind, name, address in hits}
         rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
-        tables.append(Listed("Pages", "name; what it is", rows, {"name": lambda row: addresses[row[0], row[1]]}))
+        tables.append(Listed.of("Pages", "name; what it is", rows, {"name": lambda row: addresses[row[0], row[1]]}))
     if runs:
         title = f"{min(len(runs), _MOST)} of {len(runs)} runs that match"
         tables.append(shell.runs_table(place, runs[:_MOST], title))
@@ -172,6 +171,7 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
 
 
 def _runs(view: View, words: str) -> list[RunOutcome]:
+    """Runs that match the words; none without data."""
     try:
         result = view.ask("runs", {"words": words, "most": _MOST_LOOKED_AT}).result
     except DataUnavailable:
@@ -180,6 +180,7 @@ def _runs(view: View, words: str) -> list[RunOutcome]:
 
 
 def _hits(view: View, place: Place, words: str, runs: Sequence[RunOutcome]) -> Iterator[Hit]:
+    """Everything with a page whose name contains the words."""
     lowered = words.lower()
     if any(str(run.job_id) == words for run in runs):
         yield "job", words, place.to("jobs", words)
@@ -225,5 +226,5 @@ def api_page(view: PublicView, request: Request) -> Html:
         for path, methods in request.app.openapi()["paths"].items()
         for method, what in methods.items()
     ]
-    routes = Listed("Addresses", "address; what it gives", found)
+    routes = Listed.of("Addresses", "address; what it gives", found)
     return shell.page("api.html", view, "/api", "API", routes=routes, ranged=False)

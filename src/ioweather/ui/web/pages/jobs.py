@@ -29,6 +29,7 @@ from ioweather.ui.web.shell import Html, Listed, Place
 from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
+_TEMPLATE: Final = "job_parts.html"
 _PICTURE_PX: Final = 200
 _MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
 _MOST_WANTED: Final = 500
@@ -84,6 +85,8 @@ def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
 
 @router.post("/fragments/upload")
 async def upload(request: Request, view: OwnView) -> Html:
+    """Explain a Darshan log that the reader sends; it is not stored."""
+
     def explain(data: bytes) -> str:
         answers = answers_for_log(data, view)
         return _job_part(view, *answers, below=_evidence(view, *answers))
@@ -96,31 +99,16 @@ async def upload(request: Request, view: OwnView) -> Html:
         return shell.failed(error)
 
 
-def _screen(
-    head: Markup,
-    facts: Sequence[tuple[str, str, str]],
-    figures: Sequence[tuple[str, Markup]],
-    *,
-    side: Sequence[Markup] = (),
-    tables: Sequence[Listed] = (),
-    folded: Sequence[tuple[str, Markup]] = (),
-    below: str = "",
-) -> str:
-    """The first screen of a job or of a file: what it belongs to, figures, what is beside them, what is folded."""
-    return shell.part(
-        "job_parts.html", head=head, facts=facts, figures=figures, side=side, tables=tables, folded=folded, below=below
-    )
-
-
 def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
     """The verdict; the cause and the effect as pictures; what to do; the evidence, folded. Of a job without a log what
     accounting and servers know of it."""
     place = Place(view)
     if reason is None:
-        with view.facilities.drawing():
-            told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
+        told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
         head = Markup("<h1>{}</h1>").format(facts.headline)
-        return _screen(head, [*shell.where_to(place, None, facts)], [("The job", told)])
+        return shell.part(
+            _TEMPLATE, head=head, facts=[*shell.where_to(place, None, facts)], figures=[("The job", told)]
+        )
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
     # What to do first, then where the time went, and what the figures depend on.
@@ -136,15 +124,16 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
             "project": place.to_column("projects", 2),
         }
         columns = "job; user; project; probability [ratio]; cost this run [seconds]"
-        tables.append(Listed("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
+        tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
     elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
     said = replace(reason, findings=findings, exhibits=(), blocks=())
     bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.behind(reason)
-    return _screen(
-        Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
-        [*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
-        [*_pictures(view, reason, facts)],
+    return shell.part(
+        _TEMPLATE,
+        head=Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
+        facts=[*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
+        figures=[*_pictures(view, reason, facts)],
         side=[block_html(block, 2, view.drawn(), "side") for block in side],
         tables=tables,
         folded=[("Bars, coverage and caveats of the verdict", bars)],
@@ -169,16 +158,13 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
     verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
     files = [shell.files_part(Place(view), e, job_id) for e in facts.exhibits if e.id == "job.files"]
     drawn = view.drawn(less=shell.PANEL_PX)
-    with view.facilities.drawing():
-        return Markup("").join(
-            [
-                shell.fold(
-                    "This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False)
-                ),
-                shell.fold("What the run did", shell.answer_part(rest, drawn, second=True)),
-                *(shell.fold("Largest files", each) for each in files),
-            ]
-        )
+    return Markup("").join(
+        [
+            shell.fold("This run among similar runs", shell.answer_part(verdict, drawn, headed=False, folded=False)),
+            shell.fold("What the run did", shell.answer_part(rest, drawn, second=True)),
+            *(shell.fold("Largest files", each) for each in files),
+        ]
+    )
 
 
 def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, Markup]]:
@@ -209,13 +195,11 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         # Of reads and writes of a component the one that the job did more of.
         wrote_more = (result.write_bytes or 0) > (result.read_bytes or 0)
         chart = charts[1] if sick and wrote_more and len(charts) > 1 else charts[0]
-        with view.facilities.drawing():
-            marked = replace(chart, title="", references=(run, *chart.references))
-            yield title, shell.figure(marked, "cause", drawn)
+        marked = replace(chart, title="", references=(run, *chart.references))
+        yield title, shell.figure(marked, "cause", drawn)
     effect = _effect(reason, verdict)
     if effect is not None:
-        with view.facilities.drawing():
-            yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
+        yield f"The effect: this run among {verdict.n} similar runs", shell.figure(effect, "effect", drawn)
 
 
 def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
@@ -252,6 +236,7 @@ def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
 @router.get("/fragments/jobs/{job_id}/file")
 @shell.cached_part("{path}")
 def file(view: OwnView, job_id: str, path: FilePath) -> str:
+    """How a job used one file: times, speeds, and the storage targets that hold it."""
     answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
     result = answer.result
     if not isinstance(result, JobOutcome) or not result.logs:
@@ -275,7 +260,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
     filesystem = found.name if found else None
     listed = []
     if "job.files" in tables:
-        listed.append(Listed.of(tables["job.files"], "What it was used for", "file", tools="brief"))
+        listed.append(Listed(shell.without_column(tables["job.files"], "file", "What it was used for"), tools="brief"))
     if "job_targets" in tables:
         names = _target_names(view, filesystem, result)
         rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in tables["job_targets"].rows)
@@ -285,17 +270,17 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
             return place.to("components", row[0], **around) if row[0] in known else ""
 
         targets = replace(tables["job_targets"], rows=rows)
-        title = "Storage targets of this file"
-        listed.append(Listed.of(targets, title, "files", links={"target": address}, tools="brief"))
+        of_file_alone = shell.without_column(targets, "files", "Storage targets of this file")
+        listed.append(Listed(of_file_alone, {"target": address}, tools="brief"))
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
     facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
     drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
-    with view.facilities.drawing():
-        return _screen(head, facts, [("The file", shell.answer_part(of_file, drawn, headed=False))], tables=listed)
+    figures = [("The file", shell.answer_part(of_file, drawn, headed=False))]
+    return shell.part(_TEMPLATE, head=head, facts=facts, figures=figures, tables=listed)
 
 
 def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:
-    """A log has the numbers of targets; what servers call them is in their samples of that time."""
+    """Names of targets by their number in the log, from the samples of servers at that time."""
     if filesystem is None:
         return {}
     try:
@@ -307,6 +292,7 @@ def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Map
 
 
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
+    """The page of a user, a project or a program: its runs below `more` parts."""
     place = Place(view, f"/{kind}s/{quote(name, safe='')}")
     runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
     crumbs = [("Jobs", place.link("/jobs"))]
@@ -333,8 +319,7 @@ def project_page(view: PublicView, name: str) -> Html:
 @shell.cached_part()
 def project(view: OwnView, name: str) -> str:
     answer = view.ask("project", {"name": name}, period_for(view))
-    with view.facilities.drawing():
-        return shell.answer_part(answer, view.drawn(), second=True)
+    return shell.answer_part(answer, view.drawn(), second=True)
 
 
 @router.get("/fragments/projects")
@@ -342,7 +327,7 @@ def project(view: OwnView, name: str) -> str:
 def projects(view: OwnView) -> str:
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
     links = {table.columns[0].heading: Place(view, "/jobs").to_column("projects")}
-    return shell.tables_part(Listed.of(table, "The largest projects", links=links))
+    return shell.tables_part(Listed(replace(table, title="The largest projects"), links))
 
 
 @router.get("/fragments/runs")

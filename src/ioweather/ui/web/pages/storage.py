@@ -19,8 +19,8 @@ from ioweather.core.units import format_bytes, format_seconds, format_time_ns, f
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
-from ioweather.diagnosis.who import WhoOutcome
 from ioweather.facts.run_targets import target_number
+from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
@@ -103,8 +103,7 @@ def filesystems(view: PublicView) -> str:
     for number, state in enumerate(states):
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
         lines = shell.time_lines(answer)[:2] if number < _MOST_CARDS else []
-        with view.facilities.drawing():
-            cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
+        cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
 
 
@@ -125,13 +124,13 @@ def slowest(view: OwnView) -> str:
     links = {"job": place.to_column("jobs"), "user": place.to_column("users", 2)}
     title = f"The slowest of {result.count:,} jobs against similar runs"
     empty = "No job took longer than usual in this period."
-    return shell.tables_part(Listed(title, columns, rows, links, empty, "brief"))
+    return shell.tables_part(Listed.of(title, columns, rows, links, empty, "brief"))
 
 
 @router.get("/fragments/problems")
 @shell.cached_part()
 def problems(view: OwnView) -> str:
-    """What was wrong: now first, then lately."""
+    """Problems of the period, those of now first."""
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
     lists = [replace(block, items=block.items[:_MOST_PROBLEMS]) for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(Place(view), block) for block in lists]
@@ -158,25 +157,24 @@ def now_page(view: PublicView) -> Html:
 
 @router.get("/fragments/now")
 def now(view: PublicView) -> Html:
-    def make(answer: Answer, wrong: bool) -> bytes:
-        return f'<div class="{"wrong" if wrong else "fine"}">{shell.answer_part(answer, view.drawn())}</div>'.encode()
-
     try:
-        return Html(view.facilities.now_as(view.name, f"html {view.screen}", make))
+        found = view.facilities.now(view.name)
     except IoweatherError as error:
         elsewhere = Markup('<p>What servers reported is on the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
+    state = "wrong" if found.wrong else "fine"
+    return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found.answer, view.drawn())))
 
 
 @router.get("/fragments/forecast")
 @shell.cached_part()
 def forecast(view: PublicView) -> str:
+    """The load and slowdown of the next hours, folded where the forecast has no skill."""
     try:
         answer = view.ask("forecast", {})
     except DataUnavailable as error:
         return _NOTHING.format(f"No forecast yet. {error.message}")
-    with view.facilities.drawing():
-        whole = shell.answer_part(answer, view.drawn(), second=True)
+    whole = shell.answer_part(answer, view.drawn(), second=True)
     result = answer.result
     if isinstance(result, ForecastOutcome) and any((h.skill.low or 0.0) > 0 for h in result.horizons):
         return whole
@@ -193,7 +191,7 @@ def storage_page(view: PublicView, size: str = "", op: str = "write") -> Html:
 @router.get("/fragments/storage_home")
 @shell.cached_part("Storage")
 def storage_home(view: PublicView) -> str:
-    """The only file system; of several, what each does."""
+    """The only file system; if there are several, all of them together."""
     result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
     assert isinstance(result, StorageOutcome)
     names = [state.filesystem for state in result.filesystems]
@@ -263,14 +261,14 @@ def _storage(view: View, where: str | None) -> str:
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
     wrong = [block for block in answer.blocks if isinstance(block, Items)]
     drawn = view.drawn(CHART_PX, MAIN_SHARE if wrong else 1.0, PANEL_PX)
-    with view.facilities.drawing():
-        lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-        charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
+    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
-    return shell.place_part(
-        Markup("<h1>{}</h1>").format(answer.headline),
+    return shell.part(
+        "place_parts.html",
+        head=Markup("<h1>{}</h1>").format(answer.headline),
         up=shell.part("crumbs.html", crumbs=up),
         charts=charts,
         side=side,
@@ -340,6 +338,7 @@ def events(view: PublicView, kind: str | None = None) -> Html:
 
 @router.get("/events/{event_id}")
 def event_page(view: PublicView, event_id: str) -> Html:
+    """One event, its file system at that time, and the runs during it."""
     try:
         event = _event(view, event_id)
     except IoweatherError as error:
@@ -360,6 +359,7 @@ def event_page(view: PublicView, event_id: str) -> Html:
 
 
 def _event(view: View, event_id: str) -> EventOutcome:
+    """The event of this id; raises DataUnavailable if there is none."""
     found = next((e for e in view.events(None, ALL_TIME) if e.event_id == event_id), None)
     if found is None:
         raise DataUnavailable("No such event.", hint="It may have been detected again with a different start or end.")
@@ -377,11 +377,10 @@ def event(view: PublicView, event_id: str) -> str:
         answer = view.ask("storage", {}, period_for(view))
     span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
     drawn = view.drawn(CHART_PX, 1.0, PANEL_PX)
-    with view.facilities.drawing():
-        lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-        charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
+    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
     facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
-    return shell.place_part(facts, charts=charts, closing=shell.behind(answer))
+    return shell.part("place_parts.html", head=facts, charts=charts, closing=shell.behind(answer))
 
 
 @router.get("/fragments/events/{event_id}/runs")
@@ -412,6 +411,7 @@ def _ask_who(view: View) -> tuple[Answer, WhoOutcome]:
 @router.get("/fragments/who")
 @shell.cached_part("Who")
 def who(view: OwnView) -> str:
+    """Jobs that slowed others, and the users who moved most."""
     answer, result = _ask_who(view)
     place = Place(view, "/who")
     culprits = [
@@ -429,7 +429,7 @@ def who(view: OwnView) -> str:
     ]
     of_user = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
     tables = [
-        Listed(
+        Listed.of(
             "Jobs that slowed others",
             "job; user; project; program; probability [ratio]; cost others [seconds]",
             culprits,
@@ -437,7 +437,7 @@ def who(view: OwnView) -> str:
             "No job was found that slowed others.",
             "brief",
         ),
-        Listed(
+        Listed.of(
             "Who moved most",
             "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
             talkers,
@@ -447,7 +447,7 @@ def who(view: OwnView) -> str:
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)
-    return shell.place_part(said, tables=tables, closing=shell.behind(answer))
+    return shell.part("place_parts.html", head=said, tables=tables, closing=shell.behind(answer))
 
 
 @router.get("/fragments/busiest")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,6 @@ from ioweather.ui.web import shell
 from ioweather.ui.web.queries import TOPICS, available, exhibits_of
 from ioweather.ui.web.shell import Html, Listed, Place
 from ioweather.ui.web.visible import (
-    RESERVED,
     Between,
     OwnView,
     PublicView,
@@ -41,6 +41,7 @@ _CLAIM_MARKS = {
     "refuted": "Differs from the paper",
     "undecided": "Too little data to tell",
 }
+_MARKS_IN_WORDS = {"✓": "agree", "~": "weaker", "✗": "contradicted", "?": "undecided", "–": "not testable"}
 # Columns of the table of claims, as they are and as they are headed.
 _CLAIM_COLUMNS = {
     "text": "what the paper states",
@@ -66,6 +67,7 @@ def exhibits_page(view: OwnView) -> Html:
 
 
 def _printed(exhibit_id: str) -> str:
+    """The first published values of an exhibit in words."""
     values = published(exhibit_id)
     more = f" and {len(values) - _MOST_PRINTED} more" if len(values) > _MOST_PRINTED else ""
     return "; ".join(f"{quantity_label(v.quantity, v.unit)} {as_printed(v)}" for v in values[:_MOST_PRINTED]) + more
@@ -73,6 +75,7 @@ def _printed(exhibit_id: str) -> str:
 
 @router.get("/exhibits/{exhibit_id}")
 def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
+    """One exhibit with a form for its period and parameters."""
     try:
         entry = exhibit_entry(exhibit_id)
     except IoweatherError as error:
@@ -95,28 +98,24 @@ def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
 
 
 @router.get("/fragments/exhibits/{exhibit_id}")
-def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, params: StudyParams) -> Html:
-    level = 1 if request.query_params.get("heading") == "1" else 2
-    left_out = ("format", "theme", "heading")
-    query = [(name, value) for name, value in request.query_params.items() if name not in left_out and value]
+@shell.cached_part("{exhibit_id}")
+def exhibit(
+    view: OwnView, exhibit_id: str, between: Between, params: StudyParams, heading: str = "", table: str = ""
+) -> str:
+    """One exhibit with links to its other forms; with `heading`, on a page of its own."""
+    made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
+    section = exhibit_section(made, 1 if heading == "1" else 2, view.drawn(less=shell.PANEL_PX))
+    place = Place(view)
 
     def address(**more: str) -> str:
-        return f"/api/v1/exhibits/{exhibit_id}?{urlencode([*query, *more.items()])}"
+        return place.link(f"/api/v1/exhibits/{exhibit_id}", **params, table=table, **more)
 
-    def make() -> str:
-        made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
-        with view.facilities.drawing():
-            section = exhibit_section(made, level, view.drawn(less=shell.PANEL_PX))
-        links = [(form.upper(), address(format=form), form) for form in ("json", "csv")]
-        if made.charts:
-            pictures = [(form.upper(), address(format=form), form) for form in ("svg", "png")]
-            links = [*pictures, ("SVG dark", address(format="svg", theme="dark"), "svg"), *links]
-        kept = [(name, value) for name, value in query if name not in RESERVED - {"lake", "from", "to"}]
-        here = f"/exhibits/{made.id}" + (f"?{urlencode(kept)}" if kept else "")
-        return section + shell.part("downloads.html", id=made.id, links=links, here=here)
-
-    key = ("fragment", level, tuple(query))
-    return shell.exhibit_part(view, exhibit_id, key, make, exhibit_id if level == 1 else "")
+    links = [(form.upper(), address(format=form), form) for form in ("json", "csv")]
+    if made.charts:
+        pictures = [(form.upper(), address(format=form), form) for form in ("svg", "png")]
+        links = [*pictures, ("SVG dark", address(format="svg", theme="dark"), "svg"), *links]
+    here = place.link(f"/exhibits/{made.id}", **params)
+    return section + shell.part("downloads.html", id=made.id, links=links, here=here)
 
 
 @router.get("/claims")
@@ -130,14 +129,17 @@ def claims_page(view: PublicView) -> Html:
 @router.get("/fragments/claims")
 @shell.cached_part("Claims", hourly=True)
 def claims(view: PublicView) -> str:
+    """All statements of the papers with their test here, computed at most once an hour."""
     answer = view.ask("claims", {}, period_for(view))
     made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
-    tables = shell.tables_part(*_claim_tables(view, answer), notes=[*answer.caveats, made])
-    return Markup("<p>{}</p>").format(answer.headline) + tables
+    folds = [shell.fold(listed.table.title, listed.html) for listed in _claim_tables(view, answer)]
+    notes = shell.tables_part(notes=[*answer.caveats, made])
+    return Markup("<p>{}</p>").format(answer.headline) + Markup("").join(folds) + notes
 
 
 def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
-    """A table for each paper. The statement links to the exhibit that its value is from."""
+    """A table for each paper, whose title counts the statements by how they stand here. A statement links to the
+    exhibit that its value is from."""
     (table,) = answer.exhibits[0].tables
     place = Place(view, "/claims")
     names = [column.name for column in table.columns]
@@ -146,8 +148,10 @@ def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
     links = {_CLAIM_COLUMNS["text"]: lambda row: place.link(f"/exhibits/{exhibit_of[row[0]]}")}
     for key, paper in PAPERS.items():
         rows = [tuple(row[n] for n in places) for row in table.rows if claim_of(str(row[0])).paper == key]
+        marks = Counter(str(row[list(_CLAIM_COLUMNS).index("mark")]) for row in rows)
+        counts = ", ".join(f"{marks[mark]} {words}" for mark, words in _MARKS_IN_WORDS.items() if marks[mark])
         columns = "; ".join(_CLAIM_COLUMNS.values())
-        yield Listed(f"{key}: {paper.site}", columns, rows, links, "No statement.", "brief")
+        yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, links, "No statement.", "brief")
 
 
 @router.get("/climate")
@@ -176,25 +180,21 @@ def former_subject(view: OwnView, request: Request) -> RedirectResponse:
 
 
 @router.get("/fragments/cards/{exhibit_id}")
-def card(view: OwnView, request: Request, exhibit_id: str, between: Between) -> Html:
+@shell.cached_part()
+def card(view: OwnView, exhibit_id: str, between: Between) -> str:
     """A thumbnail of an exhibit, and its finding in one sentence."""
-
-    def make() -> str:
-        made = view.exhibit(exhibit_id, {}, period_of(between, view.lake.facility))
-        drawn = view.drawn(_CARD_PX, live=False)
-        with view.facilities.drawing():
-            first = [replace(chart, title="", facet=None) for chart in made.charts[:1]]
-            pictures = [shell.figure(chart, f"card-{made.id}", drawn) for chart in first]
-        marks = [_CLAIM_MARKS[finding.kind] for finding in made.findings if finding.kind in _CLAIM_MARKS]
-        said = next((finding.text for finding in made.findings), made.empty_because)
-        entry = PAPERS[made.id.partition(".")[0]]
-        return shell.part(
-            "card.html",
-            figure=pictures[0] if pictures else "",
-            title=made.title,
-            finding=said.partition(" (")[0].rstrip("."),
-            paper=f"{entry.authors[0].split()[-1]} {entry.year} · {made.id.partition('.')[2]}",
-            mark=marks[0] if marks else "",
-        )
-
-    return shell.exhibit_part(view, exhibit_id, ("card", tuple(request.query_params.items())), make)
+    made = view.exhibit(exhibit_id, {}, period_of(between, view.lake.facility))
+    drawn = view.drawn(_CARD_PX, live=False)
+    first = [replace(chart, title="", facet=None) for chart in made.charts[:1]]
+    pictures = [shell.figure(chart, f"card-{made.id}", drawn) for chart in first]
+    marks = [_CLAIM_MARKS[finding.kind] for finding in made.findings if finding.kind in _CLAIM_MARKS]
+    said = next((finding.text for finding in made.findings), made.empty_because)
+    entry = PAPERS[made.id.partition(".")[0]]
+    return shell.part(
+        "card.html",
+        figure=pictures[0] if pictures else "",
+        title=made.title,
+        finding=said.partition(" (")[0].rstrip("."),
+        paper=f"{entry.authors[0].split()[-1]} {entry.year} · {made.id.partition('.')[2]}",
+        mark=marks[0] if marks else "",
+    )
