@@ -217,9 +217,9 @@ def _rules() -> tuple[Rule, ...]:
     Rules of equal cost are shown in the order of that file.
     """
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
-    looks = vars(parallel_rules) | vars(request_rules)
+    functions = vars(parallel_rules) | vars(request_rules)
     return tuple(
-        declared_rule(name, entry) if "when" in entry else Rule(name, look=looks[name], **entry)
+        declared_rule(name, entry) if "when" in entry else Rule(name, find=functions[name], **entry)
         for name, entry in tomllib.loads(text).items()
     )
 

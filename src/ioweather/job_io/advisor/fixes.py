@@ -35,7 +35,7 @@ _SYNCED_SHARE: Final = 0.15
 
 
 @dataclass(frozen=True)
-class Seen:
+class Pattern:
     """Result of a rule's function if the pattern is there; `rows` are the records that show it. No change saves more
     than `most_seconds`."""
 
@@ -89,7 +89,7 @@ def describe_rate(profile: Profile, rows: Bools) -> str:
     return f"assuming {format_bytes(rate)}/s for large requests ({origin})"
 
 
-def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, share: Floats | float = 1.0) -> Seen:
+def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, share: Floats | float = 1.0) -> Pattern:
     """Return a pattern of requests that could be collective, which saves time if they are small and on shared files.
 
     `how` describes these requests; `plain` is the evidence if there are none. `share` of the operations of each row
@@ -99,7 +99,7 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, s
     if (found := describe_small(profile, mine, share)) is not None:
         seconds = profile.saving(np.where(mine, seconds_saved_by_joining(profile, BUFFER_BYTES) * share, 0.0))
         evidence = f"{found}, {how}; {describe_rate(profile, mine)}"
-    return Seen(evidence, seconds, request_lines(profile, "collective", rows), rows)
+    return Pattern(evidence, seconds, request_lines(profile, "collective", rows), rows)
 
 
 _LINES: Final = tomllib.loads(files("ioweather.job_io.advisor").joinpath("fixes.toml").read_text("utf-8"))

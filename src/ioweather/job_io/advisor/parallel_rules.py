@@ -16,7 +16,7 @@ from ioweather.job_io.advisor.fixes import (
     FEWEST,
     HDF5_NAMES,
     NETCDF_NAMES,
-    Seen,
+    Pattern,
     alignment_lines,
     buffering_lines,
     describe_rate,
@@ -45,7 +45,7 @@ _FAR_ABOVE: Final = 5.0
 _ONE_SERVER: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "sshfs"})
 
 
-def no_mpiio(profile: Profile) -> Seen | None:
+def no_mpiio(profile: Profile) -> Pattern | None:
     """Several processes of one program without MPI-IO."""
     records = profile.records
     rows = profile.counted & (records.posix | records.stdio)
@@ -61,7 +61,7 @@ def no_mpiio(profile: Profile) -> Seen | None:
     return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
-def unjoined_below(profile: Profile) -> Seen | None:
+def unjoined_below(profile: Profile) -> Pattern | None:
     """Requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
     alone = profile.ints("slowest_rank_bytes") == profile.moved
     rows = profile.counted & profile.records.posix & profile.shared & ~alone
@@ -74,10 +74,10 @@ def unjoined_below(profile: Profile) -> Seen | None:
         f"MPI-IO calls were not recorded; {operations:,} requests of {mean} by several processes reached the file "
         "system, which collective buffering would have joined"
     )
-    return Seen(evidence, 0.0, request_lines(profile, "collective", rows, "MPI-IO"), rows)
+    return Pattern(evidence, 0.0, request_lines(profile, "collective", rows, "MPI-IO"), rows)
 
 
-def no_collectives(profile: Profile) -> Seen | None:
+def no_collectives(profile: Profile) -> Pattern | None:
     """MPI-IO with independent operations."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
     share = profile.independent_share
@@ -88,7 +88,7 @@ def no_collectives(profile: Profile) -> Seen | None:
     return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
 
 
-def mpiio_splits(profile: Profile) -> Seen | None:
+def mpiio_splits(profile: Profile) -> Pattern | None:
     """MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective buffering."""
     records = profile.records
     mine = records.mpiio & profile.counted
@@ -105,10 +105,10 @@ def mpiio_splits(profile: Profile) -> Seen | None:
         f"{int(done[worst]):,} requests of {format_bytes(float(request[worst]))}"
     )
     saved = profile.as_mpiio_savings(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
-    return Seen(evidence, profile.saving(saved), buffering_lines(profile, rows), rows)
+    return Pattern(evidence, profile.saving(saved), buffering_lines(profile, rows), rows)
 
 
-def unbuffered(profile: Profile) -> Seen | None:
+def unbuffered(profile: Profile) -> Pattern | None:
     """Collective calls that reach the file system unchanged: their aggregators join nothing."""
     records = profile.records
     rows = profile.counted & profile.collective
@@ -120,10 +120,10 @@ def unbuffered(profile: Profile) -> Seen | None:
         return None
     seconds = profile.saving(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
     evidence = f"{found}, collective, but not merged before the file system; {describe_rate(profile, rows)}"
-    return Seen(evidence, seconds, buffering_lines(profile, rows), rows)
+    return Pattern(evidence, seconds, buffering_lines(profile, rows), rows)
 
 
-def exchange(profile: Profile) -> Seen | None:
+def exchange(profile: Profile) -> Pattern | None:
     """Large collective calls that take far longer than the requests below them: processes exchange data for nothing."""
     records = profile.records
     rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
@@ -139,10 +139,10 @@ def exchange(profile: Profile) -> Seen | None:
         f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
-    return Seen(evidence, seconds, (hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
+    return Pattern(evidence, seconds, (hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
 
 
-def one_at_a_time(profile: Profile) -> Seen | None:
+def one_at_a_time(profile: Profile) -> Pattern | None:
     """Large independent writes of many processes to a shared file, which wait for each other above the file system:
     MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
     records, count, each = profile.records, profile.ints("write_count"), profile.seconds("write_seconds")
@@ -170,7 +170,7 @@ def one_at_a_time(profile: Profile) -> Seen | None:
         )
         lines = (*(f"write to {each}" for each in parallel[:1] if len(each) < 40), "one file for each process")
     seconds = profile.saving(np.where(rows, each * (1.0 - ratio(below, above))[records.file], 0.0))
-    return Seen(evidence, seconds, lines, rows)
+    return Pattern(evidence, seconds, lines, rows)
 
 
 def _overlap_of_writes(profile: Profile, file: int) -> float | None:
@@ -192,7 +192,7 @@ def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
     return alignment_lines(profile, mine, block) if block and off else ()
 
 
-def data_sieving(profile: Profile) -> Seen | None:
+def data_sieving(profile: Profile) -> Pattern | None:
     """More bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of strided
     writes."""
     records = profile.records
@@ -213,10 +213,10 @@ def data_sieving(profile: Profile) -> Seen | None:
         f"{format_bytes(float(written[files].sum()))} reached the file system"
     )
     lines = (hint_line(profile, "romio_ds_write", "disable"), hint_line(profile, "romio_cb_write", "enable"))
-    return Seen(evidence, profile.saving(saved), lines, files[records.file])
+    return Pattern(evidence, profile.saving(saved), lines, files[records.file])
 
 
-def blocking(profile: Profile) -> Seen | None:
+def blocking(profile: Profile) -> Pattern | None:
     """MPI-IO of the program itself, no library's, that waits for every write, although time passes between them."""
     by_library = (profile.records.text("library").codes >= 0) | with_endings(profile, HDF5_NAMES + NETCDF_NAMES)
     rows = profile.records.mpiio & ~by_library
@@ -226,7 +226,7 @@ def blocking(profile: Profile) -> Seen | None:
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
     evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
-    return Seen(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
+    return Pattern(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
 
 
 def seconds_between_writes(profile: Profile) -> float:
@@ -237,7 +237,7 @@ def seconds_between_writes(profile: Profile) -> float:
     return max(0.0, float(last - first) / NS - (profile.io_seconds or 0.0))
 
 
-def aggregators(profile: Profile) -> Seen | None:
+def aggregators(profile: Profile) -> Pattern | None:
     """Collective MPI-IO with fewer aggregators than nodes."""
     records, rows = profile.records, profile.counted & profile.collective
     # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
@@ -252,7 +252,7 @@ def aggregators(profile: Profile) -> Seen | None:
     seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
     lines = hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
-    return Seen(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
+    return Pattern(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
 
 
 def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
@@ -266,7 +266,7 @@ def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
     return targets, shares[:, osts.codes]
 
 
-def striping(profile: Profile) -> Seen | None:
+def striping(profile: Profile) -> Pattern | None:
     """A large shared file on few targets."""
     stripes = profile.ints("stripe_count").astype(np.float64)
     size = np.asarray(profile.records.per_file(profile.moved, profile.counted)[profile.records.file], np.float64)
@@ -289,10 +289,10 @@ def striping(profile: Profile) -> Seen | None:
         f"{format_bytes(size[largest])} of a shared file on {count} target{'s' if count != 1 else ''}, "
         f"{'moved' if large[largest] else 'assumed'} at {format_bytes(float(rate[largest]))}/s each"
     )
-    return Seen(evidence, seconds, layout_lines(profile, rows, int(wanted[largest])), rows)
+    return Pattern(evidence, seconds, layout_lines(profile, rows, int(wanted[largest])), rows)
 
 
-def unused_targets(profile: Profile) -> Seen | None:
+def unused_targets(profile: Profile) -> Pattern | None:
     """Data on fewer storage targets than exist, and than the run has processes."""
     records = profile.records
     rows = profile.counted & profile.moved_rows
@@ -321,10 +321,10 @@ def unused_targets(profile: Profile) -> Seen | None:
         if profile.files_in(rows) != 1:
             return None
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
-    return Seen(evidence, 0.0, layout_lines(profile, rows & profile.shared, int(most_stripes(profile))), rows)
+    return Pattern(evidence, 0.0, layout_lines(profile, rows & profile.shared, int(most_stripes(profile))), rows)
 
 
-def uneven_targets(profile: Profile) -> Seen | None:
+def uneven_targets(profile: Profile) -> Pattern | None:
     """Files whose stripes share some targets more than others."""
     rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
     targets, share = _target_shares(profile, rows)
@@ -341,10 +341,10 @@ def uneven_targets(profile: Profile) -> Seen | None:
     )
     # One stripe for each file, or all targets for a shared file.
     width = int(most_stripes(profile)) if (rows & profile.shared).any() else 1
-    return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
+    return Pattern(evidence, seconds, layout_lines(profile, rows, width), rows)
 
 
-def slow_target(profile: Profile) -> Seen | None:
+def slow_target(profile: Profile) -> Pattern | None:
     """One storage target far slower than the others, for files of the same kind: three files or more on it, and four
     other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
     spent, moved = profile.data_seconds, profile.moved
@@ -373,7 +373,7 @@ def slow_target(profile: Profile) -> Seen | None:
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
     full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
     lines = (f"report {full_name} to your site", "no change of the program helps")
-    return Seen(evidence, profile.saving(saved), lines, slow)
+    return Pattern(evidence, profile.saving(saved), lines, slow)
 
 
 def _has_one_rank(profile: Profile) -> bool:
@@ -383,17 +383,17 @@ def _has_one_rank(profile: Profile) -> bool:
     return profile.parallel and not profile.incomplete and moved > 0 and alone
 
 
-def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Seen:
+def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Pattern:
     """Return the pattern of few processes that do the I/O: what one per node would save, each at its own rate, within
     the limits of nodes, file system and stripes. Even on one node several move more than one."""
     writers, spent, seconds = max(profile.nodes, min(profile.nprocs, 4)), profile.io_seconds or 0.0, 0.0
     if writers > ranks:
         fastest = min(profile.ceiling[0], profile.layout_bytes_per_s)
         seconds = max(0.0, spent - max(spent * ranks / writers, profile.moved_bytes / fastest))
-    return Seen(evidence, seconds, distribution_lines(profile), profile.counted)
+    return Pattern(evidence, seconds, distribution_lines(profile), profile.counted)
 
 
-def rank_zero(profile: Profile) -> Seen | None:
+def rank_zero(profile: Profile) -> Pattern | None:
     """One process moves all bytes."""
     if not _has_one_rank(profile):
         return None
@@ -403,7 +403,7 @@ def rank_zero(profile: Profile) -> Seen | None:
     return _pattern_of_few_ranks(profile, evidence, 1)
 
 
-def subset(profile: Profile) -> Seen | None:
+def subset(profile: Profile) -> Pattern | None:
     """Some processes move all bytes: the program aggregates by itself (car11 V.B, H)."""
     ranks = int(profile.row["io_rank_count"] or 0)
     if profile.incomplete or not profile.parallel or _has_one_rank(profile):
@@ -438,20 +438,20 @@ def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"])
     return rows, behind, f"{who} took {times} {format_seconds(float(fastest[worst]))}"
 
 
-def straggler_bytes(profile: Profile) -> Seen | None:
+def straggler_bytes(profile: Profile) -> Pattern | None:
     """The slowest process of a shared file moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", hint_line(profile, "romio_cb_write", "enable"))
-    return Seen(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
+    return Pattern(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
-def straggler_time(profile: Profile) -> Seen | None:
+def straggler_time(profile: Profile) -> Pattern | None:
     """One process of a shared file is far slower than all others and moves no more: a node or target is slow."""
     rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
     lines = (*([hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
-    return Seen(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
+    return Pattern(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
 
 
 def _report_line(profile: Profile, rows: Bools) -> str:
@@ -460,7 +460,7 @@ def _report_line(profile: Profile, rows: Bools) -> str:
     return f"report to your site: one node {'' if spans_all else 'or target '}is slow"
 
 
-def contention(profile: Profile) -> Seen | None:
+def contention(profile: Profile) -> Pattern | None:
     """The times of the processes of a shared file spread smoothly, although they move the same: they wait for each
     other."""
     rows, behind, evidence = _find_straggler(profile, "spread")
@@ -468,10 +468,10 @@ def contention(profile: Profile) -> Seen | None:
         return None
     lines = (*_aligned_below(profile, rows), hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
     evidence += ", a smooth spread, not one process: they seem to wait for each other"
-    return Seen(evidence, float(behind.sum()), lines, rows)
+    return Pattern(evidence, float(behind.sum()), lines, rows)
 
 
-def uneven_ranks(profile: Profile) -> Seen | None:
+def uneven_ranks(profile: Profile) -> Pattern | None:
     """Processes with files of their own, and one of them takes far longer."""
     each = profile.sums_by_rank(profile.spent)
     moved = profile.sums_by_rank(profile.moved.astype(np.float64))[each > 0]
@@ -490,4 +490,4 @@ def uneven_ranks(profile: Profile) -> Seen | None:
         evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
             line = _report_line(profile, rows)
-    return Seen(evidence, float(each.max() - each.mean()), (line,), rows)
+    return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

@@ -19,7 +19,7 @@ from ioweather.job_io.advisor.fixes import (
     BROADCAST,
     FEWEST,
     JOINED_BYTES,
-    Seen,
+    Pattern,
     alignment_lines,
     describe_count,
     describe_rate,
@@ -39,7 +39,7 @@ from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, VERBS, Profile, V
 _LONG_SECONDS: Final = 30.0
 
 
-def small_requests(profile: Profile) -> Seen | None:
+def small_requests(profile: Profile) -> Pattern | None:
     """Requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
     if (found := describe_small(profile, rows)) is None:
@@ -52,10 +52,10 @@ def small_requests(profile: Profile) -> Seen | None:
     made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
     interface = interface_of(profile, made, profile.operations)
     lines = request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
-    return Seen(f"{found}; {describe_rate(profile, rows)}", seconds, lines, rows)
+    return Pattern(f"{found}; {describe_rate(profile, rows)}", seconds, lines, rows)
 
 
-def unaligned_file(profile: Profile) -> Seen | None:
+def unaligned_file(profile: Profile) -> Pattern | None:
     """Requests that do not begin at a block of the file system."""
     off = profile.ints("file_not_aligned_count")
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
@@ -70,10 +70,10 @@ def unaligned_file(profile: Profile) -> Seen | None:
     part = format_value(min(count / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} requests are not aligned to {format_bytes(block)} blocks"
     saved = profile.as_mpiio_savings(np.where(rows, profile.data_seconds * share * extra, 0.0))
-    return Seen(evidence, profile.saving(saved), alignment_lines(profile, rows, block), rows)
+    return Pattern(evidence, profile.saving(saved), alignment_lines(profile, rows, block), rows)
 
 
-def stdio(profile: Profile) -> Seen | None:
+def stdio(profile: Profile) -> Pattern | None:
     """Data through streams: fread and fwrite."""
     rows = profile.counted & profile.records.stdio
     streamed = float(profile.moved[rows].sum(dtype=np.float64))
@@ -83,10 +83,10 @@ def stdio(profile: Profile) -> Seen | None:
     part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
     evidence = f"{part} of the bytes go through streams (fread, fwrite); {describe_rate(profile, rows)}"
     lines = request_lines(profile, "larger", rows, "STDIO")
-    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
+    return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def random_access(profile: Profile) -> Seen | None:
+def random_access(profile: Profile) -> Pattern | None:
     """Requests that begin before the end of the one before."""
     rows = profile.records.posix
     saved = np.zeros(len(rows))
@@ -108,10 +108,10 @@ def random_access(profile: Profile) -> Seen | None:
     )
     seconds = profile.saving(profile.as_mpiio_savings(np.where(rows, saved, 0.0)))
     on_shared = int(profile.operations[rows & profile.shared].sum())
-    return Seen(evidence, seconds, sorting_lines(profile, rows, 2 * on_shared > total), rows)
+    return Pattern(evidence, seconds, sorting_lines(profile, rows, 2 * on_shared > total), rows)
 
 
-def strided(profile: Profile) -> Seen | None:
+def strided(profile: Profile) -> Pattern | None:
     """Small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
     rows = profile.records.posix & (profile.moved < MIB * profile.operations)
     saved = np.zeros(len(rows))
@@ -128,10 +128,10 @@ def strided(profile: Profile) -> Seen | None:
         return None
     evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
     lines = request_lines(profile, "collective", rows) if profile.parallel else sorting_lines(profile, rows)
-    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
+    return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
+def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Pattern | None:
     """Return the pattern of bytes that were moved more than once; `words` follow their number."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
@@ -153,10 +153,10 @@ def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, .
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
     evidence = f"{format_bytes(float(again[often].sum()))} of {format_bytes(float(moved[often].sum()))} {words}"
     seconds = profile.saving(saved)
-    return Seen(evidence, seconds, lines, often[records.file], most_seconds=seconds)
+    return Pattern(evidence, seconds, lines, often[records.file], most_seconds=seconds)
 
 
-def redundant_reads(profile: Profile) -> Seen | None:
+def redundant_reads(profile: Profile) -> Pattern | None:
     """The same bytes read more than once, by one process or several."""
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
     lines = BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
@@ -166,13 +166,13 @@ def redundant_reads(profile: Profile) -> Seen | None:
     return _find_repeated(profile, "read", f"were read before{by}", lines)
 
 
-def redundant_writes(profile: Profile) -> Seen | None:
+def redundant_writes(profile: Profile) -> Pattern | None:
     """Bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
     return _find_repeated(profile, "write", "overwrote data of the same run", lines)
 
 
-def read_write_switches(profile: Profile) -> Seen | None:
+def read_write_switches(profile: Profile) -> Pattern | None:
     """Reading and writing in turns."""
     rows = profile.counted & (profile.operations > 0)
     total, switches = int(profile.operations[rows].sum()), int(profile.ints("switch_count")[rows].sum())
@@ -181,10 +181,10 @@ def read_write_switches(profile: Profile) -> Seen | None:
     each: Floats = np.maximum(profile.overhead["read"], profile.overhead["write"])
     saved = np.where(rows, each * np.minimum(profile.ints("switch_count"), profile.operations), 0.0)
     evidence = f"{switches:,} changes between reading and writing in {total:,} requests"
-    return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
+    return Pattern(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
 
 
-def shared_file(profile: Profile) -> Seen | None:
+def shared_file(profile: Profile) -> Pattern | None:
     """Many requests of several processes to one file, which wait for each other's locks."""
     # If collective MPI-IO makes fewer requests than its calls, its aggregators do not share blocks.
     records = profile.records
@@ -199,10 +199,10 @@ def shared_file(profile: Profile) -> Seen | None:
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
     locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
-    return Seen(evidence, 0.0, request_lines(profile, "collective", rows), rows)
+    return Pattern(evidence, 0.0, request_lines(profile, "collective", rows), rows)
 
 
-def fsync_storm(profile: Profile) -> Seen | None:
+def fsync_storm(profile: Profile) -> Pattern | None:
     """A sync after nearly every write: each waits for the device."""
     rows = profile.counted & ~profile.records.stdio
     syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
@@ -214,7 +214,7 @@ def fsync_storm(profile: Profile) -> Seen | None:
     saved = np.where(rows, profile.overhead["write"] * gone, 0.0)
     evidence = f"{made:,} syncs for {written:,} writes"
     line = "os.fsync(fd)  # once, after the loop" if profile.python else "fsync(fd); /* once, after the loop */"
-    return Seen(evidence, profile.saving(saved), (line,), rows)
+    return Pattern(evidence, profile.saving(saved), (line,), rows)
 
 
 def _often_flushed(profile: Profile) -> Bools:
@@ -222,7 +222,7 @@ def _often_flushed(profile: Profile) -> Bools:
     return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
 
 
-def flushed_streams(profile: Profile) -> Seen | None:
+def flushed_streams(profile: Profile) -> Pattern | None:
     """Streams that are flushed after each few lines, such as logs and tables of text."""
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
@@ -242,7 +242,7 @@ def flushed_streams(profile: Profile) -> Seen | None:
     lines = ("setvbuf(file, NULL, _IOFBF, 4 << 20);", "fflush(file); /* rarely: at the end of a phase */")
     if profile.python:
         lines = ("open(path, 'w', buffering=4 << 20)", "file.flush()  # rarely: at the end of a phase")
-    return Seen(evidence, profile.saving(saved), lines, rows)
+    return Pattern(evidence, profile.saving(saved), lines, rows)
 
 
 # The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
@@ -274,7 +274,7 @@ def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, flo
     return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
 
-def seeks(profile: Profile) -> Seen | None:
+def seeks(profile: Profile) -> Pattern | None:
     """A seek with every read or write: an additional system call for each."""
     sought = profile.ints("seek_count")
     # Streams seek in their buffers.
@@ -288,10 +288,10 @@ def seeks(profile: Profile) -> Seen | None:
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
         lines = ("os.pread(fd, count, offset)", "os.pwrite(fd, data, offset)")
-    return Seen(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
+    return Pattern(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
 
 
-def waiting_opens(profile: Profile) -> Seen | None:
+def waiting_opens(profile: Profile) -> Pattern | None:
     """Opens that wait for something else than storage."""
     if not (rows := profile.waits).any():
         return None
@@ -300,10 +300,10 @@ def waiting_opens(profile: Profile) -> Seen | None:
         f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
         "on pipes or locks; not storage time, so excluded from the advice"
     )
-    return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
+    return Pattern(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
 
 
-def metadata_storm(profile: Profile) -> Seen | None:
+def metadata_storm(profile: Profile) -> Pattern | None:
     """More opens and stats than reads and writes, or most of the time in them."""
     rows = profile.counted & ~profile.records.mpiio & ~_often_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
@@ -319,10 +319,10 @@ def metadata_storm(profile: Profile) -> Seen | None:
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, _metadata_calls(profile)), 0.0)
-    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), packing_lines(profile), rows)
 
 
-def file_per_process(profile: Profile) -> Seen | None:
+def file_per_process(profile: Profile) -> Pattern | None:
     """At least one own file for each process, with costly creation."""
     files = int(profile.row["unique_file_count"] or 0)
     if not profile.parallel or files < profile.nprocs:
@@ -344,10 +344,10 @@ def file_per_process(profile: Profile) -> Seen | None:
         whose = f"of {holders:,} of {profile.nprocs:,} processes; the other processes' files are not recorded"
     verb = main_verb(profile, rows)
     lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
-    return Seen(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
+    return Pattern(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
 
 
-def many_files(profile: Profile) -> Seen | None:
+def many_files(profile: Profile) -> Pattern | None:
     """Several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_often_flushed(profile)
@@ -361,10 +361,10 @@ def many_files(profile: Profile) -> Seen | None:
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
     who = describe_count(holders, "one process", "processes")
     evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
-    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), packing_lines(profile), rows)
 
 
-def small_files(profile: Profile) -> Seen | None:
+def small_files(profile: Profile) -> Pattern | None:
     """Many small files: opening takes longer than reading."""
     records = profile.records
     moved = records.per_file(profile.moved, profile.counted)
@@ -383,10 +383,10 @@ def small_files(profile: Profile) -> Seen | None:
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
-    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), packing_lines(profile), rows)
 
 
-def shared_metadata(profile: Profile) -> Seen | None:
+def shared_metadata(profile: Profile) -> Pattern | None:
     """All processes open the same file, at high cost."""
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
@@ -406,10 +406,10 @@ def shared_metadata(profile: Profile) -> Seen | None:
         read = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
         read_only = not profile.ints("write_bytes")[rows].any() and read <= GIB
         lines = BROADCAST if read_only else ("MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);", *lines)
-    return Seen(evidence, profile.saving(saved), lines, rows)
+    return Pattern(evidence, profile.saving(saved), lines, rows)
 
 
-def reopening(profile: Profile) -> Seen | None:
+def reopening(profile: Profile) -> Pattern | None:
     """Files opened and closed in a loop."""
     again = _opened_again(profile)
     rows = profile.counted & (profile.ints("open_count") >= 2 * profile.first_opens) & (again > 0)
@@ -422,4 +422,4 @@ def reopening(profile: Profile) -> Seen | None:
     if profile.python:
         line = "file = open(path, 'rb')  # once, before the loop"
     evidence = f"{count:,} opens of {which} that the process had opened before"
-    return Seen(evidence, profile.saving(saved), (line,), rows)
+    return Pattern(evidence, profile.saving(saved), (line,), rows)
