@@ -213,14 +213,14 @@ def _columns_of_components(component: Text, components: Sequence[str]) -> Ints:
 
 
 def _group_means(values: Floats, group: Ints, groups: int) -> Floats:
-    """Mean by group; NaN where a group is empty."""
+    """Return the mean by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
     total = np.bincount(group, weights=values, minlength=groups)
     return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
 
 
 def _group_medians(values: Floats, group: Ints, groups: int) -> Floats:
-    """Median by group; NaN where a group is empty."""
+    """Return the median by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
     ordered, first = values[np.lexsort((values, group))], np.cumsum(count) - count
     found, known = np.full(groups, np.nan), count > 0

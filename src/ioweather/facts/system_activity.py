@@ -89,7 +89,7 @@ def job_system(grid: Steps, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans
 def _during_io(
     grid: Steps, spans: IoSpans, prefix: str, name: str, with_mounts: bool, *, own: bool
 ) -> dict[str, Column]:
-    """PsiD and D_D, or PsiI and D_I: over only the steps with any I/O of the run."""
+    """Return PsiD and D_D, or PsiI and D_I: over only the steps with any I/O of the run."""
     stretches = io_steps(grid, spans)
     first_ns, last_ns = io_ends(spans)
     steps = stretches.steps
@@ -115,7 +115,7 @@ def _during_io(
 
 
 def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
-    """TD_start and TD_end: first and last I/O operation of each run; 0 where it has none."""
+    """Return TD_start and TD_end: first and last I/O operation of each run; 0 where it has none."""
     first = np.full(spans.runs, np.iinfo(np.int64).max)
     last = np.full(spans.runs, np.iinfo(np.int64).min)
     np.minimum.at(first, spans.run, spans.first_ns)
@@ -125,7 +125,8 @@ def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
 
 
 def io_steps(grid: Steps, spans: IoSpans) -> Stretches:
-    """The m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its step."""
+    """Return the m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its
+    step."""
     first, last = grid.closed(spans.first_ns), grid.closed(spans.last_ns)
     order = np.lexsort((first, spans.run))
     run, first, last = spans.run[order], first[order], last[order]

@@ -427,7 +427,8 @@ def judge_forecasts(rolling: Rolling, history: History) -> _JudgedForecast:
 
 
 def _skill_of_sums(sums: Floats) -> Any:
-    """1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever erred."""
+    """Return 1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever
+    erred."""
     best, own, n = sums[..., :COMBINED].min(axis=-1), sums[..., COMBINED], sums[..., COMBINED + 1]
     return np.where(best > 0, 1 - own / best, np.where((own > 0) | (n == 0), np.nan, 0.0))
 
@@ -709,7 +710,7 @@ def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """What is expected, and when to start."""
+    """Yield what is expected, and when to start."""
     yield from (largest_facts(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
     yield from (finding for finding in answer.findings if finding.name == "knows")
 

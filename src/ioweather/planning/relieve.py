@@ -347,7 +347,7 @@ def _newest_scan(snapshot: Snapshot, filesystem: str) -> str | None:
 
 
 def _sql_of_entries(snapshot: Snapshot, scan: str) -> str:
-    """SQL of files with stripes; of several names of one inode the first."""
+    """Return SQL of files with stripes; of several names of one inode the first."""
     return (
         "SELECT *, coalesce(capacity_bytes, size_bytes, 0) AS bytes FROM "
         f"({snapshot.rows('scan_entries', {'scan_id': scan})}) "
@@ -357,7 +357,7 @@ def _sql_of_entries(snapshot: Snapshot, scan: str) -> str:
 
 
 def _sql_of_scanned_files(snapshot: Snapshot, scan: str | None, number: int) -> str:
-    """SQL of the files on the target, and the bytes that they have there."""
+    """Return SQL of the files on the target, and the bytes that they have there."""
     there = f"bytes * {_sql_of_stripes_on(number)} / len({_STRIPES})"
     return (
         f"SELECT path, escaped, {there} AS there, size_bytes, uid, greatest(atime_ns, mtime_ns), osts "
@@ -366,14 +366,14 @@ def _sql_of_scanned_files(snapshot: Snapshot, scan: str | None, number: int) -> 
 
 
 def _sql_of_stripes_on(number: int) -> str:
-    """SQL of the number of stripes of a file on the target."""
+    """Return SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
 def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
-    """SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file of one run
-    does not move future load. POSIX and STDIO records have every byte once."""
+    """Return SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file
+    of one run does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
             "Needs Darshan logs for the traffic of each file; the lake has none.",

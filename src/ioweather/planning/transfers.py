@@ -183,7 +183,7 @@ def targets_of(sample: ResponseSample) -> set[str]:
 def _draw_transfers(
     times: _RequestTimes, size: float, width: int, rounds: int, replicates: int
 ) -> tuple[Floats, float]:
-    """Simulated times of transfers, and their mean: infinite if the tail of a replicate has no mean.
+    """Return simulated times of transfers, and their mean: infinite if the tail of a replicate has no mean.
 
     The fit, or each of its bootstrap replicates, draws the same number of transfers, to include its uncertainty.
     """

@@ -63,12 +63,12 @@ def _sum_of(column: str) -> Callable[[Profile, Bools], Any]:
 
 
 def _seconds_of(column: str) -> Callable[[Profile, Bools], Any]:
-    """Seconds by which the run would be shorter without these."""
+    """Return seconds by which the run would be shorter without these."""
     return lambda p, rows: p.saving(np.where(rows, p.seconds(column), 0.0))
 
 
 def _tiny_requests(profile: Profile, rows: Bools) -> Any:
-    """Requests at the file system of up to 10 KiB on these files."""
+    """Return requests at the file system of up to 10 KiB on these files."""
     mine = np.isin(profile.records.file, np.unique(profile.records.file[rows])) & profile.at_storage
     return sum(profile.ints(name)[mine].sum() for name in _TINY_BINS)
 

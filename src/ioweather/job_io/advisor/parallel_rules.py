@@ -46,7 +46,7 @@ _ONE_SERVER: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "sshfs"})
 
 
 def no_mpiio(profile: Profile) -> Pattern | None:
-    """Several processes of one program without MPI-IO."""
+    """Find several processes of one program without MPI-IO."""
     records = profile.records
     rows = profile.counted & (records.posix | records.stdio)
     if (records.mpiio & profile.moved_rows).any():
@@ -62,7 +62,7 @@ def no_mpiio(profile: Profile) -> Pattern | None:
 
 
 def unjoined_below(profile: Profile) -> Pattern | None:
-    """Requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
+    """Find requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
     alone = profile.ints("slowest_rank_bytes") == profile.moved
     rows = profile.counted & profile.records.posix & profile.shared & ~alone
     rows &= profile.moved < BUFFER_BYTES * profile.operations
@@ -78,7 +78,7 @@ def unjoined_below(profile: Profile) -> Pattern | None:
 
 
 def no_collectives(profile: Profile) -> Pattern | None:
-    """MPI-IO with independent operations."""
+    """Find MPI-IO with independent operations."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
     share = profile.independent_share
     total, operations = int(profile.operations[rows].sum()), int(np.round(profile.operations * share)[rows].sum())
@@ -89,7 +89,8 @@ def no_collectives(profile: Profile) -> Pattern | None:
 
 
 def mpiio_splits(profile: Profile) -> Pattern | None:
-    """MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective buffering."""
+    """Find MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective
+    buffering."""
     records = profile.records
     mine = records.mpiio & profile.counted
     asked, done = (records.per_file(profile.operations, rows) for rows in (mine, profile.below))
@@ -109,7 +110,7 @@ def mpiio_splits(profile: Profile) -> Pattern | None:
 
 
 def unbuffered(profile: Profile) -> Pattern | None:
-    """Collective calls that reach the file system unchanged: their aggregators join nothing."""
+    """Find collective calls that reach the file system unchanged: their aggregators join nothing."""
     records = profile.records
     rows = profile.counted & profile.collective
     below = records.per_file(profile.operations, records.posix)[records.file]
@@ -124,7 +125,8 @@ def unbuffered(profile: Profile) -> Pattern | None:
 
 
 def exchange(profile: Profile) -> Pattern | None:
-    """Large collective calls that take far longer than the requests below them: processes exchange data for nothing."""
+    """Find large collective calls that take far longer than the requests below them: processes exchange data for
+    nothing."""
     records = profile.records
     rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
     slowest = profile.seconds("slowest_rank_seconds")
@@ -143,8 +145,8 @@ def exchange(profile: Profile) -> Pattern | None:
 
 
 def one_at_a_time(profile: Profile) -> Pattern | None:
-    """Large independent writes of many processes to a shared file, which wait for each other above the file system:
-    MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
+    """Find large independent writes of many processes to a shared file, which wait for each other above the file
+    system: MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
     records, count, each = profile.records, profile.ints("write_count"), profile.seconds("write_seconds")
     rows = profile.counted & records.mpiio & profile.shared & ~profile.collective & (count > 0)
     rows &= (profile.ints("write_bytes") >= MIB * count) & (profile.ints("slowest_rank_bytes") != profile.moved)
@@ -193,8 +195,8 @@ def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
 
 
 def data_sieving(profile: Profile) -> Pattern | None:
-    """More bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of strided
-    writes."""
+    """Find more bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of
+    strided writes."""
     records = profile.records
     asked, wrote = (records.per_file(profile.ints(f"{verb}_bytes"), records.mpiio) for verb in VERBS)
     done, written = (records.per_file(profile.ints(f"{verb}_bytes"), records.posix) for verb in VERBS)
@@ -217,7 +219,8 @@ def data_sieving(profile: Profile) -> Pattern | None:
 
 
 def blocking(profile: Profile) -> Pattern | None:
-    """MPI-IO of the program itself, no library's, that waits for every write, although time passes between them."""
+    """Find MPI-IO of the program itself, no library's, that waits for every write, although time passes between
+    them."""
     by_library = (profile.records.text("library").codes >= 0) | with_endings(profile, HDF5_NAMES + NETCDF_NAMES)
     rows = profile.records.mpiio & ~by_library
     operations, nonblocking = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
@@ -238,7 +241,7 @@ def seconds_between_writes(profile: Profile) -> float:
 
 
 def aggregators(profile: Profile) -> Pattern | None:
-    """Collective MPI-IO with fewer aggregators than nodes."""
+    """Find collective MPI-IO with fewer aggregators than nodes."""
     records, rows = profile.records, profile.counted & profile.collective
     # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
     mine = np.isin(records.file, np.unique(records.file[profile.collective])) & records.posix & profile.moved_rows
@@ -267,7 +270,7 @@ def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
 
 
 def striping(profile: Profile) -> Pattern | None:
-    """A large shared file on few targets."""
+    """Find a large shared file on few targets."""
     stripes = profile.ints("stripe_count").astype(np.float64)
     size = np.asarray(profile.records.per_file(profile.moved, profile.counted)[profile.records.file], np.float64)
     # One per GiB of the file, as far as the run has nodes to feed them.
@@ -293,7 +296,7 @@ def striping(profile: Profile) -> Pattern | None:
 
 
 def unused_targets(profile: Profile) -> Pattern | None:
-    """Data on fewer storage targets than exist, and than the run has processes."""
+    """Find data on fewer storage targets than exist, and than the run has processes."""
     records = profile.records
     rows = profile.counted & profile.moved_rows
     moved = float(profile.moved[rows].sum(dtype=np.float64))
@@ -325,7 +328,7 @@ def unused_targets(profile: Profile) -> Pattern | None:
 
 
 def uneven_targets(profile: Profile) -> Pattern | None:
-    """Files whose stripes share some targets more than others."""
+    """Find files whose stripes share some targets more than others."""
     rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
     targets, share = _target_shares(profile, rows)
     load = (share * np.where(rows, profile.moved, 0)).sum(axis=1)
@@ -345,8 +348,8 @@ def uneven_targets(profile: Profile) -> Pattern | None:
 
 
 def slow_target(profile: Profile) -> Pattern | None:
-    """One storage target far slower than the others, for files of the same kind: three files or more on it, and four
-    other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
+    """Find one storage target far slower than the others, for files of the same kind: three files or more on it, and
+    four other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
     spent, moved = profile.data_seconds, profile.moved
     rows = profile.counted & (moved >= MIB) & (profile.ints("stripe_count") == 1) & ~profile.collective
     targets, share = _target_shares(profile, rows)
@@ -394,7 +397,7 @@ def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Patter
 
 
 def rank_zero(profile: Profile) -> Pattern | None:
-    """One process moves all bytes."""
+    """Find a process that moves all bytes."""
     if not _has_one_rank(profile):
         return None
     who = "rank 0" if (profile.row["rank0_bytes"] or 0) > 0.5 * profile.moved_bytes else "one process"
@@ -404,7 +407,7 @@ def rank_zero(profile: Profile) -> Pattern | None:
 
 
 def subset(profile: Profile) -> Pattern | None:
-    """Some processes move all bytes: the program aggregates by itself (car11 V.B, H)."""
+    """Find a few processes that move all bytes: the program aggregates by itself (car11 V.B, H)."""
     ranks = int(profile.row["io_rank_count"] or 0)
     if profile.incomplete or not profile.parallel or _has_one_rank(profile):
         return None
@@ -439,14 +442,14 @@ def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"])
 
 
 def straggler_bytes(profile: Profile) -> Pattern | None:
-    """The slowest process of a shared file moves more than its part."""
+    """Find a shared file whose slowest process moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", hint_line(profile, "romio_cb_write", "enable"))
     return Pattern(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
 def straggler_time(profile: Profile) -> Pattern | None:
-    """One process of a shared file is far slower than all others and moves no more: a node or target is slow."""
+    """Find a shared file with one process that is far slower and moves no more: a node or target is slow."""
     rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
@@ -461,8 +464,7 @@ def _report_line(profile: Profile, rows: Bools) -> str:
 
 
 def contention(profile: Profile) -> Pattern | None:
-    """The times of the processes of a shared file spread smoothly, although they move the same: they wait for each
-    other."""
+    """Find shared files whose processes move the same but wait for each other: their times spread smoothly."""
     rows, behind, evidence = _find_straggler(profile, "spread")
     if not evidence:
         return None
@@ -472,7 +474,7 @@ def contention(profile: Profile) -> Pattern | None:
 
 
 def uneven_ranks(profile: Profile) -> Pattern | None:
-    """Processes with files of their own, and one of them takes far longer."""
+    """Find a process that takes far longer on its own files than others on theirs."""
     each = profile.sums_by_rank(profile.spent)
     moved = profile.sums_by_rank(profile.moved.astype(np.float64))[each > 0]
     each = each[each > 0]

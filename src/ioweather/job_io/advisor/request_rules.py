@@ -40,7 +40,7 @@ _LONG_SECONDS: Final = 30.0
 
 
 def small_requests(profile: Profile) -> Pattern | None:
-    """Requests under 1 MiB, of the program or of MPI-IO below it."""
+    """Find requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
     if (found := describe_small(profile, rows)) is None:
         return None
@@ -56,7 +56,7 @@ def small_requests(profile: Profile) -> Pattern | None:
 
 
 def unaligned_file(profile: Profile) -> Pattern | None:
-    """Requests that do not begin at a block of the file system."""
+    """Find requests that do not begin at a block of the file system."""
     off = profile.ints("file_not_aligned_count")
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
     total, count = int(profile.operations[rows].sum()), int(off[rows].sum())
@@ -74,7 +74,7 @@ def unaligned_file(profile: Profile) -> Pattern | None:
 
 
 def stdio(profile: Profile) -> Pattern | None:
-    """Data through streams: fread and fwrite."""
+    """Find data through streams: fread and fwrite."""
     rows = profile.counted & profile.records.stdio
     streamed = float(profile.moved[rows].sum(dtype=np.float64))
     if streamed < MIB or streamed <= 0.1 * profile.moved_bytes:
@@ -87,7 +87,7 @@ def stdio(profile: Profile) -> Pattern | None:
 
 
 def random_access(profile: Profile) -> Pattern | None:
-    """Requests that begin before the end of the one before."""
+    """Find requests that begin before the end of the one before."""
     rows = profile.records.posix
     saved = np.zeros(len(rows))
     random, total = 0, int(profile.operations[rows].sum())
@@ -112,7 +112,7 @@ def random_access(profile: Profile) -> Pattern | None:
 
 
 def strided(profile: Profile) -> Pattern | None:
-    """Small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
+    """Find small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
     rows = profile.records.posix & (profile.moved < MIB * profile.operations)
     saved = np.zeros(len(rows))
     gaps, total = 0, int(profile.operations[rows].sum())
@@ -157,7 +157,7 @@ def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, .
 
 
 def redundant_reads(profile: Profile) -> Pattern | None:
-    """The same bytes read more than once, by one process or several."""
+    """Find the same bytes read more than once, by one process or several."""
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
     lines = BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
     if profile.python or profile.separate:
@@ -167,13 +167,13 @@ def redundant_reads(profile: Profile) -> Pattern | None:
 
 
 def redundant_writes(profile: Profile) -> Pattern | None:
-    """Bytes that overwrite bytes of the same run."""
+    """Find bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
     return _find_repeated(profile, "write", "overwrote data of the same run", lines)
 
 
 def read_write_switches(profile: Profile) -> Pattern | None:
-    """Reading and writing in turns."""
+    """Find reading and writing in turns."""
     rows = profile.counted & (profile.operations > 0)
     total, switches = int(profile.operations[rows].sum()), int(profile.ints("switch_count")[rows].sum())
     if switches <= 1000 or switches <= 0.1 * total:
@@ -185,7 +185,7 @@ def read_write_switches(profile: Profile) -> Pattern | None:
 
 
 def shared_file(profile: Profile) -> Pattern | None:
-    """Many requests of several processes to one file, which wait for each other's locks."""
+    """Find many requests of several processes to one file, which wait for each other's locks."""
     # If collective MPI-IO makes fewer requests than its calls, its aggregators do not share blocks.
     records = profile.records
     asked = records.per_file(profile.operations, profile.counted & profile.collective)
@@ -203,7 +203,7 @@ def shared_file(profile: Profile) -> Pattern | None:
 
 
 def fsync_storm(profile: Profile) -> Pattern | None:
-    """A sync after nearly every write: each waits for the device."""
+    """Find a sync after nearly every write: each waits for the device."""
     rows = profile.counted & ~profile.records.stdio
     syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
     made, written = int(syncs[rows].sum()), int(writes[rows].sum())
@@ -218,12 +218,12 @@ def fsync_storm(profile: Profile) -> Pattern | None:
 
 
 def _often_flushed(profile: Profile) -> Bools:
-    """Records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
+    """Return records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
     return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
 
 
 def flushed_streams(profile: Profile) -> Pattern | None:
-    """Streams that are flushed after each few lines, such as logs and tables of text."""
+    """Find streams that are flushed after each few lines, such as logs and tables of text."""
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
     rows = _often_flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
@@ -251,31 +251,31 @@ def flushed_streams(profile: Profile) -> Pattern | None:
 
 
 def _metadata_calls(profile: Profile) -> Floats:
-    """Calls by which the metadata time of a row is divided."""
+    """Return calls by which the metadata time of a row is divided."""
     calls = 2 * profile.ints("open_count") + profile.ints("stat_count") + profile.ints("seek_count")
     return calls.astype(np.float64)
 
 
 def _opened_again(profile: Profile) -> Floats:
-    """Opens beyond the first of each process."""
+    """Return opens beyond the first of each process."""
     again: Ints = np.maximum(profile.ints("open_count") - profile.first_opens, 0)
     return again.astype(np.float64)
 
 
 def _opening_seconds(profile: Profile) -> Floats:
-    """Metadata time of first opens and stats; all of it for rows without recorded calls."""
+    """Return the metadata time of first opens and stats; all of it for rows without recorded calls."""
     calls = _metadata_calls(profile)
     other = 2.0 * _opened_again(profile) + profile.ints("seek_count")
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
 
 
 def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
-    """Return metadata time and all time of these rows."""
+    """Return the metadata time and all time of these rows."""
     return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
 
 def seeks(profile: Profile) -> Pattern | None:
-    """A seek with every read or write: an additional system call for each."""
+    """Find a seek with every read or write: an additional system call for each."""
     sought = profile.ints("seek_count")
     # Streams seek in their buffers.
     rows = profile.counted & ~profile.records.stdio
@@ -292,7 +292,7 @@ def seeks(profile: Profile) -> Pattern | None:
 
 
 def waiting_opens(profile: Profile) -> Pattern | None:
-    """Opens that wait for something else than storage."""
+    """Find opens that wait for something else than storage."""
     if not (rows := profile.waits).any():
         return None
     longest = format_seconds(float(profile.records.seconds("meta_seconds")[rows].max()))
@@ -304,7 +304,7 @@ def waiting_opens(profile: Profile) -> Pattern | None:
 
 
 def metadata_storm(profile: Profile) -> Pattern | None:
-    """More opens and stats than reads and writes, or most of the time in them."""
+    """Find more opens and stats than reads and writes, or most of the time in them."""
     rows = profile.counted & ~profile.records.mpiio & ~_often_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
@@ -323,7 +323,7 @@ def metadata_storm(profile: Profile) -> Pattern | None:
 
 
 def file_per_process(profile: Profile) -> Pattern | None:
-    """At least one own file for each process, with costly creation."""
+    """Find at least one own file for each process, with costly creation."""
     files = int(profile.row["unique_file_count"] or 0)
     if not profile.parallel or files < profile.nprocs:
         return None
@@ -348,7 +348,7 @@ def file_per_process(profile: Profile) -> Pattern | None:
 
 
 def many_files(profile: Profile) -> Pattern | None:
-    """Several files for each process that has any, although fewer files than processes."""
+    """Find several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_often_flushed(profile)
     files, holders = profile.files_in(rows), len(np.unique(profile.records.rank[rows]))
@@ -365,7 +365,7 @@ def many_files(profile: Profile) -> Pattern | None:
 
 
 def small_files(profile: Profile) -> Pattern | None:
-    """Many small files: opening takes longer than reading."""
+    """Find many small files: opening takes longer than reading."""
     records = profile.records
     moved = records.per_file(profile.moved, profile.counted)
     processes = records.per_file(np.where(profile.counted, profile.first_opens, 0))
@@ -387,7 +387,7 @@ def small_files(profile: Profile) -> Pattern | None:
 
 
 def shared_metadata(profile: Profile) -> Pattern | None:
-    """All processes open the same file, at high cost."""
+    """Find a file that all processes open, at high cost."""
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
     rows &= (meta > _LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
@@ -410,7 +410,7 @@ def shared_metadata(profile: Profile) -> Pattern | None:
 
 
 def reopening(profile: Profile) -> Pattern | None:
-    """Files opened and closed in a loop."""
+    """Find files that are opened and closed in a loop."""
     again = _opened_again(profile)
     rows = profile.counted & (profile.ints("open_count") >= 2 * profile.first_opens) & (again > 0)
     count = int(again[rows].sum())
