@@ -549,7 +549,7 @@ def file_spans(records: FileRecords, verb: str) -> Floats:
 def _times_on_own_files(
     records: FileRecords, rows: Bools, meta: Floats, moving: Floats, reading: Floats, writing: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the metadata time and read and write time of the slowest rank on files not shared by all, r* = argmax (t_meta
+    """Return metadata time and read and write time of the slowest rank on files not shared by all, r* = argmax (t_meta
     + t_read + t_write); and the largest reading and writing time of a rank."""
     log, rank = records.log[rows], records.rank[rows]
     key, place = np.unique(log << 32 | rank, return_inverse=True)

@@ -288,7 +288,7 @@ class Profile:
         return max(0.0, most - self.least_seconds) if same_bytes else most
 
     def most_seconds_if_faster(self) -> float:
-        """Return the upper limit of a saving if storage is somewhat faster than this run shows; 0 if its rate is known."""
+        """Return the upper limit of a saving if storage is faster than this run shows; 0 if its rate is known."""
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
         return max(0.0, most - self.least_seconds / FASTER_FACTOR) if self.is_at_rate else 0.0
 
