@@ -125,6 +125,7 @@ def _read_limited(source: Source, path: Path, context: ReadContext) -> _Outcome:
 
 
 def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outcome:
+    """Read a file, in a child process, and check rows and errors."""
     source: Source = pickle.loads(pickled)
     outcome = _Outcome()
     limit_seconds(_SECONDS)
@@ -300,6 +301,7 @@ def _restarted(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_text(data: bytes) -> bool:
+    """Whether the bytes are UTF-8 text."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -178,6 +178,7 @@ class ProjectRule:
     path: str | None = None
 
     def matches(self, *, account: str | None, uid: int | None, exe: str | None, path: str | None) -> bool:
+        """Whether a job or a file belongs to the project. Patterns are those of the shell (fnmatch)."""
         texts = ((self.account, account), (self.exe, exe), (self.path, path))
         return self.uid in (None, uid) and all(
             pattern is None or (text is not None and fnmatch.fnmatchcase(text, pattern)) for pattern, text in texts
@@ -361,12 +362,14 @@ _text, _whole, _table = _kind(str, "text"), _kind(int, "a number"), _kind(dict, 
 
 
 def _texts(value: Any) -> tuple[str, ...]:
+    """A converter: a list of strings that are not empty."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ValueError(f"it must be a list of strings, not {value!r}")
     return tuple(value)
 
 
 def _positive(value: Any) -> float:
+    """A converter: a number above 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
         raise ValueError(f"it must be a positive number, not {value!r}")
     return float(value)
@@ -428,18 +431,21 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
 
 
 def _filesystem(name: str, body: Any) -> FileSystem:
+    """The section [filesystem.NAME]."""
     section = _Section(body, f"[filesystem.{name}]")
     servers = _Section(section.read("servers", _table, {}), f"[filesystem.{name}.servers]")
     return section.fill(FileSystem, name=name, servers={key: servers.read(key, _texts) for key in servers.body})
 
 
 def _project(body: Any) -> ProjectRule:
+    """An entry of [[project]]."""
     if not isinstance(body, Mapping) or "name" not in body or len(body) < 2:
         raise FacilityError("[[project]] needs `name` and at least one of account, uid, exe, path.")
     return _Section(body, "[[project]]").fill(ProjectRule)
 
 
 def _window(body: Any, zone: ZoneInfo | None) -> Window:
+    """An entry of [[maintenance]]."""
     section = _Section(body, "[[maintenance]]")
     start, end = (section.read(key, lambda text: parse_time_ns(str(text), zone)) for key in ("start", "end"))
     label = section.read("label", _text, "")
@@ -467,18 +473,21 @@ def parse_visibility(body: Any) -> Visibility:
 
 
 def _mode(value: Any) -> Literal["open", "own"]:
+    """A converter: 'open' or 'own'."""
     if value not in ("open", "own"):
         raise ValueError(f'it must be "open" or "own", not {value!r}')
     return value  # type: ignore[no-any-return]
 
 
 def _header(value: Any) -> str:
+    """A converter: the name of an HTTP header."""
     if _HEADER.fullmatch(_text(value)) is None:
         raise ValueError(f"it must be the name of an HTTP header, not {value!r}")
     return _text(value)
 
 
 def _network(text: str) -> Network:
+    """An IP address or network. Raises FacilityError."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
@@ -489,6 +498,7 @@ def _network(text: str) -> Network:
 
 
 def _uids(value: Any) -> dict[str, int]:
+    """A converter: a table of user names and uids."""
     if not isinstance(value, Mapping) or not all(type(uid) is int and uid >= 0 for uid in value.values()):
         raise ValueError("it must be a table of names and numbers, as { anna = 1001 }")
     return {str(name): int(uid) for name, uid in value.items()}

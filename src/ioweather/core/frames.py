@@ -264,6 +264,7 @@ def to_arrow(frame: Frame) -> Any:
 
 
 def _arrow_column(values: Column) -> Any:
+    """A column as an arro3 array."""
     arro = import_optional("arro3.core")
     kind = "t" if isinstance(values, Text) else values.dtype.kind
     if not isinstance(values, (Text, np.ma.MaskedArray)) and kind != "f":
@@ -278,6 +279,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]]) -> Frame:
 
 
 def _column(cells: Sequence[Any]) -> Column:
+    """A column of Python values: integers, booleans, floats or text."""
     known = [cell for cell in cells if cell is not None]
     missing = [cell is None for cell in cells]
     are_flags = all(isinstance(cell, bool) for cell in known)

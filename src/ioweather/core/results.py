@@ -72,6 +72,7 @@ class ResultTable(Tabular):
         return cls(name, columns_of(columns), tuple(rows), title)
 
     def column(self, name: str) -> tuple[Cell, ...]:
+        """The cells of a column."""
         index = [column.name for column in self.columns].index(name)
         return tuple([row[index] for row in self.rows])
 
@@ -214,6 +215,7 @@ class Coverage:
 
     @property
     def sentence(self) -> str:
+        """The counts as a sentence: '9 of 10 logs (90%); left out: 1 partial.'"""
         share = f" ({format_value(self.ratio, 'ratio')})" if self.ratio is not None else ""
         reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in self.excluded.items() if n)
         detail = f", {self.detail.rstrip('.')}" if self.detail else ""

@@ -195,6 +195,7 @@ class PrivateDirectory:
         return PrivateDirectory(self._by_name(_DIRECTORY, parent), self.path)
 
     def _by_name(self, flags: int, parent: int | None) -> int:
+        """Open the path (a name in `parent`); returns the descriptor. Raises ESTALE if it is another directory now."""
         fd = os.open(self.path if parent is None else self.path.name, flags, dir_fd=parent)
         found = os.fstat(fd)
         is_private = found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE
@@ -204,6 +205,7 @@ class PrivateDirectory:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self.path))
 
     def names(self) -> list[str]:
+        """The names in the directory."""
         if self.fd < 0:
             raise ValueError(f"{self.path} is closed")  # os.listdir(-1) is the working directory
         return os.listdir(self.fd)  # noqa: PTH208 - of a descriptor
@@ -273,6 +275,7 @@ class PrivateDirectory:
             raise
 
     def read(self, name: str) -> bytes:
+        """The content of a file of ours."""
         with os.fdopen(self.reopen(name), "rb") as file:
             return file.read()
 

@@ -53,6 +53,7 @@ def marked(text: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
+    """The escape of one control character."""
     code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # PEP 383: a byte that was no text
         return f"\\x{code - 0xDC00:02x}"
@@ -287,6 +288,7 @@ def format_value(value: object, unit: str = "") -> str:
 
 
 def _plain(value: float) -> str:
+    """A number without a unit, with three significant digits."""
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
     magnitude = abs(value)

@@ -20,7 +20,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.frames import Floats, Ints, Matrix
 from ioweather.core.results import Cell
-from ioweather.core.tables import METRICS, Quality, specs_of
+from ioweather.core.tables import METRICS, Quality, query_columns
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS, format_time_ns, utc_day
 from ioweather.diagnosis import health_incidents as incidents
 from ioweather.diagnosis.blame import usual_times
@@ -394,7 +394,7 @@ def _client_requests(window: SearchWindow) -> Iterator[incidents.Observations]:
     )
 
 
-_JOB_TIMES: Final = specs_of("component=text operation=text bin=int64 seconds=float64 requests=float64")
+_JOB_TIMES: Final = query_columns("component=text operation=text bin=int64 seconds=float64 requests=float64")
 
 
 def _job_tables(window: SearchWindow, kind: str) -> _RequestTables:
@@ -448,7 +448,7 @@ def _metadata_requests(window: SearchWindow) -> Iterator[incidents.Observations]
     yield found if found.has_peers else replace(found, slower=incidents.SLOWER_WITHOUT_PEERS)
 
 
-_PROBE_TIMES: Final = specs_of("component=text? minute=int64 took=float64 looks=int64")
+_PROBE_TIMES: Final = query_columns("component=text? minute=int64 took=float64 looks=int64")
 
 
 # Components, and by row the component, its minute, the logarithm of the median time of probes over what is usual of

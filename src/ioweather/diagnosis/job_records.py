@@ -13,7 +13,7 @@ import numpy as np
 from ioweather.core import choices
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Frame, Ints
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, Party, Volume
 from ioweather.diagnosis.job_loads import (
@@ -156,7 +156,7 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
     return files.take(on_mounts(places, mounts) | (places.codes < 0))  # logs may lack names
 
 
-_COUNTED: Final = specs_of("""
+_COUNTED: Final = query_columns("""
     job_key=text job_id=int64? uid=int64? exe=text? start_ns=int64 interval_ns=int64 component=text?
     read_bytes=float64? write_bytes=float64? requests=float64?
 """)

@@ -18,7 +18,7 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, specs_of
+from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, query_columns
 from ioweather.core.units import DAY_NS, MINUTE_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (
@@ -395,8 +395,8 @@ def _target_columns(
 
 _SERIES_KEY: Final = "host, target, op, request_bytes, mode, component"
 # `number` is a hash of the key of a series.
-_PROBED: Final = specs_of("number=int64 start_ns=int64 duration_ns=int64")
-_SERIES: Final = specs_of("number=int64 op=text component=text? place=text")
+_PROBED: Final = query_columns("number=int64 start_ns=int64 duration_ns=int64")
+_SERIES: Final = query_columns("number=int64 op=text component=text? place=text")
 
 
 def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import NS
 from ioweather.lake.database import fetch_frame
 
@@ -109,7 +109,7 @@ def _add_up(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Operati
     return dict(sorted(found.items(), key=lambda item: (-item[1].bytes, -item[1].count, item[0])))
 
 
-_COLUMNS: Final = specs_of("""
+_COLUMNS: Final = query_columns("""
     job_key=text job_id=int64? cluster=text? uid=int64? exe=text? start_ns=int64 end_ns=int64 read_bytes=int64
     write_bytes=int64
 """)

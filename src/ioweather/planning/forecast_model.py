@@ -36,7 +36,7 @@ from ioweather.core.results import (
     ResultTable,
     largest_facts,
 )
-from ioweather.core.tables import Quality, specs_of
+from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import (
     DAY_NS,
     HOUR_NS,
@@ -74,7 +74,7 @@ from ioweather.stats.system_grid import facility_zone, local_clock, steps_of
 from ioweather.topics.source import DataSource
 
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
-_MOVED: Final = specs_of("key=text exe=text? slot=int64 bytes=float64")
+_MOVED: Final = query_columns("key=text exe=text? slot=int64 bytes=float64")
 # [ours] How many moments the wider group counts for.
 _PARENT_WEIGHT: Final = 2.0
 

@@ -37,7 +37,7 @@ _SERVED: Final = ("ost", "oss", "mdt", "mds")
 
 @dataclass
 class _Draft:
-    """One [filesystem.NAME] in the making."""
+    """What a section [filesystem.NAME] will contain; `speed` is its line of the peak."""
 
     kind: str | None = None
     lustre: list[str] = field(default_factory=list)
@@ -318,7 +318,7 @@ def is_whole(unmapped: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _parts(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
-    """System and kind of each target with samples or topology."""
+    """System and kind of each target that has samples or is in the topology."""
     found = {component: (system, kind) for system, kind, component in _attached(snapshot) if kind in ("ost", "mdt")}
     days = {group.component_kind: group.day for group in snapshot.series() if group.component_kind in ("ost", "mdt")}
     if days:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ioweather.agent.status import read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
@@ -24,6 +24,7 @@ from ioweather.core.logs import Progress, silent
 from ioweather.core.results import Answer
 from ioweather.core.safe_files import default_spool_dir, is_inside
 from ioweather.core.units import NS, names_of, now_ns
+from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, open_lake
@@ -113,7 +114,7 @@ def write_units(out: Path, site: Site) -> list[Path]:
 
 
 _SEED = 1
-_LIKE_RUNS = 12
+_MOST_TRIED = 10  # slow jobs that are asked about
 # The same week once: the copies of a day in other formats, and most of the probes, only cost time here.
 PRESET = replace(LAPTOP, detail_day=None, probe_seconds=600, sampler_seconds=3600, scan_files=1500)
 
@@ -158,22 +159,15 @@ def tour(lake: Lake) -> Iterator[Step]:
 
 
 def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
-    """Job id and verdict of a slow job: of those slowest against similar runs, the first with a verdict."""
-    with lake.snapshot() as snapshot:
-        if not snapshot.pinned["job_io"].uris:
-            return None
-        found = snapshot.query(
-            f"""
-            WITH runs AS (SELECT a.job_id, m.io_seconds, median(m.io_seconds) OVER like_it AS usual,
-                                 count(*) OVER like_it AS alike
-                          FROM applications a JOIN job_io m USING (log_digest) WHERE m.io_seconds > 0
-                          WINDOW like_it AS (PARTITION BY a.uid, a.exe, a.nprocs))
-            SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
-        ).fetchall()
-    for (job,) in found:
-        answer = ask("why", lake, {"job": str(job)})
-        if isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown":
-            return str(job), answer
+    """Job id and verdict of a slow job: of those slowest against similar runs, the first that is explained."""
+    try:
+        slowest = cast(RunsOutcome, ask("runs", lake, {"order": "slowest", "most": _MOST_TRIED}).result).runs
+    except DataUnavailable:
+        return None
+    for run in slowest:
+        answer = ask("why", lake, {"job": str(run.job_id)})
+        if isinstance(answer.result, WhyOutcome) and answer.result.kind not in ("unknown", "unexplained"):
+            return str(run.job_id), answer
     return None
 
 

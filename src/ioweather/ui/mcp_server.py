@@ -26,12 +26,11 @@ from starlette.types import Receive, Scope, Send
 from ioweather._version import __version__
 from ioweather.core.contracts import Param, Question
 from ioweather.core.errors import AccessDenied, IoweatherError, UsageError
-from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, result_json
-from ioweather.topics.analyse import availability
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.facilities import Facilities
+from ioweather.ui.web.queries import listed_exhibits
 from ioweather.ui.web.visible import View, own_view, period_of, public_view
 
 PATH: Final = "/mcp"
@@ -117,11 +116,9 @@ def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any
         found = view.lake.sql(str(typed["query"]), rows=_MOST_ROWS, seconds=_MOST_SECONDS)
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":
-        with view.lake.snapshot() as snapshot:
-            listed = availability(snapshot)
-        names = ("id", "title", "what", "ready", "missing")
-        rows = ((each.id, each.title, exhibit_entry(each.id).what, each.ready, list(each.missing)) for each in listed)
-        return {"exhibits": [dict(zip(names, row, strict=True)) for row in rows]}
+        # Without the published values, which would fill the context of a model.
+        every = listed_exhibits(view.lake)
+        return {"exhibits": [{key: each[key] for key in each if key != "published"} for each in every]}
     between = str(typed.pop("from", "")), str(typed.pop("to", ""))
     made: Answer | Exhibit
     if name == "show":

@@ -161,6 +161,7 @@ def document(key: str) -> dict[str, Any]:
 
 
 def _read_paper(key: str) -> Paper:
+    """A paper with its exhibits, from its TOML file."""
     data, shared = document(key), document("equations")
     entries = []
     for block in data["exhibit"]:

@@ -73,11 +73,12 @@ def is_histogram(text: str) -> bool:
 def is_event_details(details: Mapping[str, Any]) -> bool:
     """Whether the values of known keys of `events.details` have the right type."""
     known = {key: value for key, value in details.items() if key in _EVENT_KEYS and value is not None}
-    through = known.get("through", [])
-    return all(_is(value, _EVENT_KEYS[key]) for key, value in known.items()) and all(_is(name, str) for name in through)
+    if not all(_has_type(value, _EVENT_KEYS[key]) for key, value in known.items()):
+        return False
+    return all(_has_type(name, str) for name in known.get("through", []))
 
 
-def _is(value: Any, kind: type) -> bool:
+def _has_type(value: Any, kind: type) -> bool:
     """Whether a value of JSON is of this type; an int must fit into 64 bits."""
     if isinstance(value, bool):
         return False
@@ -86,21 +87,26 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bool]:
-    """A rule for texts: a JSON object for which `is_right` is true."""
+def _json_object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str], bool]:
+    """A rule for texts: accepts JSON objects for which `is_right` is true."""
 
-    def is_such_object(text: str) -> bool:
+    def accepts(text: str) -> bool:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             return False
         return isinstance(found, dict) and is_right(found)
 
-    return is_such_object
+    return accepts
 
 
 def _is_count(key: str, value: Any) -> bool:
-    return key.isdecimal() and len(key) < 19 and _is(value, int) and value >= 0
+    """Whether an entry of a JSON object is a number and how often it occurred."""
+    return key.isdecimal() and len(key) < 19 and _has_type(value, int) and value >= 0
+
+
+def _is_object_of_numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(_has_type(number, int) for number in value.values())
 
 
 class Quality(IntFlag):
@@ -114,7 +120,7 @@ class Quality(IntFlag):
     SHUTDOWN = 16  # in a declared or detected shutdown
     PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
     WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
-    TIME_DOUBTFUL = 128  # longer than a day, or before 2000: when it happened is hardly known
+    TIME_DOUBTFUL = 128  # longer than a day, or before 2000
 
 
 # What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
@@ -215,15 +221,11 @@ RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
     "layout": lambda text: all(_NUMBERS.fullmatch(part) is not None for part in text.split(";")),
     "histogram": is_histogram,
     "interfaces": lambda text: text == "" or set(text.split(",")) <= set(INTERFACES),
-    "object": _object(lambda found: True),
-    "object_of_texts": _object(lambda found: all(isinstance(value, str) for value in found.values())),
-    "object_of_counts": _object(lambda found: all(_is_count(key, value) for key, value in found.items())),
-    "object_of_objects": _object(
-        lambda found: all(
-            isinstance(inner, dict) and all(_is(value, int) for value in inner.values()) for inner in found.values()
-        )
-    ),
-    "event_details": _object(is_event_details),
+    "object": _json_object(lambda found: True),
+    "object_of_texts": _json_object(lambda found: all(isinstance(value, str) for value in found.values())),
+    "object_of_counts": _json_object(lambda found: all(_is_count(key, value) for key, value in found.items())),
+    "object_of_objects": _json_object(lambda found: all(map(_is_object_of_numbers, found.values()))),
+    "event_details": _json_object(is_event_details),
 }
 # Without a rule, the name of a number says its range: all of it, or the longest ending that fits.
 _BY_NAME: Final = {
@@ -265,7 +267,7 @@ class ColumnSpec:
 _KIND: Final = re.compile(r"(\w+)([?!]?)(?:\((\w+)\))?")
 
 
-def columns_of(text: str) -> tuple[ColumnSpec, ...]:
+def _parse_columns(text: str) -> tuple[ColumnSpec, ...]:
     """The columns of lines `name type description`, as tables.toml explains them."""
     columns = []
     for line in text.strip().replace("\n    ", " ").splitlines():
@@ -290,7 +292,7 @@ def columns_of(text: str) -> tuple[ColumnSpec, ...]:
     return tuple(columns)
 
 
-def specs_of(text: str) -> tuple[ColumnSpec, ...]:
+def query_columns(text: str) -> tuple[ColumnSpec, ...]:
     """Columns of a query's result, from `name=type name=type? ...`; `?`: may be null."""
     pairs = (word.split("=") for word in text.split())
     return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in pairs)
@@ -298,7 +300,8 @@ def specs_of(text: str) -> tuple[ColumnSpec, ...]:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """`key` is the natural key (with `source`, for append-only tables). `time` is the column whose UTC date is `day`.
+    """A table of the lake. `key` is the natural key (with `source`, for append-only tables). `time` is the column whose
+    UTC date is `day`.
 
     Append-only rows enter once: a row whose key is there is not added. Revisable rows are all stored; the view shows
     one per key: the greatest in the `revision` columns (null is least), then the one that came last; none where that
@@ -313,14 +316,14 @@ class TableSpec:
     revisable: bool = False
     revision: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
-    # Rows per group of a sealed file: small where readers pass over most of a day.
+    # Rows per row group of a sealed file: small if queries need little of a day.
     group_rows: int = 122_880
-    # Whether a sealed day keeps rows that newer ones replaced. What can be computed again need not.
+    # Whether a sealed day keeps rows that newer ones replaced; not if they can be computed again.
     keeps_revisions: bool = True
-    # Of revisable tables: (column of the key, value) that rows of unknown origin have there. They belong to the one
-    # origin that has the rest of their key, where there is one.
+    # Of revisable tables: (column of the key, value) of rows of unknown origin. They belong to the one origin that has
+    # the rest of their key, if there is one.
     placeholder: tuple[str, str] | None = None
-    # Very many rows of few distinct texts: read without a copy of them.
+    # A table of very many rows with few distinct texts, which is read without copying them.
     is_long: bool = False
     # Of append-only tables: the flag in `quality` of a row that one of the same key without the flag replaces.
     unfinished: int = 0
@@ -406,12 +409,13 @@ def concat(frames: Sequence[Frame]) -> Frame:
 
 
 def _concat_columns(columns: Sequence[Column]) -> Column:
+    """The cells of all columns; categories of text are merged."""
     if isinstance(columns[0], Text):
         merged: dict[str, int] = {}
         parts = []
         for column in columns:
             assert isinstance(column, Text)
-            # The extra last entry is where code -1 looks.
+            # Code -1 (null) indexes the last entry.
             lookup = np.array([merged.setdefault(c, len(merged)) for c in column.categories] + [-1], np.int32)
             parts.append(lookup[column.codes])
         return Text(np.concatenate(parts), tuple(merged))
@@ -428,7 +432,7 @@ def _declared_table(name: str, entry: dict[str, Any]) -> TableSpec:
         entry["placeholder"] = (column, value)
     if "unfinished" in entry:
         entry["unfinished"] = int(Quality[entry["unfinished"].upper()])
-    return TableSpec(name, columns=columns_of(entry.pop("columns")), **words, **entry)
+    return TableSpec(name, columns=_parse_columns(entry.pop("columns")), **words, **entry)
 
 
 TABLES: Final[Mapping[str, TableSpec]] = {name: _declared_table(name, entry) for name, entry in _DECLARED.items()}
@@ -493,6 +497,7 @@ class Complaints:
         return self.flagged.total()
 
     def __str__(self) -> str:
+        """What was left out and flagged, with the broken rules; empty if nothing was."""
         said = []
         for counted, stays, verb in ((self.refused, False, "left out"), (self.flagged, True, "flagged")):
             if counted.total():

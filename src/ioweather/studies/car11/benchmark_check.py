@@ -175,8 +175,8 @@ NO_NODES: Final = Finding(
     name="no_node_counts",
 )
 NO_CEILING: Final = (
-    "The facility file gives no limit per node and no peak of a file system, so no job can be told to be above its "
-    "ceiling: set node_limit_bytes_per_s and peak_bytes_per_s."
+    "The facility file gives no limit per node and no peak of a file system, so jobs above their ceiling cannot be "
+    "found: set node_limit_bytes_per_s and peak_bytes_per_s."
 )
 
 

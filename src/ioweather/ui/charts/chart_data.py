@@ -249,7 +249,7 @@ class Series:
         return {"field": "s", "type": "nominal", "scale": scale, "legend": legend}
 
     def dash(self, legend: Spec | None) -> Spec:
-        """Channels that tell the lines of the second round of colours from the first."""
+        """The channel that dashes the lines of the second round of colours."""
         if self.bundled or len(self.names) <= HUES:
             return {}
         dashes = [[1, 0] if i < HUES else [5, 3] for i in self.order]

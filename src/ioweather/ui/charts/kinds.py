@@ -136,7 +136,7 @@ _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
 
 
 def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
-    """Places from the x column; names that do not fit side by side run down the side."""
+    """Names of the x column along the bottom, or down the side where they do not fit next to each other."""
     places = axis_of.names_axis(chart, "x")
     widest = max(map(text_px, places.names), default=0)
     fit = axis_of.names_fit(places.names, width - 70)
@@ -145,7 +145,7 @@ def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
 
 
 def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
-    """A lying chart is as high as its places need."""
+    """The plot in pixels; with names down the side it is as high as they need."""
     if not axes.flipped:
         return standard_size(axes, series, width, panels)
     each = 8 + max(len(series.names), 1) * (11 if len(series.names) > 1 else 14)
@@ -153,7 +153,7 @@ def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[in
 
 
 def _places(view: View) -> tuple[Floats, Floats]:
-    """Left and right end of each row along the axis of places."""
+    """Start and end of each row along the axis of names, in places from 0."""
     axis = view.axes.y if view.axes.flipped else view.axes.x
     index = {name: i for i, name in enumerate(axis.names)}
     left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
@@ -161,7 +161,7 @@ def _places(view: View) -> tuple[Floats, Floats]:
 
 
 def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
-    """The part of each place that belongs to the row's series."""
+    """Start and end of each row within its place: series share the place side by side, with a gap on both sides."""
     count = max(len(view.series.names), 1)
     slot = np.zeros(len(left))
     if view.series.names:
@@ -173,7 +173,7 @@ def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[
 
 
 def _channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
-    """Position channels by field, upright or lying."""
+    """The position channels of fields: `place` along the names, `value` along the values, on either side."""
     across, along = ("y", "x") if view.axes.flipped else ("x", "y")
     encoding: Spec = {across: (view.y if view.axes.flipped else view.x)(place)}
     encoding[along] = (view.x if view.axes.flipped else view.y)(value)
@@ -432,9 +432,10 @@ def _colour_channel(view: View, axis: Axis) -> Spec:
     return {"field": "v", "type": "quantitative", "scale": scale, "legend": legend}
 
 
-def _draw_heatmap(view: View) -> Drawing:
-    """A value as a colour over two axes: rank by time, hour by day. A cell without a value stays blank."""
-    chart, axes = view.chart, view.axes
+def _draw_cells(view: View) -> Drawing:
+    """A value as a colour over two axes: rank by time, hour by day. A matrix has the numbers in its cells too. A cell
+    without a value stays blank."""
+    chart, axes, is_matrix = view.chart, view.axes, view.chart.kind == "matrix"
     assert axes.colour is not None, "a grid has a colour axis"
     (across, start_x, step_x), (up, start_y, step_y) = _cell_index(view, "x"), _cell_index(view, "y")
     value, notes = _shown_values(view, axes.colour)
@@ -442,8 +443,9 @@ def _draw_heatmap(view: View) -> Drawing:
     left: Floats = start_x + column.astype(np.float64) * step_x
     bottom: Floats = start_y + row.astype(np.float64) * step_y
     # Cells reach a little below their neighbours: edges between pixels would show as a pale grid.
-    right = np.minimum(left + wide * step_x + _SEAM_PX * axes.x.reach / view.width, axes.x.end)
-    top = np.minimum(bottom + high * step_y + _SEAM_PX * axes.y.reach / view.height, axes.y.end)
+    seam = 0.0 if is_matrix else _SEAM_PX
+    right = np.minimum(left + wide * step_x + seam * axes.x.reach / view.width, axes.x.end)
+    top = np.minimum(bottom + high * step_y + seam * axes.y.reach / view.height, axes.y.end)
     rows: list[Spec] = [
         {k: chart_data.drawable(v) for k, v in zip("abcdv", cell, strict=True)}
         for cell in zip(left.tolist(), right.tolist(), bottom.tolist(), top.tolist(), mean.tolist(), strict=True)
@@ -458,59 +460,46 @@ def _draw_heatmap(view: View) -> Drawing:
             fields[start] = chart_data.column(chart, channel)
     fields["v"] = chart_data.column(chart, "value")
     notes |= {f"each cell is the mean of up to {wide * high:,} values": 0} if wide * high > 1 else {}
-    notes |= {"blank: no data": 0} if not np.isfinite(value).all() else {}
+    notes |= {"blank: no data": 0} if not (is_matrix or np.isfinite(value).all()) else {}
     tips, transforms = view.tooltip(fields)
     encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("c"), "y2": {"field": "d"}}
     for side in ("x", "y"):
         encoding[side]["axis"] = encoding[side]["axis"] | {"grid": False}
     encoding |= {"color": _colour_channel(view, axes.colour), "tooltip": tips}
-    cells: Spec = {"transform": transforms, "mark": {"type": "rect", "clip": True}, "encoding": encoding}
-    return Drawing([cells], rows, notes)
+    edge = {"stroke": theme.BACKGROUND, "strokeWidth": 1} if is_matrix else {"clip": True}
+    layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"} | edge, "encoding": encoding}]
+    if is_matrix and wide * high == 1:
+        missing = np.isnan(value)
+        blank: list[Spec] = [{"a": float(a), "c": float(c)} for a, c in zip(across[missing], up[missing], strict=True)]
+        layers += _numbers_in_cells(view, axes.colour, rows, blank)
+    return Drawing(layers, rows, notes)
 
 
-def _draw_matrix(view: View) -> Drawing:
-    """A small table of numbers as coloured cells with the numbers in them: correlations, coefficients."""
-    chart, axes, colour = view.chart, view.axes, view.axes.colour
-    assert colour is not None, "a grid has a colour axis"
-    (column, _, _), (line, _, _) = _cell_index(view, "x"), _cell_index(view, "y")
-    columns, lines = len(axes.x.names), len(axes.y.names)
-    value, notes = _shown_values(view, colour)
-    unit = chart_data.column(chart, "value").unit
-    place, row, mean, wide, high = chart_data.bin_cells(column, line, value, view.points)
-    rows: list[Spec] = []
-    for i, j, v in zip(place.tolist(), row.tolist(), mean.tolist(), strict=True):
+def _numbers_in_cells(view: View, colour: Axis, rows: list[Spec], blank: list[Spec]) -> list[Spec]:
+    """Layers with the number of each cell in the ink that stands out from it, and a dash where there is none; no layers
+    where the numbers do not fit. Adds the texts to the rows."""
+    unit = chart_data.column(view.chart, "value").unit
+    for cell in rows:
         # Coefficients have two decimals, as in print; other units are written as everywhere.
-        small = unit == "" and abs(v) < 10
-        text = f"{v:.2f}".replace("-0.00", "0.00") if small else format_value(v, unit)
+        small = unit == "" and abs(cell["v"]) < 10
+        cell["t"] = f"{cell['v']:.2f}".replace("-0.00", "0.00") if small else format_value(cell["v"], unit)
         # Dark text does not stand out from the ends of the diverging colours and the dark half of the sequential ones.
-        share = float(colour.fractions(np.array([v]))[0])
-        pale = abs(share - 0.5) > 0.44 if colour.low < 0 < colour.high else share < 0.43
-        cell: Spec = {"a": i, "b": min(i + wide, columns), "c": j, "d": min(j + high, lines)}
-        cell |= {"v": chart_data.drawable(v), "t": text, "n": axes.x.names[i], "m": axes.y.names[j], "k": int(pale)}
-        rows.append(cell)
-    notes |= {f"each cell is the mean of up to {wide * high:,} values": 0} if wide * high > 1 else {}
-    fields = {"n": chart_data.column(chart, "x").heading, "m": chart_data.column(chart, "y").heading}
-    tips, transforms = view.tooltip({**fields, "v": chart_data.column(chart, "value")})
-    encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("c"), "y2": {"field": "d"}}
-    encoding |= {"color": _colour_channel(view, colour), "tooltip": tips}
-    mark: Spec = {"type": "rect", "stroke": theme.BACKGROUND, "strokeWidth": 1}
-    layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding}]
+        share = float(colour.fractions(np.array([cell["v"]]))[0])
+        cell["k"] = int(abs(share - 0.5) > 0.44 if colour.low < 0 < colour.high else share < 0.43)
     widest = max((text_px(cell["t"]) for cell in rows), default=0)
-    if wide * high > 1 or widest + 4 > view.width / columns or view.height / lines < 14:
-        return Drawing(layers, rows, notes)
-    # The numbers, in the ink that stands out from their cell; a dash where there is none.
+    if widest + 4 > view.width / len(view.axes.x.names) or view.height / len(view.axes.y.names) < 14:
+        return []
     middle: list[Spec] = [{"calculate": "datum.a+0.5", "as": "ax"}, {"calculate": "datum.c+0.5", "as": "cy"}]
     centre = {"x": view.x("ax"), "y": view.y("cy"), "text": {"field": "t", "type": "nominal"}}
-    text_mark: Spec = {"type": "text", "baseline": "middle", "align": "center"}
-    for ink, test in ((theme.CELL_INK, "datum.k===0"), (theme.CELL_PAPER, "datum.k===1")):
-        only: list[Spec] = [{"filter": test}, *middle]
-        layers.append({"transform": only, "mark": text_mark | {"color": ink}, "encoding": centre})
-    places = zip(column[np.isnan(value)].tolist(), line[np.isnan(value)].tolist(), strict=True)
-    blank: list[Spec] = [{"a": i, "c": j, "t": "–"} for i, j in places]
+    mark: Spec = {"type": "text", "baseline": "middle", "align": "center"}
+    layers: list[Spec] = [
+        {"transform": [{"filter": test}, *middle], "mark": mark | {"color": ink}, "encoding": centre}
+        for ink, test in ((theme.CELL_INK, "datum.k===0"), (theme.CELL_PAPER, "datum.k===1"))
+    ]
     if blank:
-        dashes: Spec = {"data": {"values": blank}, "transform": middle, "encoding": centre}
-        layers.append(dashes | {"mark": text_mark | {"color": theme.SECONDARY}})
-    return Drawing(layers, rows, notes)
+        dashes: Spec = {"data": {"values": [cell | {"t": "–"} for cell in blank]}, "transform": middle}
+        layers.append(dashes | {"mark": mark | {"color": theme.SECONDARY}, "encoding": centre})
+    return layers
 
 
 def _grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
@@ -522,14 +511,14 @@ def _grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int
 HEATMAP = PanelKind(
     ("x", "y", "value"),
     lambda chart, _: Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart)),
-    _draw_heatmap,
+    _draw_cells,
     size=_grid_size,
     shown=("value",),
 )
 MATRIX = PanelKind(
     ("x", "y", "value"),
     lambda chart, _: Axes(axis_of.names_axis(chart, "x"), axis_of.names_axis(chart, "y"), _colour_axis(chart)),
-    _draw_matrix,
+    _draw_cells,
     size=lambda axes, _, width, __: (
         min(width, max(len(axes.x.names), 1) * _CELL_PX),
         max(min(max(len(axes.y.names), 1) * _ROW_PX, 560), 40),

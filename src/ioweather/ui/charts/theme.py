@@ -12,15 +12,16 @@ al. 2009), and stands out from the background by at least 3:1.
 
 from __future__ import annotations
 
+import json
 import textwrap
+from pathlib import Path
+from string import Template
 from typing import Any, Final, Literal, TypeAlias
 
 Theme: TypeAlias = Literal["light", "dark"]
 Spec: TypeAlias = dict[str, Any]
 
-# Every renderer has a face of this name; vl-convert draws it with one that it carries when the machine has none.
-FONT: Final = "sans-serif"
-LABEL_SIZE: Final = 11
+LABEL_SIZE: Final = 11  # sizes in pixels, as in config.json
 TITLE_SIZE: Final = 14
 
 BACKGROUND: Final = "#ffffff"
@@ -80,55 +81,15 @@ def recolour(value: Any, theme: Theme) -> Any:
     return DARK.get(value, value) if isinstance(value, str) else value
 
 
+_COLOURS: Final = {"BACKGROUND": BACKGROUND, "INK": INK, "SECONDARY": SECONDARY, "GRID": GRID, "AXIS": AXIS}
+_CONFIG: Final = Path(__file__).with_name("config.json").read_text("utf-8")
+
+
 def config() -> Spec:
-    """What all charts share; in the light colours."""
-    text = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": LABEL_SIZE, "titleFontSize": LABEL_SIZE + 1}
-    return {
-        "background": BACKGROUND,
-        "font": FONT,
-        "aria": False,  # the picture has one description; an aria label per mark doubles the size of a drawing
-        "padding": 8,
-        "view": {"stroke": None},
-        "axis": {
-            **text,
-            "labelColor": SECONDARY,
-            "titleColor": INK,
-            "titleFontWeight": "normal",
-            "titlePadding": 8,
-            "gridColor": GRID,
-            "domainColor": AXIS,
-            "tickColor": AXIS,
-            "tickSize": 4,
-            "labelOverlap": False,
-        },
-        "legend": {
-            **text,
-            "labelColor": INK,
-            "titleColor": INK,
-            "titleFontWeight": "normal",
-            "symbolStrokeWidth": 2.5,
-            "symbolSize": 64,
-            "columnPadding": 14,
-            "rowPadding": 3,
-            "gradientStrokeColor": GRID,
-        },
-        "title": {
-            "font": FONT,
-            "fontSize": TITLE_SIZE,
-            "fontWeight": "bold",
-            "color": INK,
-            "anchor": "start",
-            "frame": "group",
-            "offset": 10,
-            "subtitleFont": FONT,
-            "subtitleFontSize": LABEL_SIZE,
-            "subtitleColor": SECONDARY,
-            "subtitlePadding": 4,
-        },
-        "line": {"strokeJoin": "round", "strokeCap": "round"},
-        "text": {"font": FONT, "fontSize": LABEL_SIZE, "color": INK},
-        "concat": {"spacing": 18},
-    }
+    """The Vega-Lite configuration of all charts, in the light colours. No aria label per mark: a picture has one
+    description, and labels would double the size of a drawing."""
+    found: Spec = json.loads(Template(_CONFIG).substitute(_COLOURS))
+    return found
 
 
 def text_px(text: str, size: float = LABEL_SIZE, *, bold: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""Options that commands share. Each decorator hands its options on as one value."""
+"""Options that commands share. Each decorator passes its options as one argument."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def engine_options(default: str) -> Callable[[F], F]:
 def working(
     engine: Mapping[str, Any], lake_dir: str | Path | None, *, clusters_only: bool = False
 ) -> Iterator[tuple[Executor | None, Progress]]:
-    """The executor that `engine_options` asked for, and a progress bar on a terminal. None: nothing was asked for (or
-    only processes, where `clusters_only`), and the workflow does as it does by itself."""
+    """The executor of `engine_options`, and a progress bar on a terminal. Without such an option the executor is None,
+    and the workflow chooses; with `clusters_only` also where only --workers was given."""
 
     def settings() -> Mapping[str, Any]:
         root = Path(lake_dir) if lake_dir else default_lake_dir()

@@ -49,7 +49,7 @@ _MARKS: Final = {
 }
 _WIDTH: Final = 80
 _MOST_ROWS: Final = 24
-_TEXT_WIDTH: Final = 18  # longer texts wrap where columns are many
+_TEXT_WIDTHS: Final = (24, 18, 14)  # longer texts wrap; narrower where more columns fit then
 
 
 def console() -> Console:
@@ -103,11 +103,15 @@ def _print_table(
     """Print the columns that fit beside each other, and name the others below. `headings` have a name, and whether the
     column is of numbers; columns in `whole` do not wrap."""
     width = out.width - indent
-    least = [
-        _least_width(name, column, _WIDTH if number in whole else _TEXT_WIDTH)
-        for number, ((name, _), column) in enumerate(zip(headings, texts, strict=True))
-    ]
-    count = max(1, sum(sum(least[: n + 1]) + 2 * n <= width for n in range(len(least))))
+    least, count = [0], 1
+    for most in _TEXT_WIDTHS:
+        least = [
+            _least_width(name, column, _WIDTH if number in whole else most)
+            for number, ((name, _), column) in enumerate(zip(headings, texts, strict=True))
+        ]
+        count = max(1, sum(sum(least[: n + 1]) + 2 * n <= width for n in range(len(least))))
+        if count == len(least):
+            break
     widths = [min(each, width) for each in least[:count]]
     natural = [max(map(cell_len, (headings[i][0], *texts[i]))) for i in range(count)]
     left = width - sum(widths) - 2 * (count - 1)

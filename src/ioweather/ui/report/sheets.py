@@ -251,7 +251,7 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
 
 
 def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
-    """Programs that wait most, and those that are fast."""
+    """The programs with most time beyond the usual, and those with the highest rates."""
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
     share = {p.name: p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst}
     yield ResultTable.of(
@@ -350,7 +350,7 @@ def _runs_table(now: Found) -> ResultTable:
 
 
 def _hours_table(now: Found) -> ResultTable:
-    """When it is slow: hours of the day, by how often some operation was."""
+    """The three hours of the day (UTC) in which operations were slow most often, by file system."""
     rows: list[tuple[str, str, float]] = []
     for name, series in now.slow.items():
         hours: dict[int, list[bool]] = defaultdict(list)

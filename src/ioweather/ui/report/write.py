@@ -188,7 +188,7 @@ def report_html(
     appendix: bool = True,
     progress: Progress = silent,
 ) -> str:
-    """The whole file."""
+    """The whole report as one HTML page."""
     parts = [sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
     if appendix:
         made = without_repeats(material.made)

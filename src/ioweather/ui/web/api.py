@@ -16,13 +16,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from ioweather._version import __version__
 from ioweather.core.contracts import Question
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
-from ioweather.topics.analyse import availability, parameters_of
+from ioweather.topics.analyse import parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
 from ioweather.ui.web.queries import (
@@ -32,6 +31,7 @@ from ioweather.ui.web.queries import (
     few_at_once,
     inventory,
     job_answers,
+    listed_exhibits,
     received,
     run_sql,
 )
@@ -74,23 +74,7 @@ def list_exhibits(view: OwnView) -> Response:
     """All exhibits of the five papers, and whether this lake can make them."""
 
     def make() -> bytes:
-        with view.lake.snapshot() as snapshot:
-            found = availability(snapshot)
-        listed = [
-            {
-                "id": item.id,
-                "title": item.title,
-                "what": exhibit_entry(item.id).what,
-                "study": item.study,
-                "ready": item.ready,
-                "missing": list(item.missing),
-                "topic": exhibit_entry(item.id).page,
-                "site": PAPERS[item.id.partition(".")[0]].site,
-                "published": to_jsonable(published(item.id)),
-            }
-            for item in found
-        ]
-        return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed}).encode()
+        return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed_exhibits(view.lake)}).encode()
 
     return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
 

@@ -71,14 +71,10 @@ class Refreshed(Generic[T]):
             thread.join(self.patience_seconds)
         if self._error is not None:
             raise self._error
-        return self.newest
-
-    @property
-    def newest(self) -> T | None:
-        """The newest value, without computing another."""
         return self._value[0] if self._value else None
 
     def _refresh(self) -> None:
+        """Compute the value, and keep it or the error."""
         try:
             self._value[:], self._error = [self.make()], None
         except Exception as error:
@@ -98,7 +94,8 @@ class Weather(NamedTuple):
 
 @dataclass
 class Facilities:
-    """`lakes` maps a name to a directory, which need not be there yet. Only agents of the main lake have spools."""
+    """The lakes of a server by name, and cached results about them. A directory need not exist yet; `spools` are those
+    of agents that measure the main facility."""
 
     lakes: Mapping[str, Path]
     spools: Sequence[Path] = ()

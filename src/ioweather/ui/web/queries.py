@@ -17,8 +17,8 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from ioweather.core.errors import Busy, CorruptInput, DataUnavailable, EmptyInput, IoweatherError, UsageError
-from ioweather.core.papers import exhibits
-from ioweather.core.results import SCHEMA_VERSION, Answer, Next
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
+from ioweather.core.results import SCHEMA_VERSION, Answer, Next, to_jsonable
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.job_io.outcomes import JobOutcome
@@ -72,6 +72,26 @@ def inventory(snapshot: Snapshot) -> dict[str, Any]:
         "overlaps": overlaps(snapshot.series(), snapshot.facility),
         "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
     }
+
+
+def listed_exhibits(lake: Lake) -> list[dict[str, Any]]:
+    """All exhibits as JSON data: what they show, whether this lake can make them, and the published values."""
+    with lake.snapshot() as snapshot:
+        found = availability(snapshot)
+    return [
+        {
+            "id": item.id,
+            "title": item.title,
+            "what": exhibit_entry(item.id).what,
+            "study": item.study,
+            "ready": item.ready,
+            "missing": list(item.missing),
+            "topic": exhibit_entry(item.id).page,
+            "site": PAPERS[item.id.partition(".")[0]].site,
+            "published": to_jsonable(published(item.id)),
+        }
+        for item in found
+    ]
 
 
 JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"

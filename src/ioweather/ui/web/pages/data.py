@@ -103,7 +103,7 @@ def agents(view: PublicView) -> Html:
 
 
 def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
-    """`end` is the state of an agent that no longer runs."""
+    """A row per probed target and per source of an agent. `end` is the state of one that no longer runs."""
     for target in status.targets:
         errors = sum(operation.error_count for operation in target.operations)
         seen = (status.heard_ns, target.ticks, target.missed_ticks, errors, target.message)

@@ -280,7 +280,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
 
 
 def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:
-    """A log has the numbers of targets; what servers call them is in their samples of that time."""
+    """Names of targets by their number in the log, from the samples of servers at that time."""
     if filesystem is None:
         return {}
     try:

@@ -130,7 +130,7 @@ def slowest(view: OwnView) -> str:
 @router.get("/fragments/problems")
 @shell.cached_part()
 def problems(view: OwnView) -> str:
-    """What was wrong: now first, then lately."""
+    """Problems of the period, those of now first."""
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
     lists = [replace(block, items=block.items[:_MOST_PROBLEMS]) for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(Place(view), block) for block in lists]
@@ -191,7 +191,7 @@ def storage_page(view: PublicView, size: str = "", op: str = "write") -> Html:
 @router.get("/fragments/storage_home")
 @shell.cached_part("Storage")
 def storage_home(view: PublicView) -> str:
-    """The only file system; of several, what each does."""
+    """The only file system; if there are several, all of them together."""
     result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
     assert isinstance(result, StorageOutcome)
     names = [state.filesystem for state in result.filesystems]

@@ -41,6 +41,7 @@ _CLAIM_MARKS = {
     "refuted": "Differs from the paper",
     "undecided": "Too little data to tell",
 }
+_MARKS_IN_WORDS = {"✓": "agree", "~": "weaker", "✗": "contradicted", "?": "undecided", "–": "not testable"}
 # Columns of the table of claims, as they are and as they are headed.
 _CLAIM_COLUMNS = {
     "text": "what the paper states",
@@ -148,7 +149,7 @@ def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
     for key, paper in PAPERS.items():
         rows = [tuple(row[n] for n in places) for row in table.rows if claim_of(str(row[0])).paper == key]
         marks = Counter(str(row[list(_CLAIM_COLUMNS).index("mark")]) for row in rows)
-        counts = ", ".join(f"{count} {mark}" for mark, count in marks.most_common())
+        counts = ", ".join(f"{marks[mark]} {words}" for mark, words in _MARKS_IN_WORDS.items() if marks[mark])
         columns = "; ".join(_CLAIM_COLUMNS.values())
         yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, links, "No statement.", "brief")
 
