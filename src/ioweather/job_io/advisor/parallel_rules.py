@@ -11,27 +11,8 @@ from ioweather.core.frames import Bools, Floats
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL
-from ioweather.job_io.advisor.fixes import (
-    BUFFER_BYTES,
-    FEWEST,
-    HDF5_NAMES,
-    NETCDF_NAMES,
-    Pattern,
-    alignment_lines,
-    buffering_lines,
-    describe_rate,
-    describe_small,
-    distribution_lines,
-    hint_line,
-    hint_lines,
-    joined_by_collectives,
-    layout_lines,
-    main_verb,
-    most_stripes,
-    request_lines,
-    seconds_saved_by_joining,
-    with_endings,
-)
+from ioweather.job_io.advisor import fixes
+from ioweather.job_io.advisor.fixes import Pattern
 from ioweather.job_io.advisor.profile import FILESYSTEMS, NOTICEABLE_SHARE, PARALLEL, VERBS, Profile
 
 # Drishti's: slowest against fastest process of a shared file.
@@ -54,27 +35,27 @@ def no_mpiio(profile: Profile) -> Pattern | None:
         rows &= profile.shared & profile.moved_rows
     # A file with one request has nothing to join.
     made = sum(int(np.maximum(profile.ints(f"{verb}_count") - 1, 0)[rows].sum()) for verb in VERBS)
-    if not profile.parallel or made < FEWEST or profile.without_mpiio_calls:
+    if not profile.parallel or made < fixes.FEWEST or profile.without_mpiio_calls:
         return None
     operations = int(profile.operations[rows].sum())
     plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
-    return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
+    return fixes.joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
 def unjoined_below(profile: Profile) -> Pattern | None:
     """Find requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
     alone = profile.ints("slowest_rank_bytes") == profile.moved
     rows = profile.counted & profile.records.posix & profile.shared & ~alone
-    rows &= profile.moved < BUFFER_BYTES * profile.operations
+    rows &= profile.moved < fixes.BUFFER_BYTES * profile.operations
     operations = int(profile.operations[rows].sum())
-    if not profile.parallel or not profile.without_mpiio_calls or operations < FEWEST:
+    if not profile.parallel or not profile.without_mpiio_calls or operations < fixes.FEWEST:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / operations)
     evidence = (
         f"MPI-IO calls were not recorded; {operations:,} requests of {mean} by several processes reached the file "
         "system, which collective buffering would have joined"
     )
-    return Pattern(evidence, 0.0, request_lines(profile, "collective", rows, "MPI-IO"), rows)
+    return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows, "MPI-IO"), rows)
 
 
 def no_collectives(profile: Profile) -> Pattern | None:
@@ -82,10 +63,10 @@ def no_collectives(profile: Profile) -> Pattern | None:
     rows = profile.counted & profile.records.mpiio & ~profile.collective
     share = profile.independent_share
     total, operations = int(profile.operations[rows].sum()), int(np.round(profile.operations * share)[rows].sum())
-    if not profile.parallel or operations < FEWEST:
+    if not profile.parallel or operations < fixes.FEWEST:
         return None
     plain = f"{operations:,} of {total:,} MPI-IO operations independent"
-    return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
+    return fixes.joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
 
 
 def mpiio_splits(profile: Profile) -> Pattern | None:
@@ -96,7 +77,7 @@ def mpiio_splits(profile: Profile) -> Pattern | None:
     asked, done = (records.per_file(profile.operations, rows) for rows in (mine, profile.below))
     wanted, made = (records.per_file(profile.moved, rows).astype(np.float64) for rows in (mine, profile.below))
     call, request = ratio(wanted, asked), ratio(made, done)
-    files = (asked > 0) & (done >= 2 * asked) & (done >= FEWEST) & (request < MIB) & (2 * request <= call)
+    files = (asked > 0) & (done >= 2 * asked) & (done >= fixes.FEWEST) & (request < MIB) & (2 * request <= call)
     rows = profile.below & files[records.file]
     if not rows.any():
         return None
@@ -105,8 +86,8 @@ def mpiio_splits(profile: Profile) -> Pattern | None:
         f"{int(asked[worst]):,} MPI-IO calls of {format_bytes(float(call[worst]))} reached the file system as "
         f"{int(done[worst]):,} requests of {format_bytes(float(request[worst]))}"
     )
-    saved = profile.as_mpiio_savings(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
-    return Pattern(evidence, profile.saving(saved), buffering_lines(profile, rows), rows)
+    saved = profile.as_mpiio_savings(np.where(rows, fixes.seconds_saved_by_joining(profile, fixes.BUFFER_BYTES), 0.0))
+    return Pattern(evidence, profile.saving(saved), fixes.buffering_lines(profile, rows), rows)
 
 
 def unbuffered(profile: Profile) -> Pattern | None:
@@ -117,11 +98,11 @@ def unbuffered(profile: Profile) -> Pattern | None:
     asked = np.maximum(records.per_file(profile.operations, rows)[records.file], 1)
     # MPI-IO that joins requests makes fewer than its calls; if it splits them, `mpiio_splits` finds it.
     rows &= (below >= 0.8 * asked) & (below < 2 * asked)
-    if (found := describe_small(profile, rows)) is None:
+    if (found := fixes.describe_small(profile, rows)) is None:
         return None
-    seconds = profile.saving(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
-    evidence = f"{found}, collective, but not merged before the file system; {describe_rate(profile, rows)}"
-    return Pattern(evidence, seconds, buffering_lines(profile, rows), rows)
+    seconds = profile.saving(np.where(rows, fixes.seconds_saved_by_joining(profile, fixes.BUFFER_BYTES), 0.0))
+    evidence = f"{found}, collective, but not merged before the file system; {fixes.describe_rate(profile, rows)}"
+    return Pattern(evidence, seconds, fixes.buffering_lines(profile, rows), rows)
 
 
 def exchange(profile: Profile) -> Pattern | None:
@@ -141,7 +122,8 @@ def exchange(profile: Profile) -> Pattern | None:
         f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
-    return Pattern(evidence, seconds, (hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
+    line = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "disable")
+    return Pattern(evidence, seconds, (line,), rows)
 
 
 def one_at_a_time(profile: Profile) -> Pattern | None:
@@ -165,7 +147,7 @@ def one_at_a_time(profile: Profile) -> Pattern | None:
         f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
         f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in the requests below it"
     )
-    lines = (*_aligned_below(profile, rows), hint_line(profile, "romio_cb_write", "enable"))
+    lines = (*_aligned_below(profile, rows), fixes.hint_line(profile, "romio_cb_write", "enable"))
     if profile.filesystem in _ONE_SERVER:
         parallel = sorted(
             f"{mount} ({FILESYSTEMS[kind]})" for mount, kind in profile.mounts.items() if kind in PARALLEL
@@ -191,7 +173,7 @@ def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
     mine = profile.records.posix & np.isin(profile.records.file, profile.records.file[rows])
     block = int(profile.ints("file_alignment_bytes")[mine].max(initial=0))
     off = profile.ints("file_not_aligned_count")[mine].sum() > 0.1 * profile.operations[mine].sum()
-    return alignment_lines(profile, mine, block) if block and off else ()
+    return fixes.alignment_lines(profile, mine, block) if block and off else ()
 
 
 def data_sieving(profile: Profile) -> Pattern | None:
@@ -214,14 +196,18 @@ def data_sieving(profile: Profile) -> Pattern | None:
         f"read-modify-write: {format_bytes(amount)} read and written back, {part} of the bytes that MPI-IO wrote; "
         f"{format_bytes(float(written[files].sum()))} reached the file system"
     )
-    lines = (hint_line(profile, "romio_ds_write", "disable"), hint_line(profile, "romio_cb_write", "enable"))
+    lines = (
+        fixes.hint_line(profile, "romio_ds_write", "disable"),
+        fixes.hint_line(profile, "romio_cb_write", "enable"),
+    )
     return Pattern(evidence, profile.saving(saved), lines, files[records.file])
 
 
 def blocking(profile: Profile) -> Pattern | None:
     """Find MPI-IO of the program itself, no library's, that waits for every write, although time passes between
     them."""
-    by_library = (profile.records.text("library").codes >= 0) | with_endings(profile, HDF5_NAMES + NETCDF_NAMES)
+    named_so = fixes.with_endings(profile, fixes.HDF5_NAMES + fixes.NETCDF_NAMES)
+    by_library = (profile.records.text("library").codes >= 0) | named_so
     rows = profile.records.mpiio & ~by_library
     operations, nonblocking = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
     if operations <= 1000 or nonblocking:
@@ -254,7 +240,7 @@ def aggregators(profile: Profile) -> Pattern | None:
         return None
     seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
-    lines = hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
+    lines = fixes.hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
     return Pattern(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
 
 
@@ -274,7 +260,7 @@ def striping(profile: Profile) -> Pattern | None:
     stripes = profile.ints("stripe_count").astype(np.float64)
     size = np.asarray(profile.records.per_file(profile.moved, profile.counted)[profile.records.file], np.float64)
     # One per GiB of the file, as far as the run has nodes to feed them.
-    wanted = np.minimum(np.ceil(size / GIB), most_stripes(profile))
+    wanted = np.minimum(np.ceil(size / GIB), fixes.most_stripes(profile))
     rows = profile.counted & (profile.records.rank < 0) & (stripes > 0) & (wanted > stripes)
     rows &= profile.shared_seconds > 0
     if profile.nprocs < 2 or not rows.any():
@@ -292,7 +278,7 @@ def striping(profile: Profile) -> Pattern | None:
         f"{format_bytes(size[largest])} of a shared file on {count} target{'s' if count != 1 else ''}, "
         f"{'moved' if large[largest] else 'assumed'} at {format_bytes(float(rate[largest]))}/s each"
     )
-    return Pattern(evidence, seconds, layout_lines(profile, rows, int(wanted[largest])), rows)
+    return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, int(wanted[largest])), rows)
 
 
 def unused_targets(profile: Profile) -> Pattern | None:
@@ -324,7 +310,8 @@ def unused_targets(profile: Profile) -> Pattern | None:
         if profile.files_in(rows) != 1:
             return None
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
-    return Pattern(evidence, 0.0, layout_lines(profile, rows & profile.shared, int(most_stripes(profile))), rows)
+    lines = fixes.layout_lines(profile, rows & profile.shared, int(fixes.most_stripes(profile)))
+    return Pattern(evidence, 0.0, lines, rows)
 
 
 def uneven_targets(profile: Profile) -> Pattern | None:
@@ -343,8 +330,8 @@ def uneven_targets(profile: Profile) -> Pattern | None:
         f"{len(targets):,} targets is {format_bytes(mean)}"
     )
     # One stripe for each file, or all targets for a shared file.
-    width = int(most_stripes(profile)) if (rows & profile.shared).any() else 1
-    return Pattern(evidence, seconds, layout_lines(profile, rows, width), rows)
+    width = int(fixes.most_stripes(profile)) if (rows & profile.shared).any() else 1
+    return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, width), rows)
 
 
 def slow_target(profile: Profile) -> Pattern | None:
@@ -393,7 +380,7 @@ def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Patter
     if writers > ranks:
         fastest = min(profile.ceiling[0], profile.layout_bytes_per_s)
         seconds = max(0.0, spent - max(spent * ranks / writers, profile.moved_bytes / fastest))
-    return Pattern(evidence, seconds, distribution_lines(profile), profile.counted)
+    return Pattern(evidence, seconds, fixes.distribution_lines(profile), profile.counted)
 
 
 def rank_zero(profile: Profile) -> Pattern | None:
@@ -444,7 +431,7 @@ def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"])
 def straggler_bytes(profile: Profile) -> Pattern | None:
     """Find a shared file whose slowest process moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
-    lines = ("divide the data evenly: total / ranks bytes each", hint_line(profile, "romio_cb_write", "enable"))
+    lines = ("divide the data evenly: total / ranks bytes each", fixes.hint_line(profile, "romio_cb_write", "enable"))
     return Pattern(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
@@ -453,7 +440,7 @@ def straggler_time(profile: Profile) -> Pattern | None:
     rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
-    lines = (*([hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
+    lines = (*([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
     return Pattern(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
 
 
@@ -468,7 +455,8 @@ def contention(profile: Profile) -> Pattern | None:
     rows, behind, evidence = _find_straggler(profile, "spread")
     if not evidence:
         return None
-    lines = (*_aligned_below(profile, rows), hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
+    hint = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "enable")
+    lines = (*_aligned_below(profile, rows), hint)
     evidence += ", a smooth spread, not one process: they seem to wait for each other"
     return Pattern(evidence, float(behind.sum()), lines, rows)
 

@@ -15,24 +15,8 @@ from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
 from ioweather.facts.job_metrics import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
-from ioweather.job_io.advisor.fixes import (
-    BROADCAST,
-    FEWEST,
-    JOINED_BYTES,
-    Pattern,
-    alignment_lines,
-    describe_count,
-    describe_rate,
-    describe_small,
-    hint_line,
-    interface_of,
-    main_verb,
-    order_share,
-    packing_lines,
-    request_lines,
-    seconds_saved_by_joining,
-    sorting_lines,
-)
+from ioweather.job_io.advisor import fixes
+from ioweather.job_io.advisor.fixes import Pattern
 from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, VERBS, Profile, Verb
 
 # Drishti's: metadata time on one record.
@@ -42,17 +26,17 @@ _LONG_SECONDS: Final = 30.0
 def small_requests(profile: Profile) -> Pattern | None:
     """Find requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
-    if (found := describe_small(profile, rows)) is None:
+    if (found := fixes.describe_small(profile, rows)) is None:
         return None
     mine = profile.counted & ~profile.collective & ~profile.records.stdio
     # On a file shared by all, a process itself can only join consecutive requests.
     behind = profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")
     own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(ratio(behind, profile.operations), 1.0), 1.0)
-    seconds = profile.saving(np.where(mine, seconds_saved_by_joining(profile, JOINED_BYTES) * own, 0.0))
+    seconds = profile.saving(np.where(mine, fixes.seconds_saved_by_joining(profile, fixes.JOINED_BYTES) * own, 0.0))
     made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
-    interface = interface_of(profile, made, profile.operations)
-    lines = request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
-    return Pattern(f"{found}; {describe_rate(profile, rows)}", seconds, lines, rows)
+    interface = fixes.interface_of(profile, made, profile.operations)
+    lines = fixes.request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
+    return Pattern(f"{found}; {fixes.describe_rate(profile, rows)}", seconds, lines, rows)
 
 
 def unaligned_file(profile: Profile) -> Pattern | None:
@@ -60,7 +44,7 @@ def unaligned_file(profile: Profile) -> Pattern | None:
     off = profile.ints("file_not_aligned_count")
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
     total, count = int(profile.operations[rows].sum()), int(off[rows].sum())
-    if total < FEWEST or count <= 0.1 * total:
+    if total < fixes.FEWEST or count <= 0.1 * total:
         return None
     blocks = ratio(ratio(profile.moved, profile.operations), profile.ints("file_alignment_bytes"))
     # An unaligned request of s bytes touches 1 + s / A blocks on average, an aligned one ceil(s / A).
@@ -70,7 +54,7 @@ def unaligned_file(profile: Profile) -> Pattern | None:
     part = format_value(min(count / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} requests are not aligned to {format_bytes(block)} blocks"
     saved = profile.as_mpiio_savings(np.where(rows, profile.data_seconds * share * extra, 0.0))
-    return Pattern(evidence, profile.saving(saved), alignment_lines(profile, rows, block), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.alignment_lines(profile, rows, block), rows)
 
 
 def stdio(profile: Profile) -> Pattern | None:
@@ -81,8 +65,8 @@ def stdio(profile: Profile) -> Pattern | None:
         return None
     saved = sum(profile.overhead[verb] * profile.ints(f"{verb}_count") for verb in VERBS)
     part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
-    evidence = f"{part} of the bytes go through streams (fread, fwrite); {describe_rate(profile, rows)}"
-    lines = request_lines(profile, "larger", rows, "STDIO")
+    evidence = f"{part} of the bytes go through streams (fread, fwrite); {fixes.describe_rate(profile, rows)}"
+    lines = fixes.request_lines(profile, "larger", rows, "STDIO")
     return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
@@ -97,18 +81,18 @@ def random_access(profile: Profile) -> Pattern | None:
         first = np.minimum(profile.first_opens, count)
         beyond = np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0)
         jumps = np.where(profile.records.known(f"sequential_{verb}_count"), beyond, 0)
-        saved += profile.overhead[verb] * jumps * order_share(profile, verb)
+        saved += profile.overhead[verb] * jumps * fixes.order_share(profile, verb)
         random += int(jumps[rows].sum())
-    if random < FEWEST or random <= 0.2 * total:
+    if random < fixes.FEWEST or random <= 0.2 * total:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
     evidence = (
         f"{random:,} of {total:,} requests, {mean} on average, start before the end of the previous one; "
-        f"{describe_rate(profile, rows)}"
+        f"{fixes.describe_rate(profile, rows)}"
     )
     seconds = profile.saving(profile.as_mpiio_savings(np.where(rows, saved, 0.0)))
     on_shared = int(profile.operations[rows & profile.shared].sum())
-    return Pattern(evidence, seconds, sorting_lines(profile, rows, 2 * on_shared > total), rows)
+    return Pattern(evidence, seconds, fixes.sorting_lines(profile, rows, 2 * on_shared > total), rows)
 
 
 def strided(profile: Profile) -> Pattern | None:
@@ -122,12 +106,12 @@ def strided(profile: Profile) -> Pattern | None:
         # The first request of each process has no predecessor.
         skipped = np.where(known, np.maximum(forward - profile.first_opens + 1, 0), 0)
         # Requests made by MPI-IO belong to `mpiio_splits`.
-        saved += np.where(profile.below, 0.0, profile.overhead[verb] * skipped * order_share(profile, verb))
+        saved += np.where(profile.below, 0.0, profile.overhead[verb] * skipped * fixes.order_share(profile, verb))
         gaps += int(skipped[rows].sum())
-    if gaps < FEWEST or gaps <= 0.5 * total:
+    if gaps < fixes.FEWEST or gaps <= 0.5 * total:
         return None
     evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
-    lines = request_lines(profile, "collective", rows) if profile.parallel else sorting_lines(profile, rows)
+    lines = fixes.request_lines(profile, "collective", rows) if profile.parallel else fixes.sorting_lines(profile, rows)
     return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
@@ -159,7 +143,7 @@ def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, .
 def redundant_reads(profile: Profile) -> Pattern | None:
     """Find the same bytes read more than once, by one process or several."""
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
-    lines = BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
+    lines = fixes.BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
     if profile.python or profile.separate:
         lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
     by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
@@ -193,13 +177,13 @@ def shared_file(profile: Profile) -> Pattern | None:
     joined_by_mpiio = (asked > 0) & (done < asked)
     rows = profile.at_storage & profile.shared & ~joined_by_mpiio[records.file]
     count = int(profile.operations[rows].sum())
-    if not profile.parallel or count < FEWEST:
+    if not profile.parallel or count < fixes.FEWEST:
         return None
-    which = describe_count(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
+    which = fixes.describe_count(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
     locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
-    return Pattern(evidence, 0.0, request_lines(profile, "collective", rows), rows)
+    return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows), rows)
 
 
 def fsync_storm(profile: Profile) -> Pattern | None:
@@ -208,7 +192,7 @@ def fsync_storm(profile: Profile) -> Pattern | None:
     syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
     made, written = int(syncs[rows].sum()), int(writes[rows].sum())
     gone = np.maximum(np.minimum(syncs, writes) - profile.first_opens, 0)
-    if int(gone[rows].sum()) < FEWEST or made < 0.5 * written:
+    if int(gone[rows].sum()) < fixes.FEWEST or made < 0.5 * written:
         return None
     # Darshan counts a sync as writing.
     saved = np.where(rows, profile.overhead["write"] * gone, 0.0)
@@ -219,7 +203,7 @@ def fsync_storm(profile: Profile) -> Pattern | None:
 
 def _often_flushed(profile: Profile) -> Bools:
     """Return records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
-    return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
+    return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= fixes.FEWEST)
 
 
 def flushed_streams(profile: Profile) -> Pattern | None:
@@ -280,7 +264,7 @@ def seeks(profile: Profile) -> Pattern | None:
     # Streams seek in their buffers.
     rows = profile.counted & ~profile.records.stdio
     done, count = int(profile.operations[rows].sum()), int(sought[rows].sum())
-    if done < FEWEST or count < SEEKS_PER_OPERATION * done:
+    if done < fixes.FEWEST or count < SEEKS_PER_OPERATION * done:
         return None
     # No seek costs more than a metadata call where these are cheapest: opens of other files cost what they cost.
     each = ratio(profile.seconds("meta_seconds"), _metadata_calls(profile))
@@ -312,14 +296,14 @@ def metadata_storm(profile: Profile) -> Pattern | None:
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
     meta, spent = _metadata_and_all_seconds(profile, rows)
-    if calls < FEWEST or (calls < requests and meta < 0.3 * spent):
+    if calls < fixes.FEWEST or (calls < requests and meta < 0.3 * spent):
         return None
     time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
     least, files = "at least " if profile.incomplete else "", profile.files_in(rows)
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, _metadata_calls(profile)), 0.0)
-    return Pattern(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
 def file_per_process(profile: Profile) -> Pattern | None:
@@ -342,7 +326,7 @@ def file_per_process(profile: Profile) -> Pattern | None:
     whose = f"used by one process each, {format_value(files / profile.nprocs)} per process"
     if profile.incomplete and holders < profile.nprocs:
         whose = f"of {holders:,} of {profile.nprocs:,} processes; the other processes' files are not recorded"
-    verb = main_verb(profile, rows)
+    verb = fixes.main_verb(profile, rows)
     lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
     return Pattern(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
 
@@ -359,9 +343,9 @@ def many_files(profile: Profile) -> Pattern | None:
     if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= _LONG_SECONDS):
         return None
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
-    who = describe_count(holders, "one process", "processes")
+    who = fixes.describe_count(holders, "one process", "processes")
     evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
-    return Pattern(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
 def small_files(profile: Profile) -> Pattern | None:
@@ -375,7 +359,7 @@ def small_files(profile: Profile) -> Pattern | None:
     size = np.where(extent > 0, ratio(extent, np.maximum(processes, 1)), moved)
     small = (moved > 0) & (size < MIB)
     count = int(small.sum())
-    if count < FEWEST or count < 0.5 * int((moved > 0).sum()):
+    if count < fixes.FEWEST or count < 0.5 * int((moved > 0).sum()):
         return None
     # The files become shards of 64 MiB for each process.
     shards = math.ceil(float(size[small].sum()) / (64 * MIB)) * max(1, int(profile.row["io_rank_count"] or 0))
@@ -383,7 +367,7 @@ def small_files(profile: Profile) -> Pattern | None:
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
-    return Pattern(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
 def shared_metadata(profile: Profile) -> Pattern | None:
@@ -395,17 +379,17 @@ def shared_metadata(profile: Profile) -> Pattern | None:
         return None
     keep = min(1.0, profile.nodes / profile.nprocs)
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - keep), 0.0)
-    which = describe_count(profile.files_in(rows), "a shared file", "shared files")
+    which = fixes.describe_count(profile.files_in(rows), "a shared file", "shared files")
     longest = format_seconds(float(meta[rows].max()))
     evidence = f"all processes open {which}; up to {longest} of metadata time per file, summed over processes"
-    lines: tuple[str, ...] = (hint_line(profile, "romio_no_indep_rw", "true"),)
-    if interface_of(profile, rows, meta) == "HDF5":
+    lines: tuple[str, ...] = (fixes.hint_line(profile, "romio_no_indep_rw", "true"),)
+    if fixes.interface_of(profile, rows, meta) == "HDF5":
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
     elif not profile.records.mpiio[rows].any():
         # A file that is only read, and fits into a process, is best read by one.
         read = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
         read_only = not profile.ints("write_bytes")[rows].any() and read <= GIB
-        lines = BROADCAST if read_only else ("MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);", *lines)
+        lines = fixes.BROADCAST if read_only else ("MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);", *lines)
     return Pattern(evidence, profile.saving(saved), lines, rows)
 
 
@@ -414,10 +398,10 @@ def reopening(profile: Profile) -> Pattern | None:
     again = _opened_again(profile)
     rows = profile.counted & (profile.ints("open_count") >= 2 * profile.first_opens) & (again > 0)
     count = int(again[rows].sum())
-    if count < FEWEST:
+    if count < fixes.FEWEST:
         return None
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(2.0 * again, _metadata_calls(profile)), 0.0)
-    which = describe_count(profile.files_in(rows), "1 file", "files")
+    which = fixes.describe_count(profile.files_in(rows), "1 file", "files")
     line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:
         line = "file = open(path, 'rb')  # once, before the loop"
