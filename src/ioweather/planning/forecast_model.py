@@ -115,15 +115,7 @@ def find_known_jobs(
     if not counted.rows:
         return None
     keys, slot, moved = counted.text("key").tolist(), counted.ints("slot"), counted.floats("bytes")
-    # Each job: its program, and when it was submitted, began and ended, in windows.
-    jobs: dict[str | None, tuple[Any, float, float, float]] = {}
-    for row in whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": end_ns}).records():
-        if row["raw_job_id"] is not None and (row["end_ns"] or end_ns) > period[0]:
-            submitted, began, ended = (
-                np.inf if row[name] is None else (row[name] - start_ns) / window_ns
-                for name in ("submit_ns", "start_ns", "end_ns")
-            )
-            jobs[str(row["raw_job_id"])] = (row["user"] or row["uid"], row["name"]), submitted, began, ended
+    jobs = _read_accounted_jobs(whole, period, start_ns, window_ns)
     for key, exe, first in zip(keys, counted.text("exe").tolist(), slot.tolist(), strict=True):
         jobs.setdefault(key, ((None, exe), float(first), -np.inf, np.nan))
     numbers = {key: number for number, key in enumerate(jobs)}
@@ -147,6 +139,22 @@ def find_known_jobs(
     present = (end >= submitted[row_job]) & (end <= until[row_job])
     program = np.array([programs[each[0]] for each in jobs.values()], np.int64)[row_job]
     return KnownJobs(rate, window, row_job, program, present, end < began[row_job])
+
+
+def _read_accounted_jobs(
+    whole: Snapshot, period: tuple[int, int], start_ns: int, window_ns: int
+) -> dict[str | None, tuple[Any, float, float, float]]:
+    """Return the program of each job of the period in accounting, and when it was submitted, began and ended, counted
+    in windows from `start_ns`; infinite if unknown."""
+    jobs: dict[str | None, tuple[Any, float, float, float]] = {}
+    for row in whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records():
+        if row["raw_job_id"] is not None and (row["end_ns"] or period[1]) > period[0]:
+            submitted, began, ended = (
+                np.inf if row[name] is None else (row[name] - start_ns) / window_ns
+                for name in ("submit_ns", "start_ns", "end_ns")
+            )
+            jobs[str(row["raw_job_id"])] = (row["user"] or row["uid"], row["name"]), submitted, began, ended
+    return jobs
 
 
 def expected_load(jobs: KnownJobs, windows: int, horizons: tuple[int, ...]) -> Floats:
