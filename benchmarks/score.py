@@ -37,7 +37,7 @@ from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named
 from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.source import ask
-from planted_servers import planted_numbers
+from planted_facility import planted_laws, planted_numbers, planted_scans
 
 Measure: TypeAlias = Literal["factor", "difference", "rate"]
 
@@ -183,13 +183,11 @@ def benchmark(evidence: Evidence) -> Iterator[Item]:
 @question
 def growth(evidence: Evidence) -> Iterator[Item]:
     """Growth of files between two scans."""
-    scans = {(row["id"], row["name"]): row for row in evidence.truth("scan")}
-    before, after = scans["before", "all"], scans["after", "all"]
+    (files_before, bytes_before), (files_after, bytes_after) = planted_scans(evidence.made)
     found = evidence.estimates("car11.table3")
-    yield Item("growth of files", after["value"] / before["value"] - 1, found["files_growth"], 0.001, unit="ratio")
-    bytes_growth = after["details"]["bytes"] / before["details"]["bytes"] - 1
+    yield Item("growth of files", files_after / files_before - 1, found["files_growth"], 0.001, unit="ratio")
     note = "the exhibit counts capacity, in blocks"
-    yield Item("growth of bytes", bytes_growth, found["used_growth"], 0.01, unit="ratio", note=note)
+    yield Item("growth of bytes", bytes_after / bytes_before - 1, found["used_growth"], 0.01, unit="ratio", note=note)
 
 
 @question
@@ -330,7 +328,7 @@ _FELT = 1.5
 @question
 def distributions(evidence: Evidence) -> Iterator[Item]:
     """Each series of the sampler against the law it was drawn from."""
-    laws = {(row["name"], int(row["value"])): row["details"] for row in evidence.truth("distribution")}
+    laws = planted_laws(evidence.made)
     if not laws:
         return
     labels = {f"{op} {_size_label(size)}": law for (op, size), law in laws.items()}
@@ -362,7 +360,7 @@ def _size_label(size: int) -> str:
 @question
 def independence(evidence: Evidence) -> Iterator[Item]:
     """Correlation between targets; here they do not slow down together."""
-    if evidence.truth("distribution"):
+    if planted_laws(evidence.made):
         found = evidence.estimates("don15.maxorder").get("target_correlation")
         yield Item("correlation between targets", 0.0, found, 0.15, "difference")
 

@@ -116,7 +116,7 @@ class Naive:
 
 def counted(tally: Any) -> dict[tuple[str, Any, str], Histogram]:
     """A tally in the same form."""
-    from ioweather.readers.scan.tally import count_of, split_size_age, weight_of
+    from ioweather.readers.scan.tally import entries_in, split_size_age, weight_in
 
     found: dict[tuple[str, Any, str], Histogram] = {}
 
@@ -124,7 +124,7 @@ def counted(tally: Any) -> dict[tuple[str, Any, str], Histogram]:
         for name, cells in histograms.items():
             for index, cell in cells.items():
                 place = split_size_age(index) if name == "age_size" else index
-                found.setdefault((kind, owner, name), {})[place] = [count_of(cell), weight_of(cell)]
+                found.setdefault((kind, owner, name), {})[place] = [entries_in(cell), weight_in(cell)]
 
     put("all", "", tally.histograms())
     for kind in ("uid", "gid"):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from pathlib import Path
@@ -197,21 +198,30 @@ def export_metrics(
     """Serve the metrics of a spool, or write them to a file, until a signal arrives."""
     if once and textfile is None:
         raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
-    directory, (host, port) = spool_dir or default_spool_dir(), address
-    until = threading.Event()
+    directory = spool_dir or default_spool_dir()
+    collect = partial(render, directory, pushed_to=lake, others=others)
+    is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: until.set())
-    while textfile is not None:
+        signal.signal(number, lambda *_: is_over.set())
+    if textfile is None:
+        _serve(address, collect, directory, is_over)
+        return
+    while True:
         try:  # whole: node_exporter never reads half of it, as another user
-            write_whole(textfile, render(directory, pushed_to=lake, others=others), 0o644)
+            write_whole(textfile, collect(), 0o644)
         except OSError as error:
             raise UsageError(f"{textfile} cannot be written: {error.strerror}.") from None
-        if once or until.wait(every_ns / NS):
+        if once or is_over.wait(every_ns / NS):
             return
+
+
+def _serve(address: tuple[str, int], collect: Callable[[], bytes], directory: Path, is_over: threading.Event) -> None:
+    """Answer every request at the address with the metrics, until the event is set."""
+    host, port = address
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = render(directory, pushed_to=lake, others=others)
+            body = collect()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
@@ -235,6 +245,6 @@ def export_metrics(
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)
     with server:
-        while not until.is_set():
+        while not is_over.is_set():
             server.handle_request()
     log.info("stopped")

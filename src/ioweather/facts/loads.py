@@ -243,7 +243,7 @@ def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int
     whole = Traffic(name, kind, starts, lines["read_bytes"], lines["write_bytes"], min(covered, 1.0))
     if not with_parts:
         return whole
-    parts = grid.by_component(selection, TRAFFIC)
+    parts = grid.sums_by_component(selection, TRAFFIC)
     components = tuple(_components_in(parts))
     read, write = (_on_grid(parts, metric, starts, step, components) / (step / NS) for metric in TRAFFIC)
     return Traffic(name, kind, starts, whole.read, whole.write, whole.coverage, components, read, write)
@@ -288,7 +288,7 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
 
 def _slowdown_ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
     """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
-    usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
+    usual = _usual_seconds(snapshot)
     for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
         expected = usual.get(_request_kind(series))
         if expected:
@@ -353,7 +353,7 @@ def _of_component(
     starts = np.arange(low, high, step, dtype=np.int64)
     for metric in metrics:
         selection = snapshot.selection(filesystem, kind, (metric,), step, period_ns=(low, high))
-        rows = grid.by_component(selection, (metric,))
+        rows = grid.sums_by_component(selection, (metric,))
         names = _components_in(rows)
         per_second = METRICS[metric].extensive
         values = _on_grid(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)

@@ -108,7 +108,7 @@ def _number(text: object) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _whole(text: object) -> int | None:
+def _integer(text: object) -> int | None:
     value = _number(text)
     return None if value is None else int(value)
 
@@ -132,7 +132,7 @@ def _run_prefix(number: int) -> str:
     return "" if number <= 1 else f"run{number}/"
 
 
-def _within(run: _Phase, phases: Iterable[_Phase]) -> Iterator[_Phase]:
+def _with_times_of_run(run: _Phase, phases: Iterable[_Phase]) -> Iterator[_Phase]:
     """The run and its phases. Phases without times get those of the run, so that a query by time finds them."""
     yield run
     for phase in phases:
@@ -145,7 +145,7 @@ def _within(run: _Phase, phases: Iterable[_Phase]) -> Iterator[_Phase]:
 _FIGURES: Final = names_of("operation bytes_per_s ops_per_s duration_seconds start_ns end_ns")
 
 
-def _frames(tool: str, path: Path, phases: Sequence[_Phase], context: ReadContext) -> Iterator[tuple[str, Frame]]:
+def _make_frames(tool: str, path: Path, phases: Sequence[_Phase], context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """Rows of `benchmarks` for all phases, and of `events` for those whose start and end are known."""
     names = Counter(phase.name for phase in phases)
     if twice := sorted(name for name, count in names.items() if count > 1):
@@ -242,7 +242,7 @@ class _IorTest:
     def is_short(self, access: str) -> bool:
         """Whether fewer iterations have a result than were asked for."""
         found = {number for each, number, _ in self.iterations if each == access}
-        return 0 < len(found) < (_whole(self.options.get("repetitions")) or 1)
+        return 0 < len(found) < (_integer(self.options.get("repetitions")) or 1)
 
 
 @dataclass
@@ -299,7 +299,7 @@ def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         runs = _parse_ior_text(lines, last, times)
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _ior_phases(_run_prefix(number), run)]
     if any(test.iterations for run in runs for test in run.tests):
-        yield from _frames("ior", path, phases, context)
+        yield from _make_frames("ior", path, phases, context)
     # Fewer iterations than were asked for and no end. A missing end alone says little: under IO500 IOR prints none.
     for run in runs:
         has_rows = any(test.iterations for test in run.tests)
@@ -351,7 +351,7 @@ def _parse_ior_text(lines: Sequence[str], last: str | None, times: _LocalTimes) 
             )
         elif is_row and _number((row := dict(zip(columns, words, strict=True))).get("iter")) is not None:
             speeds = (row["bw(MiB/s)"], row.get("IOPS"), row.get("total(s)"))
-            run.test.add(words[0], _whole(row["iter"]) or 0, speeds, commenced_ns)
+            run.test.add(words[0], _integer(row["iter"]) or 0, speeds, commenced_ns)
             commenced_ns = None
         elif match := _TEST.match(line):
             run.tests.append(_IorTest(int(match[1]), times.ns(match[2])))
@@ -362,7 +362,7 @@ def _parse_ior_text(lines: Sequence[str], last: str | None, times: _LocalTimes) 
             key, value = match[1].strip().lower(), match[2].strip()
             if key == "testid":
                 columns = []
-                run.tests.append(_IorTest(_whole(value) or 0))
+                run.tests.append(_IorTest(_integer(value) or 0))
             elif key in ("began", "run began"):
                 run.began_ns = times.ns(value)
             elif key in ("finished", "run finished"):
@@ -406,21 +406,21 @@ def _parse_ior_json(path: Path, text: str, times: _LocalTimes) -> _IorRun:
         given = data.get("Options")
         options = {str(key).lower(): str(value) for key, value in given.items()} if isinstance(given, Mapping) else {}
         options.setdefault("path", str(data.get("Path", "")))
-        test = _IorTest(_whole(data.get("TestID")) or 0, times.ns(data.get("StartTime", "")), options)
-        for result in _objects(data.get("Results")):
-            access, number = str(result.get("access")), _whole(result.get("iter"))
+        test = _IorTest(_integer(data.get("TestID")) or 0, times.ns(data.get("StartTime", "")), options)
+        for result in _flatten_objects(data.get("Results")):
+            access, number = str(result.get("access")), _integer(result.get("iter"))
             if number is None:  # some versions do not number iterations; they come in order
                 number = len({each for name, each, _ in test.iterations if name == access})
             test.add(access, number, (result.get("bwMiB"), result.get("iops"), result.get("totalTime")))
         run.tests.append(test)
     run.finished_ns = times.ns(document.get("Finished", ""))
-    for summary in _objects(document.get("summary")):
+    for summary in _flatten_objects(document.get("summary")):
         figures = {name: summary.get(key) for name, key in _JSON_SUMMARY.items()}
         run.add_summary(summary.get("TestID", 0), str(summary.get("operation")), figures)
     return run
 
 
-def _objects(listed: Any) -> Iterator[Mapping[str, Any]]:
+def _flatten_objects(listed: Any) -> Iterator[Mapping[str, Any]]:
     """Those in the list; some versions put the results of each iteration into a list of their own."""
     for item in listed if isinstance(listed, list) else []:
         for part in item if isinstance(item, list) else [item]:
@@ -433,7 +433,7 @@ def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
     phases = []
     for position, test in enumerate(run.tests):
         ahead = prefix if position == 0 else f"{prefix}test{position + 1}/"
-        details, moved = _ior_details(run, test.options), _size(test.options.get("aggregate filesize"))
+        details, moved = _ior_details(run, test.options), _parse_bytes(test.options.get("aggregate filesize"))
         same: dict[str, Any] = {"command": run.command, "target": _ior_directory(test.options)}
         for order, (access, iteration, result) in enumerate(test.iterations):
             seconds, start_ns = result.duration_seconds, result.start_ns
@@ -460,16 +460,16 @@ def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
         # Where an iteration has no time of its own, the run is on the time line.
         marks_time=any(phase.start_ns is None for phase in phases if "[max]" not in phase.name),
     )
-    return _within(whole, phases)
+    return _with_times_of_run(whole, phases)
 
 
 def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of a test: version, API, tasks and nodes, sizes in bytes."""
     # '2048 (1 per node)' in older versions.
     clients = re.match(r"(\d+)(?: \((\d+) per node\))?", options.get("clients", ""))
-    tasks = _whole(options.get("tasks")) or (clients and _whole(clients[1])) or None
-    per_node = _whole(options.get("clients per node")) or (clients and _whole(clients[2])) or None
-    nodes = _whole(options.get("nodes"))
+    tasks = _integer(options.get("tasks")) or (clients and _integer(clients[1])) or None
+    per_node = _integer(options.get("clients per node")) or (clients and _integer(clients[2])) or None
+    nodes = _integer(options.get("nodes"))
     if nodes is None and tasks and per_node:
         nodes = -(-tasks // per_node)
     return {
@@ -479,14 +479,14 @@ def _ior_details(run: _IorRun, options: Mapping[str, str]) -> dict[str, Any]:
         "tasks": tasks,
         "nodes": nodes,
         "tasks_per_node": per_node,
-        **{name: _whole(options.get(name)) for name in ("segments", "repetitions")},
-        "transfer_bytes": _size(options.get("xfersize")),
-        "block_bytes": _size(options.get("blocksize")),
-        "aggregate_bytes": _size(options.get("aggregate filesize")),
+        **{name: _integer(options.get(name)) for name in ("segments", "repetitions")},
+        "transfer_bytes": _parse_bytes(options.get("xfersize")),
+        "block_bytes": _parse_bytes(options.get("blocksize")),
+        "aggregate_bytes": _parse_bytes(options.get("aggregate filesize")),
     }
 
 
-def _size(text: str | None) -> int | None:
+def _parse_bytes(text: str | None) -> int | None:
     """Bytes of '1 MiB' or '47008 bytes', which IOR rounds to two digits; None for other texts."""
     try:
         return parse_size((text or "").replace("bytes", "B"))
@@ -527,7 +527,7 @@ def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     runs = _parse_mdtest(_read_lines(path)[0], _LocalTimes(path, context.zone))
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _mdtest_phases(_run_prefix(number), run)]
     if any(run.rates for run in runs):
-        yield from _frames("mdtest", path, phases, context)
+        yield from _make_frames("mdtest", path, phases, context)
     if not all(run.rates for run in runs):
         raise TruncatedInput(f"{path} ends before the table of rates of a run of mdtest.", hint=_UNFINISHED)
 
@@ -609,7 +609,7 @@ def _mdtest_phases(prefix: str, run: _MdtestRun) -> Iterator[_Phase]:
             )
         )
     whole = _Phase(f"{prefix}run", start_ns=run.start_ns, end_ns=run.end_ns, details=run.details, **same)
-    return _within(whole, phases)
+    return _with_times_of_run(whole, phases)
 
 
 # IO500
@@ -650,7 +650,7 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
     else:
         phases, is_complete = _parse_io500_summary(lines)
     if phases:
-        yield from _frames("io500", path, phases, context)
+        yield from _make_frames("io500", path, phases, context)
     if not is_complete:
         raise TruncatedInput(
             f"{path} ends before the score of IO500.",
@@ -698,6 +698,7 @@ def _parse_io500_summary(lines: Iterable[str]) -> tuple[list[_Phase], bool]:
 
 
 def _with_validity(details: Mapping[str, Any], invalid: object) -> Mapping[str, Any]:
+    """The details, with a mark where IO500 calls a result invalid."""
     return {**details, "valid": False} if invalid else details
 
 
@@ -736,7 +737,7 @@ def _parse_io500_sections(path: Path, lines: Sequence[str], times: _LocalTimes) 
             phases.append(_io500_score(name.lower(), score.get("bw"), score.get("md"), total, with_flag))
     # The run itself has no event: its phases, one after the other, have.
     whole = _Phase("run", start_ns=start_ns, end_ns=times.ns(edges.get("END", "")), details=details, marks_time=False)
-    return list(_within(whole, phases)), parser.has_section("SCORE")
+    return list(_with_times_of_run(whole, phases)), parser.has_section("SCORE")
 
 
 def _io500_phase(name: str, value: str, details: Mapping[str, Any], **more: Any) -> _Phase:

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -191,7 +193,7 @@ _UNITS: Mapping[str, float] = {"KiB": KIB, "MiB": MIB, "sectors": SECTOR_BYTES, 
 
 
 def _readings(text: str) -> dict[str, _Reading]:
-    """Readings by column, of lines: amount or rate, metric, unit, columns. In `ms?` a 0 is unknown."""
+    """Readings by the name of the column, from lines of `device_columns.toml`."""
     found: dict[str, _Reading] = {}
     for kind, metric, unit, *columns in (line.split() for line in text.strip().splitlines()):
         reading = _Reading(metric, _UNITS[unit.rstrip("?")], kind == "rate", unit.endswith("?"))
@@ -199,49 +201,11 @@ def _readings(text: str) -> dict[str, _Reading]:
     return found
 
 
-# Text and JSON of iostat; the short JSON names without /s are those of sysstat 11. A kB of sysstat is 1024 bytes.
-# `kB_read` (iostat -d) is the amount itself, free of the rounding of the stamps; `MB_read` is too coarse to use.
-IOSTAT_READINGS = _readings("""
-    amount read_bytes          KiB      kB_read
-    amount read_bytes          sectors  Blk_read
-    amount write_bytes         KiB      kB_wrtn
-    amount write_bytes         sectors  Blk_wrtn
-    amount discard_bytes       KiB      kB_dscd
-    amount discard_bytes       sectors  Blk_dscd
-    amount await_seconds       ms       await
-    amount read_await_seconds  ms       r_await
-    amount write_await_seconds ms       w_await
-    amount queue_length        -        aqu-sz avgqu-sz
-    amount busy_ratio          %        %util util
-    rate   read_ops            -        r/s r
-    rate   write_ops           -        w/s w
-    rate   discard_ops         -        d/s
-    rate   flush_ops           -        f/s
-    rate   read_bytes          KiB      rkB/s rkB kB_read/s
-    rate   read_bytes          MiB      rMB/s MB_read/s
-    rate   read_bytes          sectors  rsec/s Blk_read/s
-    rate   write_bytes         KiB      wkB/s wkB kB_wrtn/s
-    rate   write_bytes         MiB      wMB/s MB_wrtn/s
-    rate   write_bytes         sectors  wsec/s Blk_wrtn/s
-    rate   discard_bytes       KiB      dkB/s kB_dscd/s
-    rate   discard_bytes       MiB      dMB/s MB_dscd/s
-    rate   discard_bytes       sectors  dsec/s Blk_dscd/s
-""")
-# sadf: one device (sar -d), and the whole host (sar -b). The JSON names have no /s and are rates all the same.
-SAR_READINGS = _readings("""
-    amount await_seconds       ms       await
-    amount queue_length        -        aqu-sz avgqu-sz
-    amount busy_ratio          %        %util util-percent
-    rate   read_ops            -        rtps
-    rate   write_ops           -        wtps
-    rate   discard_ops         -        dtps
-    rate   read_bytes          KiB      rkB/s rkB
-    rate   read_bytes          sectors  rd_sec/s rd_sec bread/s bread
-    rate   write_bytes         KiB      wkB/s wkB
-    rate   write_bytes         sectors  wr_sec/s wr_sec bwrtn/s bwrtn
-    rate   discard_bytes       KiB      dkB/s dkB
-    rate   discard_bytes       sectors  dc_sec/s dc_sec bdscd/s bdscd
-""")
+_COLUMNS: Final = tomllib.loads(
+    resources.files(__package__).joinpath("device_columns.toml").read_text(encoding="utf-8")
+)
+IOSTAT_READINGS = _readings(_COLUMNS["iostat"])
+SAR_READINGS = _readings(_COLUMNS["sar"])
 
 # Columns whose sum is the number of requests behind a mean response time.
 _REQUESTS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -557,19 +521,7 @@ _COLUMN = re.compile(r"\[(?P<subsystem>[A-Z]+)(?::(?P<name>[^\]]+))?\](?P<column
 _HOST = re.compile(r"# Host:\s+(\S+)")
 _OPTIONS = re.compile(r"# SubSys:.* Options: (\S*) Interval:")
 _DATE = re.compile(r"^(\d{4})(\d{2})(\d{2})$")
-# Per device ([DSK:sda]Reads) and all together ([DSK]ReadTot). QueLen is the mean while the device was busy, not over
-# the interval, and therefore another quantity than `queue_length`. Waits are whole milliseconds: a 0 is no request, or
-# any time below one.
-_RATES = _readings("""
-    rate   read_ops            -        Reads ReadTot
-    rate   write_ops           -        Writes WriteTot
-    rate   read_bytes          KiB      RKBytes ReadKBTot
-    rate   write_bytes         KiB      WKBytes WriteKBTot
-    amount await_seconds       ms?      Wait
-    amount read_await_seconds  ms?      WaitR
-    amount write_await_seconds ms?      WaitW
-    amount busy_ratio          %        Util
-""")
+_RATES = _readings(_COLUMNS["collectl"])
 # What a column prints under collectl -on.
 _AMOUNT = " (amount)"
 _READINGS = _RATES | {name + _AMOUNT: replace(reading, is_rate=False) for name, reading in _RATES.items()}

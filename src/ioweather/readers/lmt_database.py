@@ -650,11 +650,13 @@ class _WindowReader:
     def _amounts(
         self, parts: list[_Component], kind: str, metric: str, found: _Amounts, values: Floats, late: Any
     ) -> Rows:
+        """Rows of an amount, with LATE and RESET flags."""
         # After a restart the counters include nothing of the time before.
         quality = np.where(found.restarted, np.uint8(Quality.RESET), late)
         yield from self._series(parts, kind, metric, self._samples(values, found.spans, quality, extensive=True))
 
     def _series(self, parts: list[_Component], kind: str, metric: str, samples: Samples) -> Rows:
+        """Rows of one metric, for each file system in the database."""
         for system, columns, names in _group_by_system(parts):
             yield from series_rows(system, kind, names, metric, samples.select(components=columns), self.context)
 

@@ -90,6 +90,7 @@ def _decode_names(names: Any) -> list[str]:
 
 
 def _attribute(item: Any, name: str) -> str | None:
+    """The text of an attribute; None where there is none."""
     value = item.attrs.get(name)
     return None if value is None else next(iter(_decode_names(value)), None)
 
@@ -371,6 +372,7 @@ def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: floa
 
 
 def _data_kind(components: Sequence[str]) -> str:
+    """The kind of data targets: OSTs by their names, else devices."""
     return "ost" if all("-OST" in name for name in components) else "device"
 
 

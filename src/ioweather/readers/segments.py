@@ -49,7 +49,7 @@ def _read_spool(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
         _check_header(header, path)
     most = _FIRST_ROWS
     while batch := list(islice(numbered, most)):
-        yield from _frames(batch, path, context.hosts)
+        yield from _make_frames(batch, path, context.hosts)
         most = _FRAME_ROWS
 
 
@@ -71,18 +71,18 @@ def segment_host(path: Path) -> str:
         raise CorruptInput(f"{path} does not begin with the header of a spool segment.")
     line = first.decode("utf-8", errors="replace")
     _check_header(line, path)
-    host = _parsed(line, path, 1).get("host")
+    host = _parse_object(line, path, 1).get("host")
     if not isinstance(host, str) or not host:
         raise CorruptInput(f"{path}: the header names no host.")
     return host
 
 
-def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
+def _make_frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
     """Frames of some lines, by table. Raises SourceError for the first row that does not fit its table or `hosts`."""
     tables: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for number, line in batch:
         if line and not line.isspace():
-            row = _parsed(line, path, number)
+            row = _parse_object(line, path, number)
             table = row.pop("table", None)
             if table not in _TABLES:
                 raise CorruptInput(f"{path}, line {number}: table {table!r} is none of {', '.join(_TABLES)}.")
@@ -110,7 +110,7 @@ def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> 
 
 def _check_header(line: str, path: Path) -> None:
     """Raise SourceError unless the line is the header of a segment of this version."""
-    header = _parsed(line, path, 1)
+    header = _parse_object(line, path, 1)
     if header.get(_MARK) != VERSION:
         raise UnsupportedVersion(
             f"{path} is a spool segment of version {header.get(_MARK)}; this software reads {VERSION}.",
@@ -118,7 +118,7 @@ def _check_header(line: str, path: Path) -> None:
         )
 
 
-def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
+def _parse_object(line: str, path: Path, number: int) -> dict[str, Any]:
     """The JSON object in a line. Raises CorruptInput for other texts."""
     try:
         body = parse_json(line)

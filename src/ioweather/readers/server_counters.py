@@ -67,6 +67,7 @@ class _SeriesRows:
         self.made = 0
 
     def add_growth(self, grown: Growth) -> None:
+        """Add a row for each counter, in base units; RESET after a restart."""
         flag = int(Quality.RESET) if grown.restarted else 0
         length = grown.end_ns - grown.start_ns
         for metric, amount in sorted(grown.amounts.items()):
@@ -300,6 +301,7 @@ class _LustreRows:
         return len(snapshot.samples) + len(snapshot.services) - len(placed)
 
     def _add_jobs(self, found: Iterable[Growth], flag: Quality) -> None:
+        """Add rows of `job_operations`."""
         for grown in found:
             flags = flag | (Quality.RESET if grown.restarted else Quality.OK)
             self.job_rows += job_rows(grown, int(flags), self.context.cluster)

@@ -136,12 +136,12 @@ def _json_records(path: Path, cluster: str) -> Iterator[Job]:
 
 def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
     """A job, then its steps. Raises KeyError, TypeError or ValueError if a value is missing or damaged."""
-    raw = _whole(job["job_id"])
+    raw = _integer(job["job_id"])
     # The array's id and the task, or those that still wait: '[3-8]'. Newer versions give every job an array's id.
     task, waiting = _number(job["array"].get("task_id")), _text(job["array"].get("task"))
     array = None if task is None and waiting is None else _number(job["array"]["job_id"]) or None
     het, offset = _number(job["het"]["job_id"]) or None, _number(job["het"].get("job_offset"))
-    start, submit = _moment(job["time"]["start"]), _moment(job["time"]["submission"])
+    start, submit = _seconds_to_ns(job["time"]["start"]), _seconds_to_ns(job["time"]["submission"])
     if submit is None and start is None:
         raise ValueError("time.submission")
     shown = str(raw)
@@ -167,13 +167,13 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
         "uid": _number(job.get("uid")),
         "name": _text(job.get("name")),
         "start_ns": start,
-        "end_ns": _moment(job["time"]["end"]),
+        "end_ns": _seconds_to_ns(job["time"]["end"]),
         "node_count": _number(job.get("allocation_nodes")),
         "cpu_count": _cpus(job),
         "nodes": ",".join(expand(job.get("nodes") or "")) or None,
     }
     for step in job.get("steps", []):
-        start = _moment(step["time"]["start"])
+        start = _seconds_to_ns(step["time"]["start"])
         yield {
             **common,
             # From 23.02 on the id is text with the job before a dot: '36.batch'.
@@ -182,7 +182,7 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
             "submit_ns": start or 0,
             "name": _text(step["step"].get("name")),
             "start_ns": start,
-            "end_ns": _moment(step["time"]["end"]),
+            "end_ns": _seconds_to_ns(step["time"]["end"]),
             "node_count": _number(step["nodes"].get("count")),
             "cpu_count": _cpus(step),
             "nodes": ",".join(step["nodes"].get("list") or expand(step["nodes"].get("range") or "")) or None,
@@ -192,11 +192,11 @@ def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
 def _number(value: Any) -> int | None:
     """A number of either shape: plain, or {"set": true, "infinite": false, "number": 3}."""
     if isinstance(value, Mapping):
-        return _whole(value["number"]) if value.get("set") and not value.get("infinite") else None
-    return None if value is None else _whole(value)
+        return _integer(value["number"]) if value.get("set") and not value.get("infinite") else None
+    return None if value is None else _integer(value)
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     """An integer within 64 bits. Raises ValueError for others."""
     number = int(value)
     if not -END_NS < number < END_NS:
@@ -211,7 +211,7 @@ def _text(value: Any) -> str | None:
     return value or None
 
 
-def _moment(value: Any) -> int | None:
+def _seconds_to_ns(value: Any) -> int | None:
     """Seconds since the epoch; 0 is never."""
     seconds = _number(value)
     if seconds is not None and not 0 <= seconds < END_NS // NS:

@@ -80,7 +80,7 @@ def _read_records(path: Path) -> Iterator[_Record]:
             if text[begin : begin + 1] == "]":
                 position = begin + 1
                 break
-            body, behind = _decode(path, text, begin, line)
+            body, behind = _decode_record(path, text, begin, line)
             if body is None:
                 note_cut(f"{path} ends inside the list of its records.")
                 return
@@ -89,7 +89,7 @@ def _read_records(path: Path) -> Iterator[_Record]:
             position, opens_run = behind, False
 
 
-def _decode(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any] | None, int]:
+def _decode_record(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any] | None, int]:
     """The record at `begin` and where it ends; None where the text ends inside it."""
     wrong = begin
     if begin == len(text):
@@ -109,7 +109,7 @@ def _decode(path: Path, text: str, begin: int, line: int) -> tuple[dict[str, Any
     raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not the JSON of sysstat.")
 
 
-def _numbers_of(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
+def _read_numbers(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
     """Name, columns and values of one device of a record."""
     if isinstance(entry, dict) and isinstance(entry.get(name_key), str) and entry[name_key].isprintable():
         values = {key: value for key, value in entry.items() if key != name_key}
@@ -119,12 +119,12 @@ def _numbers_of(path: Path, line: int, entry: object, name_key: str) -> _Numbers
     raise CorruptInput(f"{path}, line {line}: expected {name_key!r} and numbers, found {str(entry)[:60]}.")
 
 
-def _devices(path: Path, record: _Record, key: str, name_key: str) -> Iterator[_Numbers]:
+def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Iterator[_Numbers]:
     """Name, columns and values of each device in a list of a record."""
     found = record.body.get(key, [])
     if not isinstance(found, list):
         raise CorruptInput(f"{path}, line {record.line}: {key!r} should be a list.")
-    return (_numbers_of(path, record.line, entry, name_key) for entry in found)
+    return (_read_numbers(path, record.line, entry, name_key) for entry in found)
 
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
@@ -266,8 +266,8 @@ def _read_iostat_json(path: Path) -> Iterator[_Report]:
         )
         cpu = record.body.get("avg-cpu")
         if isinstance(cpu, dict):
-            _, report.cpu_columns, report.cpu = _numbers_of(path, record.line, {"cpu": "all", **cpu}, "cpu")
-        for name, columns, values in _devices(path, record, "disk", "disk_device"):
+            _, report.cpu_columns, report.cpu = _read_numbers(path, record.line, {"cpu": "all", **cpu}, "cpu")
+        for name, columns, values in _read_devices(path, record, "disk", "disk_device"):
             if report.columns and columns != report.columns:
                 raise CorruptInput(f"{path}, line {record.line}: devices of one report have different columns.")
             report.columns = columns
@@ -413,7 +413,7 @@ def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
 SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _detect_sadf, _read_sadf)
 
 
-def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
+def _interval_of(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
     """Start and length in nanoseconds of an interval of so many seconds. Raises CorruptInput beyond ten years."""
     if interval > _LONGEST_INTERVAL:
         raise CorruptInput(f"{path}, line {line}: an interval of {interval} seconds.")
@@ -443,7 +443,7 @@ def _read_semicolons(path: Path, context: ReadContext) -> Iterator[DeviceSample]
             raise CorruptInput(f"{where}: expected host;interval;time;..., found {line[:60]!r}.")
         if interval == 0 or (kind == "cpu" and parts[2] not in _ALL_CPUS):
             continue
-        span = _span(path, number, stamps.read(parts[1], number), interval)
+        span = _interval_of(path, number, stamps.read(parts[1], number), interval)
         device = "" if kind == "host" else parts[2]
         yield DeviceSample(
             kind, columns, context.host or host, device, *span, parse_numbers(parts[first:], columns, where)
@@ -480,7 +480,7 @@ def _read_tabs(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
             stamps.restart()  # each activity begins at the first time again
         kind = "cpu" if "%user" in columns or "%usr" in columns else "host" if device == "-" else "device"
         if interval != "0" and (kind != "cpu" or device in _ALL_CPUS):
-            span = _span(path, number, stamps.read(stamp, number), int(interval))
+            span = _interval_of(path, number, stamps.read(stamp, number), int(interval))
             yield DeviceSample(kind, columns, context.host or host, device, *span, list(values.values()))
 
 
@@ -529,11 +529,11 @@ def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
             raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Give --host.")
         is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
         end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
-        span = _span(path, record.line, end_ns, interval)
-        found = [("device", numbers) for numbers in _devices(path, record, "disk", "disk-device")]
+        span = _interval_of(path, record.line, end_ns, interval)
+        found = [("device", numbers) for numbers in _read_devices(path, record, "disk", "disk-device")]
         if isinstance(totals := record.body.get("io"), dict):
             flat = {name: value for part in totals.values() if isinstance(part, dict) for name, value in part.items()}
-            found.append(("host", _numbers_of(path, record.line, {"host": "", **flat}, "host")))
-        found += [("cpu", cpu) for cpu in _devices(path, record, "cpu-load", "cpu") if cpu[0] in _ALL_CPUS]
+            found.append(("host", _read_numbers(path, record.line, {"host": "", **flat}, "host")))
+        found += [("cpu", cpu) for cpu in _read_devices(path, record, "cpu-load", "cpu") if cpu[0] in _ALL_CPUS]
         for kind, (device, columns, numbers) in found:
             yield DeviceSample(kind, columns, host, device, *span, numbers)

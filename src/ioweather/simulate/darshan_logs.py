@@ -48,52 +48,66 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
     names: dict[int, str] = {}
     if program.layout != "none":
         rng = stream(seed, "log", run.job.number, run.instance)
-        # (step, [meta seconds, data seconds, meta start, data start, data end]), relative to the run's start.
-        times = np.zeros((run.program.steps, 5))
-        for phase in run.phases:
-            flow = phase.flow
-            if phase.name == "meta":
-                times[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
-            else:
-                times[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
         shared = program.layout == "shared" and program.io_ranks > 1
-        posix = _shared_records(program, times, rng) if shared else _unique_records(program, times, rng)
+        make_records = _shared_records if shared else _unique_records
+        posix = make_records(program, _step_times(run), rng)
         files = f"{mount}/{program.account}/{program.user}/{program.name}/{run.id}"
         paths = [f"{files}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
         ids = np.array([_record_id(path) for path in paths], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
-        # Where the files lie; all on the targets that the run used.
-        records = new_records("LUSTRE", len(ids))
-        used = np.flatnonzero(run.shares > 0)
-        width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
-        records["id"], records["rank"] = ids, -1
-        records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
-        records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
-        if run.usual.layout == "shared":
-            lists = [used[:width]] * len(ids)
-        else:
-            # As many objects on each target as its share of the bytes; stripes of a file on different ones.
-            reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
-            objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
-            lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
-        modules = {"POSIX": posix, "LUSTRE": Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})}
+        modules = {"POSIX": posix, "LUSTRE": _lustre_module(run, ids, resources, rng)}
         if program.interface == "MPI-IO" and shared:
-            # Collective calls of all ranks above the same files.
-            records = new_records("MPI-IO", len(posix))
-            verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
-            for name in ("id", "rank"):
-                records[name] = posix[name]
-            records["MPIIO_COLL_OPENS"] = program.nprocs
-            records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
-            records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
-            records[f"MPIIO_SIZE_{verb}_AGG_{_size_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
-            for word in _SAME_IN_MPIIO:
-                name = word.replace("VERB", verb)
-                records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
-            modules["MPI-IO"] = records
+            modules["MPI-IO"] = _mpiio_records(program, posix)
     write_log(path, job, modules, names)
     return path
+
+
+def _step_times(run: Run) -> Floats:
+    """Return (step, [metadata seconds, data seconds, metadata start, data start, data end]) relative to the run's
+    start."""
+    times = np.zeros((run.program.steps, 5))
+    for phase in run.phases:
+        flow = phase.flow
+        if phase.name == "meta":
+            times[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
+        else:
+            times[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
+    return times
+
+
+def _lustre_module(run: Run, ids: NDArray[Any], resources: Resources, rng: np.random.Generator) -> Module:
+    """Return which targets each file is on; all are targets that the run used."""
+    records = new_records("LUSTRE", len(ids))
+    used = np.flatnonzero(run.shares > 0)
+    width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
+    records["id"], records["rank"] = ids, -1
+    records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = resources.osts, 1
+    records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
+    if run.usual.layout == "shared":
+        lists = [used[:width]] * len(ids)
+    else:
+        # As many objects on each target as its share of the bytes; stripes of a file on different ones.
+        reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
+        objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
+        lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
+    return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
+
+
+def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
+    """Return collective calls of all ranks above the same files."""
+    records = new_records("MPI-IO", len(posix))
+    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
+    for name in ("id", "rank"):
+        records[name] = posix[name]
+    records["MPIIO_COLL_OPENS"] = program.nprocs
+    records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
+    records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
+    records[f"MPIIO_SIZE_{verb}_AGG_{_size_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
+    for word in _SAME_IN_MPIIO:
+        name = word.replace("VERB", verb)
+        records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
+    return records
 
 
 def _record_id(path: str) -> int:

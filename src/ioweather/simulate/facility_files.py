@@ -1,12 +1,10 @@
 """What a simulated facility records, and its files as real tools write them: samples of servers, responses of probes,
-job counts, accounting, device and benchmark text, LMT archives, file listings."""
+job counts, accounting, device and benchmark text, TOKIO archives, file listings."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -553,6 +551,7 @@ _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 def write_iostat(folder: Path, observed: Readings, resources: Resources, calendar: Calendar) -> None:
     """Write text of `iostat -x` (sysstat 12, ISO times), one file per server, one report per step. Each target is a
     device of its server: sdb, sdc, ..."""
+    folder.mkdir(parents=True, exist_ok=True)
     step = float(observed.step_seconds)
     begin = calendar.local(observed.start)
     for server in range(resources.servers):
@@ -647,133 +646,6 @@ def _response_lines(batch: Responses, calendar: Calendar, system: str) -> list[t
     ]
 
 
-_STEP = 5
-_HOUR_STEPS = 720
-
-
-def write_h5lmt(path: Path, observed: Readings, resources: Resources, calendar: Calendar) -> None:
-    """Write pyLMT's daily HDF5: arrays (component, time), rates, stamps at the end of the step, and its own losses. The
-    first step of every hour is lost (zero for all targets); step 0 repeats the day before; a sample that a server did
-    not send is zero and marked."""
-    steps = observed.steps
-    stamps = calendar.start + round(observed.start) + _STEP * np.arange(steps + 1)
-    # pyLMT has no place for a single target: a server sent everything or nothing.
-    silent = np.zeros((steps, resources.servers), bool)
-    np.logical_or.at(silent.T, resources.server_of, observed.missing.T)
-    gone = silent[:, resources.server_of]
-    with h5py.File(path, "w", libver="earliest") as file:
-        file.create_dataset("FSStepsGroup/FSStepsDataSet", data=stamps.astype("i4"))
-        file["FSStepsGroup/FSStepsDataSet"].attrs["fs"] = np.bytes_(resources.fsname)
-        for name, values in (
-            ("OSTReadGroup/OSTBulkReadDataSet", observed.read_bytes),
-            ("OSTWriteGroup/OSTBulkWriteDataSet", observed.write_bytes),
-        ):
-            made = _put(file, name, np.where(gone, 0.0, values) / _STEP)
-            made.attrs["OSTNames"] = np.array([n.encode() for n in resources.ost_names])
-        made = _put(file, "MDSOpsGroup/MDSOpsDataSet", observed.operations / _STEP)
-        made.attrs["OpNames"] = np.array([name.encode() for name in OPERATIONS])
-        made = _put(file, "OSSCPUGroup/OSSCPUDataSet", np.where(silent, 0.0, observed.oss_cpu_percent), lost=False)
-        made.attrs["OSSNames"] = np.array([n.encode() for n in resources.oss_names])
-        cpu = np.concatenate([observed.mds_cpu_percent[:1, 0], observed.mds_cpu_percent[:, 0]])
-        file.create_dataset("MDSCPUGroup/MDSCPUDataSet", data=cpu)
-        _put(file, "FSMissingGroup/FSMissingDataSet", silent.astype("i4"), lost=False)
-
-
-def _put(file: h5py.File, name: str, values: Floats, *, lost: bool = True) -> h5py.Dataset:
-    """(time, component) to (component, time), with a step before the first and without the first of each hour."""
-    turned = np.concatenate([values[:1], values]).T.copy()
-    if lost:
-        turned[:, _HOUR_STEPS::_HOUR_STEPS] = 0
-    return file.create_dataset(name, data=turned, compression="gzip", compression_opts=1, shuffle=True)
-
-
-_LATE_RATIO = 0.001
-_LATE_STEPS = (2, 9)
-_TABLES = """
-CREATE TABLE FILESYSTEM_INFO (FILESYSTEM_ID INTEGER PRIMARY KEY, FILESYSTEM_NAME VARCHAR(128), FILESYSTEM_MOUNT_NAME VARCHAR(64), SCHEMA_VERSION FLOAT);
-CREATE TABLE OSS_INFO (OSS_ID INTEGER PRIMARY KEY, FILESYSTEM_ID INTEGER, HOSTNAME VARCHAR(128), FAILOVERHOST VARCHAR(128));
-CREATE TABLE OST_INFO (OST_ID INTEGER PRIMARY KEY, OSS_ID INTEGER, OST_NAME VARCHAR(128), HOSTNAME VARCHAR(128), OFFLINE BOOLEAN, DEVICE_NAME VARCHAR(128));
-CREATE TABLE MDS_INFO (MDS_ID INTEGER PRIMARY KEY, FILESYSTEM_ID INTEGER, MDS_NAME VARCHAR(128), HOSTNAME VARCHAR(128), DEVICE_NAME VARCHAR(128));
-CREATE TABLE OPERATION_INFO (OPERATION_ID INTEGER PRIMARY KEY, OPERATION_NAME VARCHAR(64), UNITS VARCHAR(64));
-CREATE TABLE TIMESTAMP_INFO (TS_ID INTEGER PRIMARY KEY, TIMESTAMP DATETIME);
-CREATE TABLE OST_DATA (OST_ID INTEGER, TS_ID INTEGER, READ_BYTES BIGINT, WRITE_BYTES BIGINT, PCT_CPU FLOAT, KBYTES_FREE BIGINT, KBYTES_USED BIGINT, INODES_FREE BIGINT, INODES_USED BIGINT);
-CREATE TABLE OSS_DATA (OSS_ID INTEGER, TS_ID INTEGER, PCT_CPU FLOAT, PCT_MEMORY FLOAT);
-CREATE TABLE MDS_DATA (MDS_ID INTEGER, TS_ID INTEGER, PCT_CPU FLOAT, KBYTES_FREE BIGINT, KBYTES_USED BIGINT, INODES_FREE BIGINT, INODES_USED BIGINT);
-CREATE TABLE MDS_OPS_DATA (MDS_ID INTEGER, OPERATION_ID INTEGER, TS_ID INTEGER, SAMPLES BIGINT, SUM BIGINT, SUMSQUARES BIGINT);
-"""  # noqa: E501 - one table, one line, as a dump prints them
-_FREE_KIB, _USED_KIB = 30_000_000_000, 20_000_000_000
-
-
-def write_database(path: Path, observed: Readings, resources: Resources, calendar: Calendar, seed: int) -> None:
-    """Write a dump of an LMT database (SQLite): cumulative counters at local arrival times.
-
-    Some packets are late, some rows are lost, and one server restarts, which sets its counters to zero."""
-    rng = stream(seed, "lmt")
-    start, steps = observed.start, observed.steps
-    # The row at the very start only opens the first interval.
-    stamps = [calendar.local(start + _STEP * place).strftime("%Y-%m-%d %H:%M:%S") for place in range(steps + 1)]
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(_TABLES)
-
-        def put(table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-
-        fsname, oss = resources.fsname, resources.oss_names
-        put("FILESYSTEM_INFO", [(1, fsname, f"/{fsname}", 1.1)])
-        put("OSS_INFO", [(i + 1, 1, name, oss[resources.partner(i)]) for i, name in enumerate(oss)])
-        osts = enumerate(zip(resources.ost_names, resources.server_of.tolist(), strict=True))
-        put("OST_INFO", [(i + 1, at + 1, name, oss[at], 0, f"sd{i}") for i, (name, at) in osts])
-        put("MDS_INFO", [(1, 1, resources.mdt_name, "mds001", "sda")])
-        put("OPERATION_INFO", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
-        put("TIMESTAMP_INFO", list(enumerate(stamps, start=1)))
-        lost = _lost(steps, resources, rng)
-        restart = (int(rng.integers(steps // 4, steps // 2)), int(rng.integers(resources.servers)))
-        read, write = (
-            _counters(values[:steps], resources, restart) for values in (observed.read_bytes, observed.write_bytes)
-        )
-        space = (_FREE_KIB, _USED_KIB, 10**9, 10**8)
-        for ost in range(resources.osts):
-            samples = zip(read[:, ost].tolist(), write[:, ost].tolist(), lost[:, ost].tolist(), strict=True)
-            put(
-                "OST_DATA",
-                [(ost + 1, at + 1, r, w, 0.0, *space) for at, (r, w, gone) in enumerate(samples) if not gone],
-            )
-        loads = observed.oss_cpu_percent[:steps].T.tolist()
-        put(
-            "OSS_DATA",
-            [(i + 1, at + 2, round(v, 3), 40.0) for i, load in enumerate(loads) for at, v in enumerate(load)],
-        )
-        load = observed.mds_cpu_percent[:steps, 0].tolist()
-        put("MDS_DATA", [(1, at + 2, round(value, 3), *space) for at, value in enumerate(load)])
-        counts = np.zeros((steps + 1, observed.operations.shape[1]), np.int64)
-        counts[1:] = np.cumsum(observed.operations[:steps].astype(np.int64), axis=0)
-        put(
-            "MDS_OPS_DATA",
-            [(1, i + 1, at + 1, n, 0, 0) for i, column in enumerate(counts.T.tolist()) for at, n in enumerate(column)],
-        )
-        connection.commit()
-
-
-def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> Bools:
-    """(row, target): packets of a server that came too late for some steps; the next row carries their sum."""
-    servers = np.zeros((steps + 1, resources.servers), np.bool_)
-    for place, server in zip(*np.nonzero(rng.random((steps, resources.servers)) < _LATE_RATIO), strict=True):
-        servers[place + 1 : place + 1 + int(rng.integers(*_LATE_STEPS)), server] = True
-    servers[[0, -1]] = False
-    return servers[:, resources.server_of]
-
-
-def _counters(amounts: Floats, resources: Resources, restart: tuple[int, int]) -> Ints:
-    """Running totals, one row more than amounts; a restart sets those of one server to zero."""
-    total = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
-    total[0] = 10**12
-    total[1:] = 10**12 + np.cumsum(amounts.astype(np.int64), axis=0)
-    place, server = restart
-    mine = resources.server_of == server
-    total[place:, mine] -= total[place, mine]
-    return total
-
-
 _CHUNK_ROWS = 1440
 _HOUR = 3600
 _TARGET_BYTES = 50 * 10**12
@@ -829,14 +701,3 @@ def _put_group(group: Any, times: Ints, datasets: dict[str, tuple[Floats, tuple[
         made = put(dataset, values)
         made.attrs["columns"] = np.array([column.encode() for column in columns])
         made.attrs["units"] = np.bytes_(unit)
-
-
-def write_detail(
-    folder: Path, observed: Readings, preset: Preset, resources: Resources, calendar: Calendar, seed: int
-) -> None:
-    """Write one day of 5 s samples as other tools store it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    date = calendar.local(observed.start).strftime("%Y-%m-%d")
-    write_h5lmt(folder / f"{resources.fsname}_{date}.h5lmt", observed, resources, calendar)
-    write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, resources, calendar, seed)
-    write_iostat(folder, resample(observed, 60), resources, calendar)

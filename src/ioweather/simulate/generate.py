@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,23 +14,22 @@ import numpy as np
 
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
+from ioweather.core.frames import Floats
 from ioweather.core.logs import Progress, silent
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import pairs_of
 from ioweather.simulate.darshan_logs import write_run
 from ioweather.simulate.facility_files import (
-    SIZES,
     Content,
     JobCounts,
     facility_toml,
     make_contents,
-    mean_seconds,
     observe,
     resample,
     window_responses,
     with_slow_service,
     write_accounts,
-    write_detail,
+    write_iostat,
     write_job_stats,
     write_listing,
     write_result,
@@ -55,17 +53,13 @@ class TruthWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._draft = path.with_suffix(".draft.csv")
-        self._file = self._draft.open("w", encoding="utf-8", newline="")
-        self._rows = csv.DictWriter(self._file, list(COLUMNS), restval="")
-        self._rows.writeheader()
+        self._draft = path.with_suffix(".draft.ndjson")
+        self._file = self._draft.open("w", encoding="utf-8")
 
-    def add(self, kind: str, **values: Any) -> None:
-        """Add a row."""
-        row = {name: value for name, value in values.items() if value is not None}
-        if isinstance(row.get("details"), Mapping):
-            row["details"] = json.dumps(row["details"], sort_keys=True)
-        self._rows.writerow({"kind": kind, **row})
+    def add(self, kind: str, *, details: Mapping[str, Any] | None = None, **values: Any) -> None:
+        """Add a row. Values are those of `COLUMNS`; `details` are stored as JSON."""
+        text = None if details is None else json.dumps(details, sort_keys=True)
+        self._file.write(json.dumps({"kind": kind, **values, "details": text}) + "\n")
 
     def add_run(self, run: Run, incidents: Sequence[Incident], calendar: Calendar, filesystem: str) -> None:
         """Add the row of a run, with the causes of its time."""
@@ -88,11 +82,11 @@ class TruthWriter:
             job_id=run.job.number,
             uid=program.uid,
             nprocs=program.nprocs,
-            observed_seconds=repr(run.io_seconds),
-            alone_seconds=repr(parts[0]),
-            incidents_seconds=repr(parts[1]),
-            others_seconds=repr(parts[2]),
-            own_seconds=repr(parts[3]),
+            observed_seconds=run.io_seconds,
+            alone_seconds=parts[0],
+            incidents_seconds=parts[1],
+            others_seconds=parts[2],
+            own_seconds=parts[3],
             change=program.change,
             read_bytes=moved if program.reads else 0,
             write_bytes=0 if program.reads else moved,
@@ -115,7 +109,7 @@ class TruthWriter:
         kinds = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
         with duckdb.connect(":memory:", config={"threads": "1"}) as con:
             con.execute(
-                f"COPY (SELECT * FROM read_csv('{self._draft}', header = true, columns = {{{kinds}}})) "
+                f"COPY (SELECT * FROM read_json('{self._draft}', format = 'nd', columns = {{{kinds}}})) "
                 f"TO '{self._path}' (FORMAT parquet, COMPRESSION zstd)"
             )
         self._draft.unlink()
@@ -255,7 +249,7 @@ def _write_filesystem(
             runs += 1
             truth.add_run(run, world.incidents, calendar, preset.fsname)
             for key, seconds in (counts.costs_of(run.id) if counts is not None else {}).items():
-                truth.add("cost", id=run.id, name=key, value=repr(seconds))
+                truth.add("cost", id=run.id, name=key, value=seconds)
             if run.job.darshan:
                 logs += 1
                 write_run(data / "darshan", run, resources, calendar, seed)
@@ -263,51 +257,52 @@ def _write_filesystem(
             rows = counts.take_until(met.start + met.steps * met.step_seconds)
             write_job_stats(data / "job_stats", rows, preset.step_seconds, resources, calendar)
         if met.day == preset.detail_day:
-            write_detail(data / "detail", observed, preset, resources, calendar, seed)
+            write_iostat(data / "detail", resample(observed, 60), resources, calendar)
         jobs += window.jobs
         progress(met.day + 1, preset.days, "days")
     write_accounts(data / "sacct.txt", preset, cluster, calendar, [*jobs, *world.open_jobs()])
-    for incident in world.incidents:
-        start, end = (calendar.epoch_ns(at) for at in (incident.start, incident.end))
-        total, steps = felt[incident.id]
-        what = {"component": incident.component, "strength": incident.strength}
-        what["value"] = float(total.max() / steps) if steps else None  # the mean stretch of the most affected component
-        truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
+    _add_incidents(truth, world, felt)
     if contents is not None:
-        _add_facts(truth, preset, contents)
-    flows = world.benchmark
-    if contents is not None and len(flows) == len(BENCHMARK_PHASES) and flows[-1].end > 0:
-        speeds = write_result(data / "io500" / "result.txt", flows, resources, calendar)
-        for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
-            start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
-            took = {"observed_seconds": flow.seconds, "alone_seconds": flow.alone_seconds}
-            details = {"free_seconds": flow.pattern.seconds}
-            truth.add(
-                "benchmark", id=name, name=name, value=speeds[name], start_ns=start, end_ns=end, details=details, **took
-            )
+        _write_benchmark(data / "io500" / "result.txt", truth, world)
     return len(jobs), runs, logs
 
 
-def _add_facts(truth: TruthWriter, preset: Preset, contents: Sequence[Content]) -> None:
-    """Add the planted laws of response times, and the files."""
-    law = preset.law
-    for op in ("read", "write") if preset.sampler_seconds else ():
-        for size in SIZES:
-            mean = mean_seconds(law, size, op)
-            details = {
-                "mean_seconds": mean,
-                "sd_seconds": law.sd_ratio * mean,
-                "tail_ratio": law.tail_ratio,
-                "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),
-                "alpha": law.alpha,
-            }
-            truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details=details)
-    for name, content in zip(("before", "after"), contents, strict=True):
-        for place, project in enumerate(("", *content.projects)):
-            of_project = content.files["project"] == place - 1
-            chosen = content.files["size"][of_project if project else slice(None)]
-            details = {"bytes": int(chosen.sum())}
-            truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)
+def _add_incidents(truth: TruthWriter, world: World, felt: Mapping[str, tuple[Floats, int]]) -> None:
+    """Add the incidents; the value is the mean stretch of the most affected component, from sum and number of steps."""
+    for incident in world.incidents:
+        start, end = (world.calendar.epoch_ns(at) for at in (incident.start, incident.end))
+        total, steps = felt[incident.id]
+        truth.add(
+            "incident",
+            id=incident.id,
+            name=incident.kind,
+            start_ns=start,
+            end_ns=end,
+            component=incident.component,
+            strength=incident.strength,
+            value=float(total.max() / steps) if steps else None,
+        )
+
+
+def _write_benchmark(path: Path, truth: TruthWriter, world: World) -> None:
+    """Write the result and the truth of the benchmark, if it ran to its end."""
+    flows, calendar = world.benchmark, world.calendar
+    if len(flows) < len(BENCHMARK_PHASES) or flows[-1].end == 0:
+        return
+    speeds = write_result(path, flows, world.resources, calendar)
+    for (name, *_), flow in zip(BENCHMARK_PHASES, flows, strict=True):
+        start, end = (calendar.epoch_ns(at) for at in (flow.start, flow.end))
+        truth.add(
+            "benchmark",
+            id=name,
+            name=name,
+            start_ns=start,
+            end_ns=end,
+            value=speeds[name],
+            observed_seconds=flow.seconds,
+            alone_seconds=flow.alone_seconds,
+            details={"free_seconds": flow.pattern.seconds},
+        )
 
 
 def read_manifest(out: Path) -> Generated:

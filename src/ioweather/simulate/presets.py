@@ -66,7 +66,7 @@ class Preset:
     sampler_seconds: int = 900
     scan_files: int = 4000
     law: ResponseLaw = field(default_factory=ResponseLaw)
-    detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
+    detail_day: int | None = 2  # this day in steps of 5 s, with iostat text of the devices
     without_darshan_ratio: float = 0.0
     missing_ratio: float = 0.002
     # What makes verdicts hard; off by default.

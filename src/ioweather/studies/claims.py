@@ -186,7 +186,7 @@ def claims_answer(
             groups.append(FactGroup(key, f"{key}: {study.site}", facts))
     testable = len(found) - counts["untestable"]
     return Answer(
-        question="What do the papers state that holds here?",
+        question="Which statements of the papers are true here?",
         headline=(
             f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['weaker']} are weaker "
             f"here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
@@ -262,7 +262,7 @@ QUESTION = Question(
     ),
     help="""Check the claims of five papers at this site: more than 80 statements, each with its place, a criterion
     that fits the size of this site, the value here with its interval, and whether it agrees, contradicts, is undecided
-    or cannot be tested. The values of the papers' own sites stand beside.
+    or cannot be tested. The values of the papers' own sites are shown too.
 
     --export FILE writes this site's row, without users and paths; --against FILE shows the row of another site.""",
     epilog="Example: ioweather claims --against their-site.json",

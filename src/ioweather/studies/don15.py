@@ -78,7 +78,7 @@ _SHOWN: Final = 0.99
 # The 5% point of the Kolmogorov distribution. Fitted parameters only make a true family's distance smaller.
 _KS_LIMIT: Final = 1.358
 _PERSISTENCE: Final = (
-    "Intervals take the times as independent. Times close together are often alike, which makes the intervals too "
+    "Intervals take the times as independent. Times close together are often similar, which makes the intervals too "
     "narrow for cached runs of repeated requests."
 )
 
@@ -587,7 +587,7 @@ def _winners(
     text = f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median)."
     yield Finding(text, name="distance"), caveats
     yield (
-        "The distance alone does not separate families that come near the power law; AIC stands beside it. With "
+        "The distance alone does not separate families that come near the power law; AIC is shown too. With "
         "very many times every family is ruled out by some small departure: the distance says how small."
     )
     yield samples.coverage

@@ -151,7 +151,7 @@ def _on_servers(seen: Seen | None) -> list[FactGroup]:
     facts = (
         Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
         Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
-        Fact("log_bytes", "moved meanwhile, as logs say", seen.log_bytes, "bytes"),
+        Fact("log_bytes", "moved in that time, by logs", seen.log_bytes, "bytes"),
         Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
     )
     return [FactGroup("servers", "As the servers count it", facts)]

@@ -76,7 +76,7 @@ def test_observations_follow_from_the_claims(climate_exhibits: Exhibits) -> None
     advice = [f.text for f in climate_exhibits["pat19.observations"].findings[8:]]
     assert any("hours 02" in text for text in advice)
     assert any("Move often-read files off OST000b" in text for text in advice)
-    assert any("foresee the system's reads" in text for text in advice)
+    assert any("predict the system's reads" in text for text in advice)
 
 
 PARAMS = {"filesystem": "s", "component_kind": "ost"}

@@ -310,7 +310,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
         if records is None:
             records = _fit_longer_records(name, dtype, region, names, job.nprocs)
             longer.append(name)
-        modules[name] = Module(name, version, partial, _native(records, order))
+        modules[name] = Module(name, version, partial, _to_native_order(records, order))
     flagged = [number for number in range(partial_flags.bit_length()) if partial_flags >> number & 1]
     partial_modules = tuple(layout.module_name(number) for number in flagged if number < count)
     return DarshanLog(
@@ -374,7 +374,7 @@ def _check_tiling(regions: list[tuple[int, ...]], header_bytes: int, file_bytes:
 # Records of fixed size
 
 
-def _native(records: NDArray[Any], order: ByteOrder) -> NDArray[Any]:
+def _to_native_order(records: NDArray[Any], order: ByteOrder) -> NDArray[Any]:
     """The records in the byte order of this machine, not to be written to."""
     if order != NATIVE:
         records = records.byteswap().view(records.dtype.newbyteorder(NATIVE))
@@ -391,6 +391,7 @@ def _fit_records(dtype: np.dtype[Any], region: Buffer, nprocs: int) -> NDArray[A
 
 
 def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
+    """Whether all ranks of a column are of the job, or -1 (shared by all ranks)."""
     # Most modules have few records, where a list is faster than a reduction.
     ranks = column.tolist() if len(column) < 1000 else [column.min(), column.max()]
     return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
@@ -543,19 +544,19 @@ _MPI_OPERATIONS: Final = tuple(
 def _derived_modules(records: NDArray[Any], version: str, job: DarshanJob) -> dict[str, Module]:
     """POSIX of every record, MPI-IO and STDIO of those that used them."""
     raw_clock = version <= LAST_WITH_RAW_CLOCK
-    relative = _normalized(records, job.start_ns // NS, job.run_seconds) if raw_clock else records
+    relative = _rebase_timestamps(records, job.start_ns // NS, job.run_seconds) if raw_clock else records
     used_mpi, used_stdio = (
         np.any([records[name] > 0 for name in names], axis=0) for names in (_MPI_OPERATIONS, _STDIO.values())
     )
     tables = {
-        "POSIX": _renamed(relative, _old_names("POSIX", "POSIX_", version)),
-        "MPI-IO": _renamed(relative[used_mpi], _old_names("MPI-IO", "MPIIO_", version)),
-        "STDIO": _renamed(relative[used_stdio], _STDIO),
+        "POSIX": _rename_counters(relative, _old_counter_names("POSIX", "POSIX_", version)),
+        "MPI-IO": _rename_counters(relative[used_mpi], _old_counter_names("MPI-IO", "MPIIO_", version)),
+        "STDIO": _rename_counters(relative[used_stdio], _STDIO),
     }
     return {name: Module(name, DERIVED_VERSION, False, table) for name, table in tables.items() if len(table)}
 
 
-def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
+def _old_counter_names(module: str, prefix: str, version: str) -> dict[str, str]:
     """Counters of a module of 3.x to those of Darshan 2 that count the same."""
     known = {*CP, *CP_F}
     layer = "POSIX" if module == "POSIX" else "MPI"
@@ -571,7 +572,7 @@ def _old_names(module: str, prefix: str, version: str) -> dict[str, str]:
     return pairs
 
 
-def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
+def _rename_counters(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
     """Id, rank and those counters that the records have, under their new names."""
     names = {new: old for new, old in names.items() if old in (records.dtype.names or ())}
     fields = [("id", "u8"), ("rank", "i8"), *((new, records.dtype[old]) for new, old in names.items())]
@@ -582,7 +583,7 @@ def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
     return table
 
 
-def _normalized(records: NDArray[Any], start_seconds: int, run_seconds: float) -> NDArray[Any]:
+def _rebase_timestamps(records: NDArray[Any], start_seconds: int, run_seconds: float) -> NDArray[Any]:
     """Timestamps since the start of the job, as in 3.x.
 
     Seconds since 1970 lose the start. Any other clock began at an unknown moment, often the boot of the partition:
@@ -629,20 +630,20 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     dtype, region = cp_dtype(version, order), raw[region_bytes:]
     if len(region) % dtype.itemsize:
         raise damaged(f"The records have {len(region)} bytes, which is no multiple of their size of {dtype.itemsize}.")
-    records = _native(np.frombuffer(region, dtype), order)
+    records = _to_native_order(np.frombuffer(region, dtype), order)
     check_ranks(Module("CP", DERIVED_VERSION, False, records), job.nprocs)
     modules = {"CP": Module("CP", DERIVED_VERSION, False, records)} if len(records) else {}
     modules |= _derived_modules(records, version, job)
     if wanted is not None:
         modules = {name: module for name, module in modules.items() if name in wanted}
     return DarshanLog(
-        version, order, compression, job, modules, _names(records, version, devices), (), (), digest_of(data)
+        version, order, compression, job, modules, _old_record_names(records, version, devices), (), (), digest_of(data)
     )
 
 
 def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
     """The version and byte order of an expanded log of 1.x or 2.x. Raises SourceError for other or cut files."""
-    order = _first_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
+    order = _guess_byte_order(raw) if FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
         raise SourceError(
@@ -661,7 +662,7 @@ def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
     return version, order
 
 
-def _first_order(raw: bytes) -> ByteOrder:
+def _guess_byte_order(raw: bytes) -> ByteOrder:
     """1.x has no magic number: the order in which the number of processes is one."""
     if len(raw) < 28:
         raise cut_short(f"The log has {len(raw)} bytes, less than its job record.")
@@ -701,7 +702,7 @@ def _parse_old_job(
     return job, {int(device): path for device, _, path in mounts}
 
 
-def _names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict[int, str]:
+def _old_record_names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict[int, str]:
     """Names by record id, as `/mount/…end/of/path`: a log has the last 15 characters of a path (1.x: 11)."""
     names: dict[int, str] = {}
     known = records["CP_DEVICE"] if "CP_DEVICE" in (records.dtype.names or ()) else np.full(len(records), -1)

@@ -101,10 +101,10 @@ _PLACE_COLUMNS: Final = names_of("path mount library standard_stream stripe_coun
 _NO_PLACE: Final = (None, None, None, False, None, None, None)
 
 
-def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
+def _find_places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
     """The values of `_PLACE_COLUMNS` by record id, for records with a name or a Lustre layout."""
     mounts = {path.rstrip("/") or "/" for path, _ in log.job.mounts}
-    libraries, layouts = _libraries(log), _layouts(log.modules.get("LUSTRE"))
+    libraries, layouts = _find_libraries(log), _find_layouts(log.modules.get("LUSTRE"))
     mount_of: dict[str, str | None] = {}
     found = {record_id: (*_NO_PLACE[:4], *layout) for record_id, layout in layouts.items()}
     for record_id, name in log.names.items():
@@ -122,7 +122,7 @@ def _places(log: DarshanLog, paths: PathPolicy) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def _layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
+def _find_layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
     """Stripe count, bytes of a stripe and OSTs by record. Of several components in use the widest shows. [ours]"""
     if module is None:
         return {}
@@ -145,7 +145,7 @@ def _layouts(module: Module | None) -> dict[int, tuple[int, int, str]]:
     return found
 
 
-def _libraries(log: DarshanLog) -> dict[int, str]:
+def _find_libraries(log: DarshanLog) -> dict[int, str]:
     """Library that a file was opened through; HDF5 first where both have it (NetCDF-4)."""
     found: dict[int, str] = {}
     for library, opened, linked in (("PnetCDF", "PNETCDF_FILE", "PNETCDF_VAR"), ("HDF5", "H5F", "H5D")):
@@ -196,7 +196,7 @@ _TESTED_BY: Final = dict.fromkeys(
 
 def _count_column(name: str, pieces: Pieces) -> Ints:
     """A count or a size; masked where it was not measured."""
-    parts = [_sum_of(records, _COUNTS[name].get(module, [])) for module, records in pieces]
+    parts = [_sum_counters(records, _COUNTS[name].get(module, [])) for module, records in pieces]
     values = np.concatenate([part for part, _ in parts])
     missing = np.concatenate([absent for _, absent in parts])
     if name in _EXTENT_BYTES:
@@ -204,7 +204,9 @@ def _count_column(name: str, pieces: Pieces) -> Ints:
         missing |= np.ma.getmaskarray(moved := _count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)
         values = values + 1
     if name in _TESTED_BY:
-        missing |= np.concatenate([_sum_of(records, _TESTED_BY[name][module])[0] <= 0 for module, records in pieces])
+        missing |= np.concatenate(
+            [_sum_counters(records, _TESTED_BY[name][module])[0] <= 0 for module, records in pieces]
+        )
     if name in _REQUIRED:
         return np.where(missing, 0, values)
     return np.ma.MaskedArray(np.where(missing, 0, values), mask=missing) if missing.any() else values
@@ -212,18 +214,18 @@ def _count_column(name: str, pieces: Pieces) -> Ints:
 
 def _time_column(name: str, pieces: Pieces) -> Floats:
     """Seconds; NaN where the record version does not have them."""
-    return np.concatenate([_float(module, records, _TIMES[name]) for module, records in pieces])
+    return np.concatenate([_read_seconds(module, records, _TIMES[name]) for module, records in pieces])
 
 
 def _moment_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
     """UTC nanoseconds: the run's start plus Darshan's seconds since then. 0 there means that it did not happen."""
-    seconds = np.concatenate([_float(module, records, _MOMENTS[name]) for module, records in pieces])
+    seconds = np.concatenate([_read_seconds(module, records, _MOMENTS[name]) for module, records in pieces])
     there = (seconds > 0) & (seconds < _LONGEST_SECONDS)
     since = np.rint(np.where(there, seconds, 0.0) * _NS).astype(np.int64)
     return np.ma.MaskedArray(np.where(there, start_ns + since, 0), mask=~there)
 
 
-def _sum_of(records: NDArray[Any], counters: Sequence[str]) -> tuple[Ints, Bools]:
+def _sum_counters(records: NDArray[Any], counters: Sequence[str]) -> tuple[Ints, Bools]:
     """The sum of those counters that the records have, and where it was not measured."""
     names = [name for name in counters if name in (records.dtype.names or ())]
     if not names:
@@ -237,7 +239,7 @@ def _sum_of(records: NDArray[Any], counters: Sequence[str]) -> tuple[Ints, Bools
     return total, negative
 
 
-def _float(module: str, records: NDArray[Any], word: str) -> Floats:
+def _read_seconds(module: str, records: NDArray[Any], word: str) -> Floats:
     """A time counter in seconds; NaN where it is missing or negative."""
     name = _PREFIX[module] + word
     if name not in (records.dtype.names or ()):
@@ -272,6 +274,7 @@ class _DarshanReader(FileReader):
     def rows(
         self, parsed: Sequence[DarshanLog], context: ReadContext
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]:
+        """Rows of `applications` and `files`, with the position of the log that each is of."""
         applications, files = rows_of_logs(parsed, context.paths)
         yield "applications", applications, np.arange(applications.rows)
         if files.rows:
@@ -315,10 +318,10 @@ DARSHAN = _DarshanReader(
 
 def rows_of_logs(logs: Sequence[DarshanLog], paths: PathPolicy = "keep") -> tuple[Frame, Frame]:
     """`applications` and `files` of many logs: one frame each, logs in order in the first."""
-    return _applications(logs, paths), _files(logs, paths)
+    return _make_applications(logs, paths), _make_files(logs, paths)
 
 
-def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+def _make_applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     """Rows of `applications`, one for each log."""
     jobs = [log.job for log in logs]
     mounts: dict[tuple[tuple[str, str], ...], str | None] = {(): None}
@@ -350,7 +353,7 @@ def _host_count(log: DarshanLog) -> int | None:
     return len(set().union(*(records["hostname"].tolist() for records in traces))) if traces else None
 
 
-def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
+def _make_files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     """Rows of `files`, one for each record of POSIX, MPI-IO and STDIO."""
     pieces: list[tuple[str, NDArray[Any]]] = []
     numbers: list[Ints] = []
@@ -372,7 +375,7 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
             pieces.append((module, joined))
             for number, records in members:
                 if number not in known:
-                    known[number] = _places(logs[number], paths)
+                    known[number] = _find_places(logs[number], paths)
                 places += [known[number].get(record, _NO_PLACE) for record in records["id"].tolist()]
                 numbers.append(np.full(len(records), number))
                 # Darshan 2.x alone records it, and its POSIX module has all raw records, in order; -1: not looked at.

@@ -36,6 +36,7 @@ def _expand_words(text: str) -> Iterator[str]:
 
 
 def _prefixed(prefix: str, words: str) -> tuple[str, ...]:
+    """The words of a list with a prefix."""
     return tuple(f"{prefix}_{word}" for word in _expand_words(words))
 
 
@@ -57,6 +58,7 @@ class _RecordNames:
 def _record_names(
     module: str, counters: str, times: str, tail: Sequence[Sequence[str]] = (), **more: Any
 ) -> tuple[tuple[str, int], _RecordNames]:
+    """Key and value of `FIXED` from a [[version]] of `counters.toml`."""
     name, version = module.split(" ")
     prefix = name.replace("-", "").replace("/", "")
     fields = tuple((field, kind) for field, kind in tail)
@@ -124,6 +126,7 @@ class HeaderLayout:
 
 
 def _short(version: str, modules: tuple[str, ...], *, name_lengths: bool = False) -> HeaderLayout:
+    """The header of versions 3.0 to 3.2."""
     return HeaderLayout(version, 360, 16, "I", 20, 24, 296, modules, 5, name_lengths)
 
 

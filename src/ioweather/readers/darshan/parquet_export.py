@@ -172,17 +172,17 @@ def _read_runs(con: duckdb.DuckDBPyConnection, path: Path, file: str) -> Iterato
         # All rows of a run have the same hash.
         chosen = f"FROM {file} WHERE hash({keys}) % {parts} = {part}"
         runs = con.sql(f"SELECT DISTINCT {', '.join(shown)}, {keys} {chosen} ORDER BY {keys}").fetchall()
-        about = [_job(path, dict(zip(job, run, strict=False)), moments) for run in runs]
+        about = [_make_job(path, dict(zip(job, run, strict=False)), moments) for run in runs]
         run_number = f"dense_rank() OVER (ORDER BY {keys}) - 1 AS run"
         table: Any = con.sql(f"SELECT {run_number}, {', '.join(wanted)} {chosen}").fetchnumpy()
         for what in ("id", "rank") if "id" in record else ():
             if np.ma.getmaskarray(table[f"{what}_"]).any():
                 raise CorruptInput(f"{path} has a record without its {record[what]}.", hint=_HOW)
         if about:
-            yield list(_logs_of_runs(path, table, record, counters, about))
+            yield list(_make_logs(path, table, record, counters, about))
 
 
-def _logs_of_runs(
+def _make_logs(
     path: Path,
     table: Mapping[str, NDArray[Any]],
     record: _Names,
@@ -223,7 +223,7 @@ def _logs_of_runs(
         yield DarshanLog(version, NATIVE, "none", job, modules, names, (), (), digest, form=form)  # type: ignore[arg-type]
 
 
-def _job(path: Path, job: Mapping[str, Any], moments: set[str]) -> tuple[DarshanJob, str, str]:
+def _make_job(path: Path, job: Mapping[str, Any], moments: set[str]) -> tuple[DarshanJob, str, str]:
     """The job of a run, the version of its log, and a digest."""
 
     def moment_ns(what: str) -> int:
@@ -239,14 +239,14 @@ def _job(path: Path, job: Mapping[str, Any], moments: set[str]) -> tuple[Darshan
     except (TypeError, ValueError, OverflowError):
         raise CorruptInput(f"{path}: a run's id, processes or times are no numbers: {dict(job)!r:.200}.") from None
     check_job(start // NS, end // NS, nprocs)
-    exe, uid = str(job.get("exe") or ""), _uid(job.get("uid"))
+    exe, uid = str(job.get("exe") or ""), _make_uid(job.get("uid"))
     made = DarshanJob(uid, job_id, nprocs, start, end, (end - start) / NS, {}, exe, ())
     # Of the run, not of the file: an export that is made again next month has the same runs.
     identity = "\0".join(map(str, ("export", job_id, uid, nprocs, start, end, exe, job.get("log"))))
     return made, str(job.get("log_version") or "unknown"), hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
-def _uid(value: Any) -> int:
+def _make_uid(value: Any) -> int:
     """Anonymous exports have a hash: a text, or a number of 64 bits. Different users keep different numbers."""
     try:
         uid = -1 if value is None else int(value)

@@ -97,7 +97,7 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
             raise TruncatedInput(
                 f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
             )
-    job = _job(facts, metadata, mounts)
+    job = _parse_job(facts, metadata, mounts)
     if not records and (versions or in_modules):
         hint = "Print all records: darshan-parser JOB.darshan > job.txt"
         if other_form.lstrip("# ").startswith(("X_", "DXT")):
@@ -110,12 +110,12 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     for module, own in records.items():
         version, cut = versions.get(module, -1), module in partial
         if module == "LUSTRE":
-            modules[module] = _lustre(own, cut)
+            modules[module] = _make_lustre(own, cut)
         elif module == "HEATMAP":
-            modules[module] = _heat_map(own, cut)
+            modules[module] = _make_heat_map(own, cut)
         elif (module, version) in FIXED:
             version = printed_version(module, version, next(iter(own.values())))
-            modules[module] = Module(module, version, cut, _table(module, version, own))
+            modules[module] = Module(module, version, cut, _make_records(module, version, own))
         else:
             unknown.append(module)
     known = {record_id for module in modules for _, record_id in records[module]}
@@ -157,7 +157,7 @@ def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, V
     return parts[0], key, parts[3], value, parts[5].rsplit("\t", 2)[0]
 
 
-def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
+def _make_records(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
     """Records of fixed size as the structured array that a log has."""
     names = FIXED[module, version]
     table = np.zeros(len(records), fixed_dtype(module, version, NATIVE))
@@ -166,12 +166,12 @@ def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
         if names.links:
             table[place]["file_id"] = next((value for name, value in values.items() if name.endswith(_LINK)), 0)
         for counter in (*names.counters, *names.fcounters):
-            table[place][counter] = _known(values, counter, module, record_id)
+            table[place][counter] = _require_counter(values, counter, module, record_id)
     table.flags.writeable = False
     return table
 
 
-def _known(values: Mapping[str, Value], counter: str, module: str, record_id: int) -> Value:
+def _require_counter(values: Mapping[str, Value], counter: str, module: str, record_id: int) -> Value:
     """The value of a counter. Raises TruncatedInput if its line is missing."""
     if counter not in values:
         raise TruncatedInput(
@@ -181,11 +181,11 @@ def _known(values: Mapping[str, Value], counter: str, module: str, record_id: in
     return values[counter]
 
 
-def _lustre(records: Records, partial: bool) -> Module:
+def _make_lustre(records: Records, partial: bool) -> Module:
     """Darshan 3.4.5 and later print components; before, a file had one layout."""
     osts = [[int(v) for name, v in values.items() if _OST.fullmatch(name)] for values in records.values()]
     if all("LUSTRE_NUM_COMPONENTS" in values for values in records.values()):
-        made = [_components(record_id, values) for (_, record_id), values in records.items()]
+        made = [_make_components(record_id, values) for (_, record_id), values in records.items()]
         table = np.zeros(len(records), LUSTRE_V2_DTYPE)
         table["components"], table["stripes"] = [len(each) for each in made], [len(each) for each in osts]
         offsets = np.concatenate([[0], np.cumsum(table["components"])])
@@ -193,12 +193,12 @@ def _lustre(records: Records, partial: bool) -> Module:
     else:
         table = np.zeros(len(records), LUSTRE_V1_DTYPE)
         for counter in LUSTRE_V1:
-            table[counter] = [_known(values, counter, "LUSTRE", key[1]) for key, values in records.items()]
+            table[counter] = [_require_counter(values, counter, "LUSTRE", key[1]) for key, values in records.items()]
         ragged = {"ost_ids": Ragged.of(osts)}
     return _with_ids("LUSTRE", 2 if "components" in ragged else 1, partial, records, table, ragged)
 
 
-def _components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, Any]:
+def _make_components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, Any]:
     """The components of the layout of a file, in their order."""
     found: dict[int, dict[str, Value]] = {}
     for name, value in values.items():
@@ -207,23 +207,27 @@ def _components(record_id: int, values: Mapping[str, Value]) -> np.ndarray[Any, 
     table = np.zeros(len(found), LUSTRE_COMPONENT_DTYPE)
     for place, component in enumerate(found.values()):
         for counter in LUSTRE_COMPONENT:
-            value = _known(component, counter, "LUSTRE", record_id)
+            value = _require_counter(component, counter, "LUSTRE", record_id)
             # Words are of no use here, but for the one that says whether a component has objects.
             table[place][counter] = (_IN_USE if "init" in value else -1) if isinstance(value, str) else value
         table[place]["pool"] = str(component.get("LUSTRE_COMP_POOL_NAME", "")).encode()[:15]
     return table
 
 
-def _heat_map(records: Records, partial: bool) -> Module:
+def _make_heat_map(records: Records, partial: bool) -> Module:
     """The HEATMAP module: bytes read and written in each bin of time."""
     bins: dict[str, list[list[int]]] = {"READ": [], "WRITE": []}
     table = np.zeros(len(records), HEATMAP_DTYPE)
     for place, ((_, record_id), values) in enumerate(records.items()):
-        table[place]["bin_width_seconds"] = _known(values, "HEATMAP_F_BIN_WIDTH_SECONDS", "HEATMAP", record_id)
+        table[place]["bin_width_seconds"] = _require_counter(
+            values, "HEATMAP_F_BIN_WIDTH_SECONDS", "HEATMAP", record_id
+        )
         count = 1 + max((int(match[2]) for name in values if (match := _BIN.fullmatch(name))), default=-1)
         table[place]["bins"] = count
         for verb, lists in bins.items():
-            lists.append([int(_known(values, f"HEATMAP_{verb}_BIN_{i}", "HEATMAP", record_id)) for i in range(count)])
+            lists.append(
+                [int(_require_counter(values, f"HEATMAP_{verb}_BIN_{i}", "HEATMAP", record_id)) for i in range(count)]
+            )
     ragged = {"write_bins": Ragged.of(bins["WRITE"]), "read_bins": Ragged.of(bins["READ"])}
     return _with_ids("HEATMAP", 1, partial, records, table, ragged)
 
@@ -231,13 +235,14 @@ def _heat_map(records: Records, partial: bool) -> Module:
 def _with_ids(
     name: str, version: int, partial: bool, records: Records, table: np.ndarray[Any, Any], ragged: dict[str, Ragged]
 ) -> Module:
+    """The module of these records, with their ids and ranks."""
     table["id"] = np.array([record_id for _, record_id in records], np.uint64)
     table["rank"] = [rank for rank, _ in records]
     table.flags.writeable = False
     return Module(name, version, partial, table, ragged)
 
 
-def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:
+def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str, str]]) -> DarshanJob:
     """The job, from the lines at the top of the text. Raises SourceError if one is missing."""
     version = facts.get("darshan log version", "")
     if not version.startswith("3."):
@@ -259,7 +264,7 @@ def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str
     # From 3.41 on the time of the run is printed with decimals; start and end are cut.
     precise = version >= "3.41" and 0 <= run_seconds <= end - start + 1
     # Ids of 64 bits are printed as they are; the uid of the user `nobody` as a negative number.
-    uid, job_id = (_whole(facts.get(name, "0"), name) for name in ("uid", "jobid"))
+    uid, job_id = (_integer(facts.get(name, "0"), name) for name in ("uid", "jobid"))
     return DarshanJob(
         uid=uid,
         job_id=job_id,
@@ -273,7 +278,7 @@ def _job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tuple[str
     )
 
 
-def _whole(printed: str, what: str) -> int:
+def _integer(printed: str, what: str) -> int:
     number = whole_number(printed.removeprefix("-"))
     if number is None:
         raise CorruptInput(f"The text says that {what} is {printed[:40]!r}, which is not a number.")

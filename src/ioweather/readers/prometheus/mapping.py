@@ -144,6 +144,7 @@ class Mappings:
         return self._mapped[key]
 
     def _apply(self, name: str, labels: Labels, host: str | None) -> Mapped | None:
+        """What the first rule says that fits; `host` is the reporter where the labels name none."""
         if name not in self._rules:
             return None
         reporter = _PORT.fullmatch(labels.get("instance") or labels.get("host") or "")
@@ -152,11 +153,13 @@ class Mappings:
 
 
 def _require(holds: object, message: str, hint: str = "") -> None:
+    """Raise UsageError unless it holds."""
     if not holds:
         raise UsageError(message, hint=hint)
 
 
 def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise UsageError for keys that do not exist."""
     unknown = sorted(set(given) - set(known))
     _require(not unknown, f"{where}: there is no {', '.join(unknown)}.", f"There are: {', '.join(sorted(known))}.")
 
@@ -463,6 +466,7 @@ class SampleRows:
         self.notes: list[str] = []
 
     def add(self, key: str, name: str, labels: dict[str, str], time_ns: int, value: float) -> None:
+        """Add a sample, if a mapping names its series."""
         if (mapped := self.mappings.find(key, name, labels)) is not None:
             self.amounts.add(key, mapped, time_ns, value)
 

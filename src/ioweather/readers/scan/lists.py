@@ -99,7 +99,7 @@ _ALLOWED: Final = {
 _CHECKED: Final = [(Entry._fields.index(name), name, allowed) for name, allowed in _ALLOWED.items()]
 
 
-def _impossible(entry: Entry) -> str:
+def _find_impossible(entry: Entry) -> str:
     """The first impossible number of an entry, such as a negative size; empty if there is none."""
     for place, name, allowed in _CHECKED:
         value: int | None = entry[place]  # type: ignore[assignment]
@@ -211,7 +211,7 @@ def _list_frames(
         for entry in batch:
             if entry is None:
                 whole = False
-            elif said := _impossible(entry):
+            elif said := _find_impossible(entry):
                 wrong.append(said)
             else:
                 good.append(entry)
@@ -383,6 +383,7 @@ def _find_entries(path: Path) -> Iterator[Entry | None]:
 
 
 def _find_entry(record: bytes, pattern: re.Pattern[bytes]) -> Entry:
+    """The entry of a record that fits the pattern."""
     match = pattern.fullmatch(record)
     assert match is not None
     fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in match.groupdict().items()}
@@ -560,7 +561,7 @@ def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
     totals, report = _parse_report(text, path)
     root = context.system or "/"
     same: dict[str, Any] = {"scan_id": scan_id, "start_ns": start_ns, "root": root}
-    bins = [{**same, "owner_kind": "all", "owner": "", **row} for row in _bins(report, path)]
+    bins = [{**same, "owner_kind": "all", "owner": "", **row} for row in _make_bins(report, path)]
     if bins:
         yield "scan_bins", TABLES["scan_bins"].frame_of(bins)
 
@@ -649,7 +650,7 @@ def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
     return totals, report
 
 
-def _bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
+def _make_bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
     """The columns of each bin: edges and bytes in our units, weights from the histogram in KiB."""
     for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
         _, weighed = report.get(weighing, (0, []))

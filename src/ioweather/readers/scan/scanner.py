@@ -169,6 +169,7 @@ class Walker:
         return found
 
     def _is_over(self, budget: int, deadline: float) -> bool:
+        """Whether the task has used up its entries or its time."""
         return self._found.tally.counts["entries"] >= budget or time.monotonic() > deadline
 
     def _enter(self, parent_fd: int, relative: str, name: str, depth: int) -> None:

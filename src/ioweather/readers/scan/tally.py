@@ -181,6 +181,7 @@ class Projects:
         return found
 
     def _project(self, uid: int, gid: int, directory: str) -> str | None:
+        """The first project whose rule fits the group, the user or the path."""
         if not self._rules:
             return None
         account = group_name(gid)
@@ -458,13 +459,13 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         complete=facts.whole and not counts["unreadable"],
         entry_count=counts["entries"],
         file_count=counts["files"],
-        file_bytes=_weight(whole.get("size")),
-        capacity_bytes=_weight(whole.get("capacity")),
-        directory_bytes=None if present["directory_count"] is None else _weight(whole["directory_size"]),
+        file_bytes=_sum_weights(whole.get("size")),
+        capacity_bytes=_sum_weights(whole.get("capacity")),
+        directory_bytes=None if present["directory_count"] is None else _sum_weights(whole["directory_size"]),
         linked_file_count=linked if is_walk or links else None,
         largest_file_bytes=max((value for value, _, _ in tally.largest["files"]), default=None),
         errors=json.dumps(errors) if tally.errors else None,
-        largest=_largest(tally, paths),
+        largest=_largest_json(tally, paths),
         cpu_seconds=facts.cpu_seconds,
         **walked,
         **present,
@@ -483,18 +484,18 @@ def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
                 "owner": owner,
                 "owner_name": name,
                 "histogram": histogram,
-                **_bin(HISTOGRAMS[histogram], index),
+                **_bin_columns(HISTOGRAMS[histogram], index),
                 "count": entries_in(cell),
                 "bytes": _cap_int64(weight_in(cell)),
             }
-            for kind, owner, name, histograms in _owners(tally, facts.names)
+            for kind, owner, name, histograms in _list_owners(tally, facts.names)
             for histogram, cells in histograms.items()
             for index, cell in sorted(cells.items())
         ]
     )
 
 
-def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, Mapping[str, Cells]]]:
+def _list_owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, Mapping[str, Cells]]]:
     """Kind, number and name of each owner, with its histograms; first all owners together."""
     yield "all", "", None, tally.histograms()
     kinds: tuple[tuple[str, Callable[[Owner], Any], Callable[[int], str | None] | None], ...] = (
@@ -511,7 +512,7 @@ def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, M
             yield kind, str(part), name_of(part) if named and name_of else None, tally.histograms(owners)
 
 
-def _bin(spec: Histogram, index: Any) -> dict[str, Any]:
+def _bin_columns(spec: Histogram, index: Any) -> dict[str, Any]:
     """The columns of a bin: its label, its edges, and the edges of its age in days."""
     if spec.edges == "label":
         return {"bin": stored_text(index)[0]}
@@ -534,7 +535,7 @@ def _cap_int64(number: int) -> int:
     return min(number, _MOST)
 
 
-def _weight(cells: Mapping[Any, int] | None) -> int | None:
+def _sum_weights(cells: Mapping[Any, int] | None) -> int | None:
     """The sum of all weights of a histogram."""
     return _cap_int64(sum(map(weight_in, cells.values()))) if cells is not None else None
 
@@ -547,7 +548,7 @@ def stored_path(path: str, paths: PathPolicy) -> str | None:
     return text if paths == "keep" else hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _largest(tally: Tally, paths: PathPolicy) -> str | None:
+def _largest_json(tally: Tally, paths: PathPolicy) -> str | None:
     """The largest files and directories as JSON; None if there are none."""
     found = {
         kind: [

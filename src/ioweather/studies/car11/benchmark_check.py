@@ -58,7 +58,7 @@ class _Check:
 
     @property
     def explained(self) -> bool:
-        """By the time that passed, or by the cache, whose transfers are too short for processes to meet in them."""
+        """Whether a cause in the log explains the deviation: the page cache, metadata, or elapsed time that agrees."""
         if set(self.causes) & {"cache", "spans", "partial", "metadata"}:
             return True
         return "ranks" in self.causes and self.by_passed is not None and abs(self.by_passed) <= _EXPLAINED
@@ -175,8 +175,8 @@ NO_NODES: Final = Finding(
     name="no_node_counts",
 )
 NO_CEILING: Final = (
-    "The facility file gives no limit per node and no peak of a file system, so no job can be told to be above its "
-    "ceiling: set node_limit_bytes_per_s and peak_bytes_per_s."
+    "The facility file gives no limit per node and no peak of a file system, so jobs above their ceiling cannot be "
+    "found: set node_limit_bytes_per_s and peak_bytes_per_s."
 )
 
 

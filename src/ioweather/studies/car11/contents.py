@@ -285,11 +285,11 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     drawn = ResultTable.of("size_counts", columns_text, rows)
     yield Chart.of("histogram", drawn, "low high y=files series", "Files by size", log="x")
     files, held = sizes.below(MIB)
-    small = f"{files / sizes.files:.1%} are below 1 MiB; they hold {held / total:.1%} of the bytes"
+    small = f"{files / sizes.files:.1%} are below 1 MiB, with {held / total:.1%} of the bytes"
     yield Finding(f"Of {sizes.files:,} files {small}.", name="small_files")
-    yield Finding(f"Most files lie between {ranges['all files']}.", name="usual_sizes")
+    yield Finding(f"Most files are between {ranges['all files']}.", name="usual_sizes")
     if own is None or project is None:
-        text = "Nothing tells whose files these are, so no project can be left out."
+        text = "The owners of these files are unknown, so no project can be left out."
         yield Finding(text, "undecided", name="owners_unknown")
     else:
         of_files, of_bytes = own.files / sizes.files, own.total_bytes / total
@@ -299,7 +299,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
             yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
         else:
             share, between = rest.below(MIB)[0] / rest.files, ranges[f"without {project}"]
-            text = f"Without {project} most files would lie between {between}, and {share:.1%} would be below 1 MiB."
+            text = f"Without {project} most files would be between {between}, and {share:.1%} would be below 1 MiB."
             yield Finding(text, name="without_largest_owner")
     if not bool(scans.frame.array("complete")[-1]):
         unreadable = scans.numbers("unreadable_count")[-1]
@@ -309,7 +309,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     if project is not None:
         yield "Projects by path and group are those that the rules gave when the scan was made."
         if scans.accounts:
-            yield "Users whom no rule names stand for the account that all their jobs are charged to."
+            yield "Users without a rule count for the account that all their jobs are charged to."
 
 
 def _cdf(
@@ -487,11 +487,11 @@ def overwriting_exhibit(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     if ages is not None:
         yield _data_age(ages)
     if not runs.rows:
-        yield "No job has told which files it wrote: Darshan logs would."
+        yield "No log says which files jobs wrote: ingest Darshan logs."
     else:
         yield _written_files(runs, ages)
     if ages is None:
-        yield "How long data lies unmodified comes from scans of the file system (`ioweather scan`); there are none."
+        yield "The age of data comes from scans of the file system (`ioweather scan`); there are none."
 
 
 def _data_age(ages: Bins) -> Iterator[Piece]:
@@ -510,9 +510,11 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
         held, ratio, method = older(days)[1], share(days), "share of bytes, exact count"
         yield plain(f"unmodified_ratio[{days} d]", ratio, "ratio", n=ages.files, method=method)
         if ratio is None:
-            yield Finding(f"There is no data whose age of {days} days could be told.", "undecided", name="old_data")
+            yield Finding(
+                f"The scan has no bytes with a known age, so none older than {days} days.", "undecided", name="old_data"
+            )
         else:
-            text = f"{format_bytes(held)} of the data ({ratio:.1%}) lies unmodified for {days} days or longer."
+            text = f"{format_bytes(held)} of the data ({ratio:.1%}) was not modified for {days} days or longer."
             yield Finding(text, name="old_data")
     yield plain("files_present", ages.files, "count", method="files in the newest scan")
     edges = [int(edge) for edge in ages.low if edge > 0]

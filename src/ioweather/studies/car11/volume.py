@@ -287,7 +287,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
         yield Finding(text, name="change_needs_days")
     else:
         split = int(use[change.index])
-        series = f"{change.replicates} series whose days are as alike (correlation {change.lag_one:.2f})"
+        series = f"{change.replicates} series with the same autocorrelation ({change.lag_one:.2f})"
         method = f"least squares; p by {series}"
         yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
         yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
@@ -307,7 +307,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             yield _projects(source, first, first + n, split, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
-            yield Finding(f"No change of the mix stands out: {best}.", "undecided", name="change_of_mix")
+            yield Finding(f"The mix did not change significantly: {best}.", "undecided", name="change_of_mix")
     # From the first to the last day that counts; those between that do not are gaps: their volume is of hours.
     drawn = use if len(use) else np.arange(n)
     part, counts = slice(int(drawn[0]), int(drawn[-1]) + 1), np.isin(np.arange(n), drawn)
@@ -359,7 +359,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
         verb = "tapered off" if after < before else "started"
         text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
         if low > high / 2:
-            text = f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended."
+            text = f"No project explains the change: {project} {what} ({shown}) but neither began nor ended."
         return Finding(text, name="project_behind_change")
 
     if runs.rows:

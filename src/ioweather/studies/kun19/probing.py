@@ -57,7 +57,7 @@ COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_n
 _BOXES: Final = "q05: 5% [seconds]; q25: 25% [seconds]; q50: {} [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
 _LEAST_OF_PHASE: Final = 5  # measurements
 _PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
-TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. --set bands_window=7d may hold more."
+TOO_FEW: Final = "Fewer than 20 operations of each kind: bands cannot be found. --set bands_window=7d may have more."
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +277,7 @@ def _bands(part: Measured) -> Iterator[Piece]:
         "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
         "without that nothing tells where a band comes from."
     )
-    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is no band."
+    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is not a band."
     yield _coverage(part)
 
 

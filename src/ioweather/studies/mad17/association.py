@@ -1,6 +1,10 @@
 """Does a run's I/O time follow the system's activity (mad17)? Groups of similar runs, and one run on the system's time
 line; association of I/O time with the system's activity (tables III and IV), with intervals and nulls, and how coarser
 sampling weakens it (mad17 VI-B).
+
+Symbols of the paper: D is a run's time in I/O calls, D_U_M that in metadata calls, D_J its run time, D_D the length of
+the sampling intervals in which it did I/O. Psi is what the system moved during the run, PsiD during its I/O, PsiI the
+same with only files on monitored mounts; PsiO counts operations. _R and _W are reads and writes.
 """
 
 from __future__ import annotations
@@ -79,7 +83,7 @@ NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribut
 ALMOST_1: Final = 0.999999  # Fisher's z of a coefficient of 1 is infinite
 _WAYS: Final = ("read", "write")
 BIASED: Final = (
-    "Distance correlation and mutual information are never below 0 and lie above it by chance: read them with their p, "
+    "Distance correlation and mutual information are never below 0 and exceed it by chance: read them with their p, "
     "the share of pairings shifted in time that reach them."
 )
 
@@ -207,9 +211,9 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
             found = associate(counts, times)
             pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
-    yield "A longer run sees more of everything, so the rate PsiO/D_J stands beside."
+    yield "A longer run sees more of everything, so the rate PsiO/D_J is shown too."
     if not any(name in data.grid.values for name in ("read_ops", "write_ops")):
-        yield "The servers' samples hold no operation counts (read_ops, write_ops)."
+        yield "The servers' samples have no operation counts (read_ops, write_ops)."
     yield _coefficients(data, pairs, "D_U_M", "PsiO")
 
 
@@ -220,7 +224,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
     If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
     """
     if not data.mounts_known:
-        text = f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
+        text = f"Which files are on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
         yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
         return
     changes: list[Finding] = []
@@ -236,7 +240,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
                 method = f"share of {what}"
                 yield plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=method)
             of_files, of_bytes = (f"{share:.0%} of the {what}" for what, share in shares.items())
-            yield Finding(f"{name}: {of_files} and {of_bytes} lie on monitored mounts.", name="monitored_share")
+            yield Finding(f"{name}: {of_files} and {of_bytes} are on monitored mounts.", name="monitored_share")
         # The effect of restricting to monitored mounts; the same runs are resampled for both.
         columns = ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")
         _, change = _spearman_change([data.of(column)[rows] for column in columns], 20)
@@ -435,7 +439,7 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         own = [(steps, format_seconds(seconds)) for seconds, group, steps, _ in rows if group == name]
         if len(own) > 1:
             (fine, finest), (coarse, coarsest) = own[0], own[-1]
-            text = f"{name}: {fine:.3g} intervals of {finest} hold its I/O, {coarse:.3g} of {coarsest}."
+            text = f"{name}: {fine:.3g} intervals of {finest} contain its I/O, {coarse:.3g} of {coarsest}."
             yield Finding(text, name="steps_used")
     yield _range_of_intervals(levels), data.caveats, data.coverage
 
@@ -500,7 +504,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         n = known[chosen][3]
         yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
     yield (
-        "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
+        "With coarser steps fewer runs are wholly in monitored steps; each coefficient uses the runs it has. "
         "D_D comes in ever fewer values, which alone lowers what a coefficient can show."
     )
     yield IN_TIME_ORDER, data.caveats, data.coverage
@@ -689,7 +693,7 @@ def _largest_groups(data: AssociationData) -> Iterator[Piece]:
     yield ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians")
     large = data.groups.large
     of_all = int(data.groups.sizes[large].sum()) / max(1, data.runs.rows)
-    text = f"{len(large)} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs."
+    text = f"{len(large)} groups have {LEAST_RUNS} or more runs, {of_all:.0%} of all runs together."
     yield Finding(text, name="group_sizes")
     if not data.mounts_known:
         yield (
@@ -753,9 +757,9 @@ def _histograms(data: AssociationData) -> Iterator[Piece]:
         method = "share outside mean ± 1.645 sd"
         yield plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method=method)
         side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
-        text = f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines."
+        text = f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} are outside the lines."
         yield Finding(text, name="skewness")
-    yield "The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal."
+    yield "The lines at mean ± 1.645 sd contain 90% of the runs only if times are normal."
     yield data.caveats, data.coverage
 
 

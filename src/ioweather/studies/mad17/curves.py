@@ -334,7 +334,9 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
     measures = {"volume": volumes, "rate": rates, "nothing": np.zeros((len(seconds), 0))}
     curves = {name: curve for name, x in measures.items() if (curve := learning_curve(x, seconds)) is not None}
     if not curves:
-        words = f"How many runs a model needs cannot be told from {len(seconds)}: {LEAST_RUNS} are needed for that."
+        words = (
+            f"How many runs a model needs cannot be estimated from {len(seconds)}: {LEAST_RUNS} are needed for that."
+        )
         yield Finding(words, "undecided", name="runs_needed")
         return
     error = float(data.params.get("error") or ERROR.default or 0.1)
@@ -354,15 +356,17 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         yield Estimate(f"error_limit_{name}", limit[0], "ratio", *limit[1:], LEVEL, curve.runs, method)
         # No estimate with an unbounded interval, or far beyond the data.
         if runs_needed[2] > FAR * curve.runs:
-            yield Estimate(f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not told by {curve.runs} runs")
+            yield Estimate(
+                f"runs_needed_{name}", None, "count", n=curve.runs, method=f"not estimable from {curve.runs} runs"
+            )
         else:
             value, low, high = runs_needed
             yield Estimate(f"runs_needed_{name}", value, "count", low, high, LEVEL, curve.runs, method)
     yield ResultTable.of(
         "runs_needed",
-        "model: model [text]; runs: runs [count]; error: error with these [ratio]; limit: with endless runs [ratio]; "
-        f"limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; needed: runs for {percent} [count]; "
-        "needed_low: 90% from [count]; needed_high: 90% to [count]",
+        "model: model [text]; runs: runs [count]; error: error with these [ratio]; "
+        "limit: with infinitely many runs [ratio]; limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; "
+        f"needed: runs for {percent} [count]; needed_low: 90% from [count]; needed_high: 90% to [count]",
         needed,
         "Runs that a model of I/O time needs; empty: no number of them is known",
     )
@@ -407,7 +411,7 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
     runs, low, high = curve.runs_for(error)
     if np.isinf(low):
         span = " to ".join(format_value(end, "ratio") for end in curve.limit()[1:])
-        text = f"No number of runs brings {model} to an error of {percent}: endless runs have {span}."
+        text = f"No number of runs brings {model} to an error of {percent}: infinitely many have {span}."
     elif low > FAR * there:
         text = f"An error of {percent} needs more than {FAR} times the {there} runs there are."
     elif np.isinf(high):
@@ -493,7 +497,7 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         conditional = ((y >= low[of_run]) & (y <= high[of_run]))[top].mean()
         normal = (np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std())[top].mean()
         yield Finding(
-            f"{group}: in the top tenth of {way} volume, mean ± 1.645 sd holds {normal:.0%} of the runs, the "
+            f"{group}: in the top tenth of {way} volume, mean ± 1.645 sd contains {normal:.0%} of the runs, the "
             f"conditional interval {conditional:.0%} (of the runs it was made from).",
             name="normal_interval",
         )

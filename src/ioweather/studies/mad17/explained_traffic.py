@@ -62,7 +62,7 @@ SHOWN_GROUPS: Final = 3
 NO_STEPS_OR_RUNS: Final = "no interval of the period has samples of all servers that can be used, or no run has a log"
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
-    "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D stands beside, "
+    "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D is shown too, "
     "and the same coefficients with all runs moved in time show how much remains then."
 )
 IN_TIME_ORDER: Final = "Runs near in time share the system's state; intervals resample them in blocks of neighbours."
@@ -294,7 +294,7 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
         of_all = f"{share.value:.0%} of the {format_bytes(total)} that the system moved"
         yield Finding(f"The instrumented runs account for {of_all}.", name="covered_bytes")
         if share.value > 1.2:
-            text = "That is more than all: the logs hold bytes of other file systems, or caches served them."
+            text = "That is more than all: the logs have bytes of other file systems, or caches served them."
             yield Finding(text, name="more_than_all")
     yield _finer_steps(logged, runs, own, steps, system, intervals, int(params["fine"]))
     yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose

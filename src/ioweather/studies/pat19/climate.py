@@ -223,12 +223,12 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
         low = high[way].low
         enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
         if low is not None and low > 0.5:
-            text = f"To foresee {way}s on one target, the last {climate.span(1)} on that target is enough."
+            text = f"To predict {way}s on one target, the last {climate.span(1)} on that target is enough."
             climate.advice.append(Finding(text, name="target_history"))
         else:
-            text = f"{way.capitalize()}s on one target cannot be foreseen from its own past at these windows."
+            text = f"{way.capitalize()}s on one target cannot be predicted from its own past at these windows."
             if enough:
-                text = f"To foresee {way}s on one target, look at its last {enough}."
+                text = f"To predict {way}s on one target, look at its last {enough}."
             climate.advice.append(Finding(text, "undecided", name="target_history"))
     yield climate.caveats, climate.coverage()
 
@@ -293,14 +293,14 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         yield below(both, 20, "few_targets_ratio", total, here=True)
     yield plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")
     drawn = ResultTable.of(
-        "degrees", "series [text]; degree: targets working alike [count]; share: share of clusters [ratio]", rows
+        "degrees", "series [text]; degree: targets working together [count]; share: share of clusters [ratio]", rows
     )
     yield Chart.of("cdf", drawn, "x=degree y=share series", "Degree of parallelism", log="x")
     read, write = (mean.value or 0.0 for mean in means)
-    text = f"On average {read:.2f} of {targets} targets are read alike and {write:.2f} are written alike"
-    yield Finding(f"{text} in the same step.", name="degree")
+    text = f"On average {read:.2f} of {targets} targets read similar amounts in the same step"
+    yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
     by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
-    text = f"With each target moved in time by itself the mean degrees are {by_chance}: so much is chance."
+    text = f"With each target shifted in time independently the mean degrees are {by_chance}: that much is chance."
     yield Finding(text, name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
@@ -349,7 +349,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     if left_out:
         yield (
             f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts "
-            "stand beside those of the same shares of the targets."
+            "are shown with those of the same shares of the targets."
         )
     yield climate.coverage()
 
@@ -574,12 +574,12 @@ OBSERVATIONS: Final = (
     ("4", "The system enters high phases more often than low ones, and stays in low ones for longer."),
     (
         "5",
-        "A minute of the whole system does not foretell the next, five minutes do; reads and writes do not "
-        "foretell each other.",
+        "A minute of the whole system does not predict the next, five minutes do; reads and writes do not "
+        "predict each other.",
     ),
     ("6", "OSTs are unbalanced in reads and in writes, over long times."),
     ("6", "Few OSTs work together, in high phases too, where writes have more."),
-    ("6", "At a single OST reads of a minute foretell the next ones; writes do not."),
+    ("6", "At a single OST reads of a minute predict the next ones; writes do not."),
     ("7", "Metadata activity is autocorrelated and bursty; the processors of the OSSes are mostly idle."),
 )
 _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecided"}

@@ -246,9 +246,9 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
         lows = {climate.span(window): estimates[f"auto_{way}[{climate.span(window)}]"].low for window in WINDOWS}
         enough = next((word for word, low in lows.items() if low is not None and low > HIGH_CORRELATION), None)
         if enough:
-            advice = Finding(f"To foresee the system's {way}s, look at the last {enough}.", name="history_needed")
+            advice = Finding(f"To predict the system's {way}s, look at the last {enough}.", name="history_needed")
         else:
-            text = f"No window up to {climate.span(WINDOWS[-1])} surely foretells the system's {way}s."
+            text = f"No window up to {climate.span(WINDOWS[-1])} surely predicts the system's {way}s."
             advice = Finding(text, "undecided", name="history_needed")
         climate.advice.append(advice)
     yield climate.caveats, climate.coverage()
@@ -300,8 +300,8 @@ def autocorrelation_findings(
     """Yield whether a window predicts the next one, for the widest window; the paper's own text covers the others."""
     for name in names:
         auto = estimates[f"auto_{name}[{window}]"]
-        shown = f"about the next one (r = {auto.value or 0.0:.2f})."
-        more, less = (f"The {name}s of a window of {window} tell {how}{shown}" for how in ("", "little "))
+        shown = f"the next one (r = {auto.value or 0.0:.2f})."
+        more, less = (f"The {name}s of a window of {window} predict {how}{shown}" for how in ("", "little of "))
         yield directed(auto, HIGH_CORRELATION, more, less)
 
 

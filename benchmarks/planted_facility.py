@@ -1,4 +1,5 @@
-"""What an analysis of the servers of a simulated facility should find, without lost samples and rounding.
+"""What an analysis of a simulated facility should find: the servers without lost samples and rounding, the laws of
+response times, and the files.
 
 It follows the papers' definitions and shares no code with the analysis.
 """
@@ -8,14 +9,36 @@ from __future__ import annotations
 import numpy as np
 
 from ioweather.core.frames import Floats
-from ioweather.simulate.facility_files import observe
+from ioweather.simulate.facility_files import SIZES, make_contents, mean_seconds, observe
 from ioweather.simulate.fluid import OPERATIONS, Readings
 from ioweather.simulate.generate import Generated
 from ioweather.simulate.presets import for_days, preset_named
-from ioweather.simulate.world import World
+from ioweather.simulate.world import World, make_programs
 
 _TOLERANCE = 0.05
 _PARALLELISM_MINUTES = 4000
+
+
+def planted_laws(made: Generated) -> dict[tuple[str, int], dict[str, float]]:
+    """Return the law of response times on a quiet system by operation and request size, if there is a sampler."""
+    preset = preset_named(made.preset)
+    law, laws = preset.law, {}
+    for op in ("read", "write") if preset.sampler_seconds else ():
+        for size in SIZES:
+            mean = mean_seconds(law, size, op)
+            laws[op, size] = {
+                "tail_ratio": law.tail_ratio,
+                "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),
+                "alpha": law.alpha,
+            }
+    return laws
+
+
+def planted_scans(made: Generated) -> list[tuple[int, int]]:
+    """Return the number of files, and their bytes, at the start and at the end."""
+    preset = for_days(preset_named(made.preset), made.days)
+    contents = make_contents(preset, make_programs(preset, made.seed), made.seed)
+    return [(len(content.files), int(content.files["size"].sum())) for content in contents]
 
 
 def planted_numbers(made: Generated) -> dict[str, float]:
