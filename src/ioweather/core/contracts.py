@@ -194,9 +194,9 @@ class Question:
 
     `run(source, params)` reads what it needs from a `topics.source.DataSource` and returns the answer, whose `result`
     is of the type named here. `tables` are those that it may read. `seen_by` says whose rows it may show: those of
-    all users to all users ('public'), or to each user their own ('owner'). `period`: --from and --to bound what is read. `screen` are
-    parameters for the terminal, if it shows less than programs get. `blocks` makes the first screen of an answer; --full
-    shows the evidence. `table` is what --csv prints, if not the facts.
+    all users to all users ('public'), or to each user their own ('owner'). `period`: --from and --to bound what is
+    read. `screen` are parameters for the terminal, if it shows less than programs get. `blocks` makes the first screen
+    of an answer; --full shows the evidence. `table` is what --csv prints, if not the facts.
     """
 
     name: str
