@@ -225,7 +225,7 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
 
 
 def _split_names(raw: bytes, order: ByteOrder, with_lengths: bool) -> Iterator[tuple[bytes, bytes]]:
-    """The stored ids and names, one pair at a time. Version 3.00 writes the length of a name, later ones a terminator."""
+    """The stored pairs of id and name. Version 3.00 writes the length of a name, later ones a terminator."""
     breaks_off = f"The name map of the log, {len(raw)} bytes, breaks off within a name."
     if not with_lengths:
         if _ENTRIES.fullmatch(raw) is None:
