@@ -159,11 +159,11 @@ ENDINGS = (".svg", ".png", ".pdf", ".html", ".json", *FORMS)
 
 
 def time_span(snapshot: Snapshot) -> tuple[int, int] | None:
-    """The first and last time of the rows in the lake."""
+    """The first time of the visible rows in the lake, and the end of the last."""
     times = [(group.first_ns, group.end_ns) for group in snapshot.series()]
-    for table in ("applications", "responses"):
+    for table, end in (("applications", "coalesce(end_ns, start_ns)"), ("responses", "start_ns")):
         if snapshot.pinned[table].uris:
-            first, last = snapshot.query(f"SELECT min(start_ns), max(start_ns) FROM {table}").fetchall()[0]
+            first, last = snapshot.query(f"SELECT min(start_ns), max({end}) FROM {table}").fetchall()[0]
             times += [(first, last)] if first is not None else []
     return (min(first for first, _ in times), max(last for _, last in times)) if times else None
 

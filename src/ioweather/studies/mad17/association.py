@@ -1,6 +1,10 @@
 """Does a run's I/O time follow the system's activity (mad17)? Groups of similar runs, and one run on the system's time
 line; association of I/O time with the system's activity (tables III and IV), with intervals and nulls, and how coarser
 sampling weakens it (mad17 VI-B).
+
+Symbols of the paper: D is a run's time in I/O calls, D_U_M that in metadata calls, D_J its run time, D_D the length of
+the sampling intervals in which it did I/O. Psi is what the system moved during the run, PsiD during its I/O, PsiI the
+same with only files on monitored mounts; PsiO counts operations. _R and _W are reads and writes.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Facilities:
         with study:
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
-    def measured(self, name: str) -> Path:
+    def measured_directory(self, name: str) -> Path:
         """The directory of a facility that is measured now; only the main one is."""
         directory = self.directory(name)
         if name != MAIN:
@@ -155,7 +155,7 @@ class Facilities:
 
     def now(self, name: str) -> Weather:
         """The weather, the same for all requests within a second."""
-        self.measured(name)
+        self.measured_directory(name)
         found = self._now.get()
         assert found is not None, "the first request waits"
         return found
@@ -165,7 +165,7 @@ class Facilities:
         directory = self.lakes[MAIN]
         history = self._history.get() if layout.is_lake(directory) else None
         shared: SharedResults = {recent_history: history or History()}
-        answer = ask("now", directory, {"spool": self.own_spools(MAIN), "full": False}, shared=shared)
+        answer = ask("now", directory, {"spool": self.own_spools(MAIN)}, shared=shared)
         return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
 
     def _read_history(self) -> History:
@@ -197,14 +197,14 @@ class Facilities:
         full = (version_mark(self.directory(name), tables), name, key, local_zone())
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
-        with self._turn(making):
+        with self._hold(making):
             with self._guard:
                 if full in self._answers:
                     self._making.pop(full, None)
                     self._answers.move_to_end(full)
                     known: T = self._answers[full]
                     return known
-            with self._turn(self._at_once) if queued else nullcontext():
+            with self._hold(self._at_once) if queued else nullcontext():
                 value = make()
             with self._guard:
                 self._making.pop(full, None)
@@ -215,7 +215,7 @@ class Facilities:
         return value
 
     @contextmanager
-    def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
+    def _hold(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
         """Hold the lock. Waiting ends with an error when the server stops, or after a minute."""
         until = time.monotonic() + _WAIT_SECONDS
         while not lock.acquire(timeout=_LOOK_SECONDS):
