@@ -398,7 +398,7 @@ def _placement(program: Program, resources: Resources, rng: np.random.Generator)
 
 
 def _draw_stripes(width: int, likely: Floats, rng: np.random.Generator) -> Floats:
-    """Equal shares on so many targets, drawn by their chances."""
+    """Return equal shares on `width` targets, which are drawn by their chances."""
     shares = np.zeros(len(likely))
     shares[rng.choice(len(likely), size=width, replace=False, p=likely)] = 1.0 / width
     return shares
