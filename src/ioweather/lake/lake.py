@@ -336,7 +336,7 @@ LEDGER_FIRST: Final = ("ingests", *(name for name in TABLES if name != "ingests"
 
 
 def new_ingest_id() -> str:
-    """Sortable by time, so that 'the newest row' has a meaning; unique among writers."""
+    """An id for the rows of one ingest: sortable by time, so that there is a newest row, and unique among writers."""
     return f"{now_ns():020d}-{secrets.token_hex(4)}"
 
 
