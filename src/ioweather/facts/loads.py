@@ -206,7 +206,8 @@ def _last_hours(
 
 
 def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple[float, str]]:
-    """By file system, the slowest operation in the hour that ends with the last probe: its median over the usual."""
+    """Return by file system the slowest operation in the hour that ends with the last probe: its median over the
+    usual."""
     probed = _probed_period(snapshot, (0, until_ns))
     if probed is None:
         return {}
@@ -232,7 +233,7 @@ def _probed_period(snapshot: Snapshot, period: Period) -> Period | None:
 
 
 def _grid_of_data(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) -> tuple[int, int, int]:
-    """The part of the period that there are data of, in whole steps."""
+    """Return the part of the period that there are data of, in whole steps."""
     spans = [(g.first_ns, g.end_ns) for g in groups] or ([probed] if probed else [])
     low = max(period[0], min(first for first, _ in spans))
     high = min(period[1], max(last for _, last in spans))
@@ -264,7 +265,7 @@ def _components_in(rows: Frame) -> list[str]:
 
 
 def _on_grid(rows: Frame, metric: str, starts: Ints, step: int, components: Sequence[str] | None = None) -> Floats:
-    """Amounts by step, or by step and component; NaN is a gap."""
+    """Return amounts by step, or by step and component; NaN is a gap."""
     mine = rows.text("metric").equals(metric)
     step_number = (rows.ints("start_ns")[mine] - int(starts[0])) // step
     inside = (step_number >= 0) & (step_number < len(starts))
@@ -278,7 +279,7 @@ def _on_grid(rows: Frame, metric: str, starts: Ints, step: int, components: Sequ
 
 
 def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
-    """Slowness against the usual times of the whole lake, as in `now` and in events."""
+    """Yield slowness against the usual times of the whole lake, as in `now` and in events."""
     if not snapshot.pinned["response_rollups"].uris:
         return
     interval = HOUR_NS if high - low > _HOURS_FROM_NS else _PROBED_NS
@@ -295,7 +296,7 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
 
 
 def _slowdown_ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
-    """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
+    """Yield file system, operation, starts of intervals, and the ratio of its time to the usual one in each."""
     usual = _usual_seconds(snapshot)
     for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
         expected = usual.get(_request_kind(series))

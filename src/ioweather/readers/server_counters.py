@@ -158,7 +158,7 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
         return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
 
     def last_second(dump: Path) -> tuple[int, str]:
-        """The last moment that a dump names; where several name the same, their names tell."""
+        """The last second in a dump and its name: the order of dumps."""
         return max(
             (int(second) for text in text_blocks(dump) for second in _SECONDS.findall(text)), default=0
         ), dump.name
