@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ioweather.core.frames import Floats
-from ioweather.simulate.facility_files import SIZES, make_contents, mean_seconds, observe
+from ioweather.simulate.facility_files import SIZES, make_contents, mean_response_seconds, observe
 from ioweather.simulate.fluid import OPERATIONS, Readings
 from ioweather.simulate.generate import Generated
 from ioweather.simulate.presets import for_days, preset_named
@@ -25,7 +25,7 @@ def planted_laws(made: Generated) -> dict[tuple[str, int], dict[str, float]]:
     law, laws = preset.law, {}
     for op in ("read", "write") if preset.sampler_seconds else ():
         for size in SIZES:
-            mean = mean_seconds(law, size, op)
+            mean = mean_response_seconds(law, size, op)
             laws[op, size] = {
                 "tail_ratio": law.tail_ratio,
                 "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio),

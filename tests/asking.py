@@ -42,11 +42,9 @@ def events(lake: Where, kind: str) -> Sequence[EventOutcome]:
     return result.events
 
 
-def weather_now(
-    spools: Sequence[Path], lake: Where = None, *, at_ns: int | None = None, full: bool = False
-) -> tuple[Answer, bool]:
+def weather_now(spools: Sequence[Path], lake: Where = None, *, at_ns: int | None = None) -> tuple[Answer, bool]:
     """Of no other agent than these, and of those that push to the lake."""
-    asked = {"spool": spools or [Path("/nonexistent")], "at": at_ns, "full": full}
+    asked = {"spool": spools or [Path("/nonexistent")], "at": at_ns}
     answer = ask("now", lake, asked)
     assert isinstance(answer.result, NowOutcome)
     return answer, answer.result.wrong

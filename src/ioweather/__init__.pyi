@@ -75,7 +75,6 @@ def now(
     *,
     spool: Sequence[str | os.PathLike[str]] = ...,
     at: str | int | None = ...,
-    full: bool = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
 ) -> Answer: ...
 def predict(

@@ -13,7 +13,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
-from ioweather.ingestion.reading import Cadence, Reading, _regular, read_batch
+from ioweather.ingestion.reading import Cadence, Reading, _leave_out_long_rows, read_batch
 from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 UTC = ReadContext(zone=ZoneInfo("UTC"), host="h")
@@ -127,7 +127,7 @@ def test_the_bound_is_of_each_metric_and_learned_over_frames() -> None:
         cadence = Cadence()
         for each in frames:
             cadence.learn(each)
-        return [cadence.regular(each).rows for each in frames]
+        return [cadence.leave_out_long(each).rows for each in frames]
 
     assert kept(frame(30, 30, 301, 300)) == [3]
     assert kept(frame(3000, metric="write_bytes"), frame(30, 30, 300)) == [1, 3]
@@ -146,5 +146,5 @@ def test_rows_before_an_error_stay() -> None:
 
     found = []
     with pytest.raises(CorruptInput):
-        found.extend(_regular(pieces(), Cadence(), []))
+        found.extend(_leave_out_long_rows(pieces(), Cadence(), []))
     assert found == [("series", frame)]

@@ -14,9 +14,9 @@ from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS
 from ioweather.ingestion import drain as draining
 from ioweather.ingestion import queue
-from ioweather.ingestion.drain import drain, next_batch, run_pass, take
+from ioweather.ingestion.drain import drain, next_batch, run_pass, write_batch
 from ioweather.ingestion.ingest import IngestReport, ingest
-from ioweather.ingestion.queue import draft_in, put, queued, waiting
+from ioweather.ingestion.queue import draft_in, enqueue, queued, waiting
 from ioweather.ingestion.receive import MOST_DAYS, receive
 from ioweather.lake.lake import open_lake
 from ioweather.lake.layout import locked
@@ -38,7 +38,7 @@ def laid(lake, data: bytes, name: str = "seg-x-1-1.ndjson") -> None:
     """In the queue without a check, as a mistake of ours would."""
     with draft_in(lake.root) as draft:
         draft.write_bytes(data)
-        put(lake.root, draft, name, hashlib.sha256(data).hexdigest()[:32])
+        enqueue(lake.root, draft, name, hashlib.sha256(data).hexdigest()[:32])
 
 
 def ledger(lake) -> list[tuple[str, str | None]]:
@@ -100,14 +100,14 @@ def test_a_file_over_which_the_writer_dies_is_found_and_set_aside(lake, monkeypa
     for n in range(4):
         pushed(lake, f"n{n}", [START_NS + n])
     deaths = 0
-    real = draining.take
+    real = draining.write_batch
 
     def dying(lake, files, report):
         if any("-n2-" in file.name for file in files):
             raise KeyboardInterrupt
         return real(lake, files, report)
 
-    monkeypatch.setattr(draining, "take", dying)
+    monkeypatch.setattr(draining, "write_batch", dying)
     while waiting(lake.root).files:
         try:
             drain(lake)
@@ -126,7 +126,7 @@ def test_a_fault_of_the_lake_is_told_and_costs_no_file(lake, monkeypatch, fault)
     """However often it fails: nobody dies over a file, so none is set aside; then it goes in."""
     pushed(lake, "n1", [START_NS])
     with monkeypatch.context() as patch:
-        patch.setattr(draining, "take", lambda *_: (_ for _ in ()).throw(fault))
+        patch.setattr(draining, "write_batch", lambda *_: (_ for _ in ()).throw(fault))
         assert {run_pass(lake.root) for _ in range(2 * draining.MOST_DEATHS + 1)} == {2}
     found = waiting(lake.root)
     assert (found.files, found.trouble) == (1, str(fault))
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", failing)
         with pytest.raises(LakeError, match="cannot be read: Input/output error"):
-            take(lake, queued(lake.root), IngestReport())
+            write_batch(lake, queued(lake.root), IngestReport())
     assert [file.name for file in queued(lake.root)] == ["seg-n1-1-1.ndjson"]
     assert not queue.refused_dir(lake.root).exists()
     drain(lake)

@@ -37,23 +37,23 @@ def test_new_files_once_and_changed_ones_again(top):
     one, two = put(top, "2026/11/a.darshan"), put(top, "2026/11/b.darshan")
     watched = Watched(top)
     at = after(one, two)
-    found = watched.candidates(at)
+    found = watched.find_new_files(at)
     assert names(found) == ["a.darshan", "b.darshan"]
-    watched.hand_over(found, {}, at)
+    watched.note_handed_over(found, {}, at)
     watched = Watched.from_json(top, vars(watched))
-    assert watched.candidates(at) == []
+    assert watched.find_new_files(at) == []
     one.write_bytes(b"longer")
     three = put(top, "c.darshan")
     os.utime(three, ns=(0, 0))  # moved in with the date of 1970
-    assert names(watched.candidates(after(one, three))) == ["a.darshan", "c.darshan"]
+    assert names(watched.find_new_files(after(one, three))) == ["a.darshan", "c.darshan"]
 
 
 def test_what_could_not_be_read_is_tried_again(top):
     path = put(top, "a.darshan")
     watched = Watched(top)
-    found = watched.candidates(after(path))
-    watched.hand_over(found, {str(path): "Permission denied"}, after(path))
-    assert names(watched.candidates(after(path))) == ["a.darshan"]
+    found = watched.find_new_files(after(path))
+    watched.note_handed_over(found, {str(path): "Permission denied"}, after(path))
+    assert names(watched.find_new_files(after(path))) == ["a.darshan"]
 
 
 def test_what_is_being_written_waits_and_so_do_hidden_ones_links_and_lakes(top):
@@ -65,35 +65,35 @@ def test_what_is_being_written_waits_and_so_do_hidden_ones_links_and_lakes(top):
     os.mkfifo(top / "pipe")
     fresh = put(top, "fresh.darshan")
     watched = Watched(top)
-    assert watched.candidates(fresh.stat().st_ctime_ns + NS) == []
-    assert names(watched.candidates(after(fresh))) == ["fresh.darshan"]
+    assert watched.find_new_files(fresh.stat().st_ctime_ns + NS) == []
+    assert names(watched.find_new_files(after(fresh))) == ["fresh.darshan"]
 
 
 def test_a_large_file_that_grows_is_read_now_and_then(top):
     path = put(top, "day.h5lmt", bytes(17 * MIB))
     watched = Watched(top)
     at = after(path)
-    watched.hand_over(watched.candidates(at), {}, at)
+    watched.note_handed_over(watched.find_new_files(at), {}, at)
     path.write_bytes(bytes(18 * MIB))
-    assert watched.candidates(at + MINUTE_NS) == []
-    assert names(watched.candidates(at + 10 * MINUTE_NS)) == ["day.h5lmt"]
+    assert watched.find_new_files(at + MINUTE_NS) == []
+    assert names(watched.find_new_files(at + 10 * MINUTE_NS)) == ["day.h5lmt"]
 
 
 def test_history_is_left_to_ingest_unless_everything_is_asked_for(top):
     path = put(top, "old.darshan")
     watched = Watched(top)
     later = path.stat().st_ctime_ns + 2 * DAY_NS
-    assert watched.candidates(later) == []
-    assert names(watched.candidates(later, everything=True)) == ["old.darshan"]
+    assert watched.find_new_files(later) == []
+    assert names(watched.find_new_files(later, everything=True)) == ["old.darshan"]
 
 
 def test_a_clock_ahead_makes_nobody_elses_files_old(top):
     watched = Watched(top, mark_ns=10**18)
     ahead = Changed(str(top / "a"), 1, 10**18 + DAY_NS)
-    watched.hand_over([ahead], {}, 10**18 + NS)
+    watched.note_handed_over([ahead], {}, 10**18 + NS)
     assert watched.mark_ns == 10**18 + NS
     assert list(watched.recent) == [ahead.path]
-    watched.hand_over([Changed(str(top / "b"), 1, 10**18 + OVERLAP_NS)], {}, 10**18 + OVERLAP_NS)
+    watched.note_handed_over([Changed(str(top / "b"), 1, 10**18 + OVERLAP_NS)], {}, 10**18 + OVERLAP_NS)
     assert set(watched.recent) == {ahead.path, str(top / "b")}
 
 
@@ -105,7 +105,7 @@ def test_a_state_that_cannot_be_read_is_forgotten(top, body):
 def test_a_directory_that_is_gone_is_said_and_one_below_is_passed_over(top):
     put(top, "a/x.darshan")
     (top / "a").chmod(0)
-    Watched(top).candidates(10**18)
+    Watched(top).find_new_files(10**18)
     (top / "a").chmod(0o700)
     with pytest.raises(FileNotFoundError):
-        Watched(top / "gone").candidates(10**18)
+        Watched(top / "gone").find_new_files(10**18)

@@ -79,7 +79,7 @@ def test_a_killed_worker_costs_nothing_that_stays(cluster, logs, alone, tmp_path
 
         def kill_one(done: int, total: int | None, what: str) -> None:
             if not killed:
-                killed.append(next(iter(executor._client.run(os.getpid, nanny=False).values())))
+                killed.append(next(iter(executor.client.run(os.getpid, nanny=False).values())))
                 os.kill(killed[0], signal.SIGKILL)
 
         ingest(lake, [logs], executor=executor, progress=kill_one)

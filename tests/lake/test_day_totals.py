@@ -138,8 +138,8 @@ def test_hours_of_components_are_those_of_the_rows(sealed, monkeypatch, step_ns,
             period_ns=(DAY + hours * HOUR_NS, DAY + 3 * DAY_NS),
         )  # fmt: skip
         assert len(grid._summed_days(chosen, metrics, by_component=True)) == 3 - (hours > 0)
-        mine = by_name(grid.by_component(chosen, metrics))
+        mine = by_name(grid.sums_by_component(chosen, metrics))
         monkeypatch.setattr(grid, "find_totals", lambda *_: {})
-        theirs = by_name(grid.by_component(chosen, metrics))
+        theirs = by_name(grid.sums_by_component(chosen, metrics))
     assert mine.keys() == theirs.keys()
     np.testing.assert_allclose([mine[key] for key in theirs], [*theirs.values()], rtol=1e-12)

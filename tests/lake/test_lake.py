@@ -102,7 +102,7 @@ def test_the_same_minutes_from_two_sources_do_not_change_the_total(lake):
     lake.append("series", series_frame(values * 1.01), source="tts")
     assert total(lake) == pytest.approx(values.sum() * 1.01)  # tts comes before h5lmt
     with lake.snapshot() as snapshot:
-        (overlap,) = inventory.overlaps(snapshot.series(), snapshot.facility)
+        (overlap,) = inventory.find_overlaps(snapshot.series(), snapshot.facility)
     assert overlap["sources"] == ["h5lmt", "tts"]
     assert overlap["read"] == "tts"
     assert overlap["disagreement_ratio"] == pytest.approx(0.01 / 1.01)

@@ -75,7 +75,15 @@ def test_names_twice_and_the_order_of_rows(snapshot) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["DESCRIBE jobs;", "SHOW TABLES", "EXPLAIN SELECT 1;", "SELECT 'é;' ; -- ö ;", "FROM range(2)"]
+    "query",
+    [
+        "DESCRIBE jobs;",
+        "SHOW TABLES",
+        "EXPLAIN SELECT 1;",
+        "SELECT 'é;' ; -- ö ;",
+        "FROM range(2)",
+        "SELECT 'current_setting' AS query, t.query_table FROM (SELECT 1 AS query_table) t",
+    ],
 )
 def test_other_forms_of_a_question(snapshot, query: str) -> None:
     assert run_user_sql(snapshot, query).rows

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.simulate.facility_files import draw, mean_seconds, window_responses, with_slow_service
+from ioweather.simulate.facility_files import (
+    draw_response_seconds,
+    mean_response_seconds,
+    window_responses,
+    with_slow_service,
+)
 from ioweather.simulate.fluid import Incident
 from ioweather.simulate.presets import ResponseLaw, for_days, preset_named
 from ioweather.simulate.world import World
@@ -13,7 +18,7 @@ from ioweather.simulate.world import World
 
 def test_head_and_tail_are_as_planted():
     law = ResponseLaw()
-    seconds, tail = draw(law, 0.01, 200_000, np.random.default_rng(1))
+    seconds, tail = draw_response_seconds(law, 0.01, 200_000, np.random.default_rng(1))
     pivot = 0.01 * (1 + law.pivot_sds * law.sd_ratio)
     assert np.mean(seconds > pivot) == pytest.approx(law.tail_ratio, abs=0.003)
     assert np.array_equal(seconds > pivot, tail)
@@ -26,9 +31,9 @@ def test_head_and_tail_are_as_planted():
 
 def test_larger_requests_take_longer_and_writes_more_than_reads():
     law = ResponseLaw()
-    assert mean_seconds(law, 1 << 20, "read") == pytest.approx(law.mean_seconds)
-    assert mean_seconds(law, 1 << 30, "read") > 100 * law.mean_seconds
-    assert mean_seconds(law, 1 << 20, "write") > mean_seconds(law, 1 << 20, "read")
+    assert mean_response_seconds(law, 1 << 20, "read") == pytest.approx(law.mean_seconds)
+    assert mean_response_seconds(law, 1 << 30, "read") > 100 * law.mean_seconds
+    assert mean_response_seconds(law, 1 << 20, "write") > mean_response_seconds(law, 1 << 20, "read")
 
 
 def test_a_sick_target_serves_every_request_slower():

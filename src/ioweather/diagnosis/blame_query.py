@@ -341,7 +341,7 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = snapshot.whole
-    filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
+    filesystem = filesystem or choices.busiest_filesystem(whole) or _filesystem_without_samples(whole)
     all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
     inside = all_runs.take((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
     volumes, known_ratio = read_volumes(snapshot, filesystem, period, inside)
@@ -357,7 +357,7 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
     )
 
 
-def _only_system(snapshot: Snapshot) -> str:
+def _filesystem_without_samples(snapshot: Snapshot) -> str:
     """File system without samples: of the servers that count jobs, or of the facility file."""
     if snapshot.filled(["job_operations"]):
         found = snapshot.bare.execute(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]

@@ -332,6 +332,7 @@ def _target_heat_map(traffic: Traffic) -> Chart:
 
 
 def _component_table(components: Sequence[ComponentState]) -> ResultTable:
+    """Amounts, share and highest rate of each target."""
     columns = columns_of(
         "component: target [text]; server [text]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
         "bytes_ratio: share [ratio]; most_bytes_per_s: highest rate [bytes_per_s]"

@@ -156,10 +156,11 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
     return files.take(on_mounts(places, mounts) | (places.codes < 0))  # logs may lack names
 
 
-_COUNTED: Final = query_columns("""
-    job_key=text job_id=int64? uid=int64? exe=text? start_ns=int64 interval_ns=int64 component=text?
-    read_bytes=float64? write_bytes=float64? requests=float64?
-""")
+_JOB: Final = "job_key=text job_id=int64? uid=int64? exe=text?"
+_COUNTED: Final = query_columns(f"""{_JOB} start_ns=int64 interval_ns=int64 component=text?
+    read_bytes=float64? write_bytes=float64? requests=float64?""")
+_VOLUMES: Final = query_columns(f"{_JOB} read_bytes=float64? write_bytes=float64? metadata_operations=float64?")
+_STORMS: Final = query_columns(f"{_JOB} start_ns=int64 interval_ns=int64 requests=float64?")
 _OWNER: Final = "job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe"
 
 
@@ -198,9 +199,10 @@ _DOES_LESS: Final = ("slow", "capped")
 def _parties(
     snapshot: Snapshot, keys: Sequence[str], runs: Frame, rows: Frame, row_keys: Sequence[str | None]
 ) -> tuple[Party, ...]:
-    """Owners of jobs: uid from logs and servers, user name and account from accounting.
+    """Owners of the jobs `keys`: uid from logs and servers, user name and account from accounting.
 
-    Of other users only that there is another job, if the snapshot has an owner.
+    `row_keys` are the jobs of `rows`, which are counts of servers. If the snapshot has an owner, jobs of other users
+    have no names.
     """
     uid: dict[str, int] = {}
     program: dict[str, str] = {}
@@ -247,7 +249,7 @@ def read_volumes(
             sum(bytes * share) FILTER (operation = 'write' AND component_kind = 'ost') AS write_bytes,
             sum(count * share) FILTER (component_kind <> 'ost') AS metadata_operations
         FROM shared GROUP BY job_key ORDER BY job_key"""
-    rows = fetch_frame(snapshot.bare, sql, (*_COUNTED[:4], *(replace(_COUNTED[7], name=name) for name in names)))
+    rows = fetch_frame(snapshot.bare, sql, _VOLUMES)
     start, end = runs.ints("start_ns"), np.maximum(runs.ints("end_ns"), runs.ints("start_ns") + 1)
     share = np.clip((np.minimum(end, high) - np.maximum(start, low)) / (end - start), 0.0, 1.0)
     row_keys, run_keys = _keys_of(rows), [str(job) for job in runs.ints("job_id").tolist()]
@@ -256,9 +258,9 @@ def read_volumes(
     by_row = np.stack([np.nan_to_num(rows.floats(name)) for name in names], axis=1)
     logged = ("read_bytes", "write_bytes", "file_count")
     by_run = np.stack([np.nan_to_num(runs.floats(name) * share) for name in logged], axis=1)
-    for key, amounts in (*zip(row_keys, by_row, strict=True), *zip(run_keys, by_run, strict=True)):
-        if key not in counted or amounts.base is by_row:
-            amounts_of[key] = amounts_of.get(key, 0.0) + amounts
+    only_logged = ((key, amounts) for key, amounts in zip(run_keys, by_run, strict=True) if key not in counted)
+    for key, amounts in (*zip(row_keys, by_row, strict=True), *only_logged):
+        amounts_of[key] = amounts_of.get(key, 0.0) + amounts
     volumes = []
     for key, party in zip(amounts_of, _parties(snapshot, list(amounts_of), runs, rows, row_keys), strict=True):
         read, written, operations = amounts_of[key].tolist()
@@ -284,7 +286,7 @@ def find_storms(
         GROUP BY job_key, start_ns, interval_ns
         HAVING requests >= {_STORM_OPERATIONS} AND requests * 1e9 / interval_ns >= {_STORM_RATIO * capacity}
         ORDER BY ALL"""
-    rows = fetch_frame(snapshot.bare, sql, (*_COUNTED[:6], _COUNTED[9]))
+    rows = fetch_frame(snapshot.bare, sql, _STORMS)
     row_keys = _keys_of(rows)
     rates = rows.floats("requests") * 1e9 / np.maximum(rows.ints("interval_ns"), 1)
     ends = rows.ints("start_ns") + rows.ints("interval_ns")

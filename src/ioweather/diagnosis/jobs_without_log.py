@@ -60,7 +60,7 @@ _NO_LOG: Final = "There is no Darshan log of this job: files, requests and time 
 
 
 @dataclass(frozen=True)
-class JobVerdict:
+class _JobVerdict:
     """Verdict from the run time of a job. `probability` is a lower bound, None where jobs show no relation.
 
     `factor` is how many times longer `measure` took than usual. `slow_exposed` of `exposed` jobs at such times were
@@ -192,14 +192,14 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     )
 
 
-def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> JobVerdict:
+def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> _JobVerdict:
     """Return the verdict on row `this`, from run times and from measures of the system (logarithms) during each job."""
     alike = accounting.SimilarJobs(jobs)
     seconds, similar = alike.seconds, alike.of(this)
     if len(similar) < accounting.LEAST_SIMILAR:
-        return JobVerdict("unknown", similar=len(similar))
+        return _JobVerdict("unknown", similar=len(similar))
     low, usual, high = (float(v) for v in np.quantile(seconds[similar], (0.25, 0.5, 0.75)))
-    found = JobVerdict("unknown", usual, low, high, len(similar))
+    found = _JobVerdict("unknown", usual, low, high, len(similar))
     slow, comparable = _slow_jobs(alike)
     exposure = {name: _exposure(column, alike.group) for name, column in measures.items()}
     known = [name for name, column in exposure.items() if np.isfinite(column[this])]
@@ -347,7 +347,7 @@ def _measure(snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None)
     return found, max(coverage, float(min(share[this], 1.0)))
 
 
-def _headline(verdict: JobVerdict) -> str:
+def _headline(verdict: _JobVerdict) -> str:
     without = "without a Darshan log we cannot look inside the job."
     if verdict.kind == "system":
         sure = verdict.probability or 0.0
@@ -365,7 +365,7 @@ def _headline(verdict: JobVerdict) -> str:
     return f"It ran longer than similar jobs; nothing measured storage then, and {without}"
 
 
-def _comparison_facts(verdict: JobVerdict, seconds: float) -> Iterator[Fact]:
+def _comparison_facts(verdict: _JobVerdict, seconds: float) -> Iterator[Fact]:
     yield Fact("run_time", "this job", seconds, "seconds")
     if verdict.usual_seconds is not None and verdict.low_seconds is not None and verdict.high_seconds is not None:
         middle = f"half of them {format_seconds(verdict.low_seconds)} to {format_seconds(verdict.high_seconds)}"
@@ -386,7 +386,7 @@ def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
         yield Fact(f"busy_{number}", one_line(str(key)) or "without an id", float(moved), "bytes")
 
 
-def _findings(verdict: JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:
+def _findings(verdict: _JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:
     if filesystem is not None and verdict.factor is not None:
         text = f"Storage ({filesystem}) was as usual during it."
         if verdict.is_exposed:

@@ -188,6 +188,7 @@ def _is_shown(name: str, runs: Sequence[RunOutcome]) -> bool:
 
 
 def _cell(run: RunOutcome, name: str) -> Any:
+    """Value of a column; job ids as text, since they are no amounts."""
     return str(run.job_id) if name == "job_id" else getattr(run, name)
 
 
@@ -253,25 +254,32 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
         "largest": lambda: mine.floats("moved_bytes"),
         "longest": lambda: mine.floats("io_seconds"),
     }[params["order"]]()
-    one_cluster = len(set(frames["jobs"].text("cluster").tolist())) < 2
 
     def describe(at: Indices) -> list[dict[str, Any]]:
         first = mine.take(at)
         ratios, similar = (column.tolist() for column in slowdowns(runs, first.ints("row"), facility))
-        listed = [
-            {**row, "slowness": ratio, "similar": count, **({"cluster": None} if one_cluster else {})}
-            for row, ratio, count in zip(first.select(_READ).records(), ratios, similar, strict=True)
-        ]
-        # The last recorded verdict of each.
-        known = verdicts.take(verdicts.text("log_digest").codes >= 0)
-        known = known.take(np.argsort(known.ints("as_of_ns"), kind="stable"))
-        kinds, at_end = known.text("kind").tolist(), known.ints("as_of_ns") == known.ints("end_ns")
-        for number, row in enumerate(rows_of(known.text("log_digest"), first.text("log_digest")).tolist()):
-            if row >= 0:
-                listed[number] |= {"verdict": kinds[row], "verdict_as_of": "end" if at_end[row] else "later"}
-        return listed
+        fields = zip(first.select(_READ).records(), ratios, similar, _last_verdicts(verdicts, first), strict=True)
+        return [{**row, "slowness": ratio, "similar": count, **verdict} for row, ratio, count, verdict in fields]
 
+    names |= _clusters_to_show(names["cluster"], frames["jobs"])
     return _Matching(jobs.rows, names, mine.ints("start_ns"), order, describe), sums
+
+
+def _last_verdicts(verdicts: Frame, runs: Frame) -> list[dict[str, Any]]:
+    """Kind of the last recorded verdict on each run, and whether as of its end; empty where there is none."""
+    known = verdicts.take(verdicts.text("log_digest").codes >= 0)
+    known = known.take(np.argsort(known.ints("as_of_ns"), kind="stable"))
+    kinds, at_end = known.text("kind").tolist(), known.ints("as_of_ns") == known.ints("end_ns")
+    return [
+        {"verdict": kinds[row], "verdict_as_of": "end" if at_end[row] else "later"} if row >= 0 else {}
+        for row in rows_of(known.text("log_digest"), runs.text("log_digest")).tolist()
+    ]
+
+
+def _clusters_to_show(clusters: Sequence[str | None], every_job: Frame) -> dict[str, list[Any]]:
+    """The column `cluster`, without values if all jobs are of one cluster."""
+    is_one = len(set(every_job.text("cluster").tolist())) < 2
+    return {"cluster": [None] * len(clusters) if is_one else list(clusters)}
 
 
 def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
@@ -281,7 +289,6 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
         return _Matching()
     source.note_tables(("jobs",))
     started = started_jobs(snapshot)
-    one_cluster = len(set(started.text("cluster").tolist())) < 2
     logs = snapshot.frame("applications", ("log_digest", "job_id", "uid", "start_ns", "end_ns"))
     jobs = started.take(~with_log(started, logs))
     owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
@@ -295,6 +302,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
     }
     rows, found = _matching_rows(names, jobs.ints("start_ns"), ends(jobs), params, source.period_ns)
     numbers = [job if raw is None else raw for raw, job in ids]
+    found |= {"job_id": [numbers[row] for row in rows.tolist()], **_clusters_to_show(found["cluster"], started)}
     mine, alike = jobs.take(rows), SimilarJobs(jobs)
     seconds = run_seconds(mine)
 
@@ -313,7 +321,6 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
         first = mine.take(at)
         fields = zip(
             first.select(("node_count", "start_ns", "end_ns")).records(),
-            [numbers[row] for row in rows[at].tolist()],
             seconds[at].tolist(),
             counted_on_servers(snapshot, first),
             *(column.tolist() for column in alike.ratios(rows[at])),
@@ -321,7 +328,6 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
         )
         return [
             {
-                "job_id": number,
                 "processes": None,
                 "nodes": row["node_count"],
                 "start_ns": row["start_ns"],
@@ -333,9 +339,8 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
                 "slowness": ratio,
                 "similar": similar,
                 "known_by": "accounting" if counted is None else "servers",
-                **({"cluster": None} if one_cluster else {}),
             }
-            for row, number, ran, counted, ratio, similar in fields
+            for row, ran, counted, ratio, similar in fields
         ]
 
     return _Matching(jobs.rows, found, mine.ints("start_ns"), orders[params["order"]](), describe)

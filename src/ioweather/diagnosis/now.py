@@ -82,7 +82,7 @@ SLOW: Final = 2.0
 # An operation in flight for longer hangs.
 _HANG_SECONDS: Final = 5.0
 _DATA: Final = ("read", "write", "write_sync")
-# Paths on a screen, the slowest first; other forms of the answer list all.
+# Paths with facts, the slowest first; the result lists all.
 _MOST_PATHS: Final = 12
 _RECENT_MINUTES: Final = 30
 
@@ -151,7 +151,7 @@ def run(source: DataSource, params: Params) -> Answer:
     hangs = [hang for each in targets for hang in _hangs(*each, history.facility, moment)]
     outcomes = [outcome for outcome, _ in operations]
     agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
-    groups, left_out = _facts_by_path(operations, moment, params["full"])
+    groups, left_out = _facts_by_path(operations, moment)
     if agents:
         title = "Agents of other hosts (time since their last report)"
         groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
@@ -197,6 +197,7 @@ def _hangs(status: Status, target: TargetStatus, facility: Facility, now_ns: int
 def _operation_findings(
     operations: Sequence[OperationOutcome], hangs: Sequence[tuple[HangOutcome, str]]
 ) -> Iterator[Finding]:
+    """Operations that hang, and operations that failed."""
     for hang, by in hangs:
         text = f"A {hang.op} on {hang.filesystem} has been hanging for {format_seconds(hang.age_seconds)}{by}."
         yield Finding(text, "alarm", "hang")
@@ -290,9 +291,9 @@ def _describe_agent(status: Status) -> Iterator[str]:
 
 
 def _facts_by_path(
-    operations: Sequence[tuple[OperationOutcome, Slowdowns]], now_ns: int, full: bool
+    operations: Sequence[tuple[OperationOutcome, Slowdowns]], now_ns: int
 ) -> tuple[list[FactGroup], int]:
-    """(facts by path and host, number of paths that are not listed)."""
+    """(facts by path and host, the slowest paths if there are many; number of paths that are not listed)."""
     paths: dict[tuple[str, str], list[Fact]] = {}
     slowest: dict[tuple[str, str], float] = {}
     titles: dict[tuple[str, str], str] = {}
@@ -314,7 +315,7 @@ def _facts_by_path(
             fact = Fact(o.op, o.op, o.slowdown, "factor", share, note)
         paths.setdefault(path, []).append(fact)
     listed = list(paths)
-    if not full and len(paths) > _MOST_PATHS:
+    if len(paths) > _MOST_PATHS:
         listed = sorted(paths, key=lambda path: -slowest[path])[:_MOST_PATHS]
     groups = [
         FactGroup(f"path_{number}", titles[path], number_names(paths[path])) for number, path in enumerate(listed, 1)
@@ -385,7 +386,6 @@ QUESTION = Question(
             local=True,
         ),
         Param("at", "As of this time (default: now).", "time", shown=False, local=True),
-        Param("full", "All paths.", "flag", default=True, shown=False),
     ),
     help="Show how slow storage is now compared with its baseline, as measured by the agent's probe.",
     epilog="""\b
@@ -397,6 +397,5 @@ Example: ioweather now --watch
     seen_by="public",
     period=False,
     page=False,
-    screen={"full": False},
     blocks=now_screen,
 )

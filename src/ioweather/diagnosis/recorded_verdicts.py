@@ -45,7 +45,7 @@ _AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True)
-class Due:
+class _Due:
     """A verdict to make: on this log, from what was known at `as_of_ns`."""
 
     digest: str
@@ -89,8 +89,8 @@ class _Pinned(Lake):
         return Snapshot(self.root, self._pinned, self._facility, None, self._series)
 
 
-def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -> list[Due]:
-    """Due verdicts on runs of the last days.
+def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -> list[_Due]:
+    """Read the due verdicts on runs of the last days.
 
     First runs without a verdict of this model as of their end, then verdicts that lacked samples, then revisions a day
     later.
@@ -113,10 +113,10 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
         WHERE r.end_ns + {REVISED_AFTER_NS} <= {at_ns}
         ORDER BY turn, as_of_ns DESC, log_digest"""
     found = snapshot.bare.execute(sql).fetchall()
-    return [Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in found]
+    return [_Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in found]
 
 
-def _make_verdict_row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
+def _make_verdict_row(lake: Lake, snapshot: Snapshot, item: _Due, at_ns: int) -> dict[str, Any]:
     """Row of `verdicts`: what `why` says of the run."""
     view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
     params = {"job": item.digest, "as_of": item.as_of_ns}

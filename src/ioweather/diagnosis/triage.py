@@ -140,7 +140,7 @@ def run(source: DataSource, params: Params) -> Answer:
     return triage_answer(runs, end_ns - params["since"], end_ns, int(recorded or 0), slowed)
 
 
-def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[list[AdvisedRun], int]:
+def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[list[_AdvisedRun], int]:
     """(the runs with most I/O time in the last 2 * `since_ns` before the newest run ended, in order of time; that end).
 
     Their advice is cached: a run's log and the rules do not change, and to advise a run takes as long as to ingest it.
@@ -180,7 +180,7 @@ def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[l
         advice = {"advice": np.frombuffer(text, np.uint8)}
         write_record(snapshot.root, _CACHE, snapshot.facility.digest, advice)
     rows = _rows_in_time(frames, snapshot.facility)
-    return [AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], end or 0
+    return [_AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], end or 0
 
 
 def _advised_from_json(cached: Mapping[str, Any]) -> Advised:
@@ -192,7 +192,7 @@ def _advised_from_json(cached: Mapping[str, Any]) -> Advised:
 
 
 def triage_answer(
-    every: Sequence[AdvisedRun],
+    every: Sequence[_AdvisedRun],
     since_ns: int,
     end_ns: int,
     recorded: int,
@@ -324,7 +324,7 @@ FASTER: Final = 0.2
 
 
 @dataclass(frozen=True)
-class AdvisedRun:
+class _AdvisedRun:
     """A run with a log and the advice for it."""
 
     row: dict[str, Any]
@@ -342,7 +342,7 @@ class AdvisedRun:
         return frozenset(advice.name for advice in self.advised.worth)
 
 
-def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[AdvisedRun]:
+def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[_AdvisedRun]:
     """Advise the runs that did I/O, in order of time."""
     job_io, applications, files = (frames[name] for name in ("job_io", "applications", "files"))
     rows = _rows_in_time(frames, facility)
@@ -354,7 +354,7 @@ def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[Adv
         application = applications.take([of_application[number]])
         mine = files.take(np.flatnonzero(place == number))
         view = JobView(str(row["job_id"]), application, mine, job_io.take([number]), facility=facility)
-        yield AdvisedRun(row, advise(view))
+        yield _AdvisedRun(row, advise(view))
 
 
 def _rows_in_time(frames: Mapping[str, Frame], facility: Facility) -> list[dict[str, Any]]:
@@ -364,9 +364,9 @@ def _rows_in_time(frames: Mapping[str, Frame], facility: Facility) -> list[dict[
     return runs.take(np.argsort(runs.ints("start_ns"), kind="stable")).records()
 
 
-def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
+def rank_programs(runs: Sequence[_AdvisedRun]) -> list[TriageItem]:
     """Programs by the total gain of their changes, the most first; changes of one run are not added."""
-    groups: dict[tuple[str, str, str], list[AdvisedRun]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[_AdvisedRun]] = defaultdict(list)
     for run in runs:
         if run.advised.together_seconds > 0:
             groups[run.whose].append(run)
@@ -374,7 +374,8 @@ def rank_programs(runs: Sequence[AdvisedRun]) -> list[TriageItem]:
     return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))
 
 
-def _triage_item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> TriageItem:
+def _triage_item(whose: tuple[str, str, str], runs: Sequence[_AdvisedRun]) -> TriageItem:
+    """The pattern that costs a program most, and what all its runs could save."""
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
         seconds[run.advised.worth[0].name] += run.advised.worth[0].seconds
@@ -401,19 +402,20 @@ def _triage_item(whose: tuple[str, str, str], runs: Sequence[AdvisedRun]) -> Tri
     )
 
 
-def find_fixed(runs: Sequence[AdvisedRun]) -> list[FixedItem]:
+def find_fixed(runs: Sequence[_AdvisedRun]) -> list[FixedItem]:
     """Patterns that earlier runs of a program had and later runs have not.
 
     For the same user and number of processes, if later runs moved as much and were faster.
     """
-    groups: dict[tuple[Any, ...], list[AdvisedRun]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[_AdvisedRun]] = defaultdict(list)
     for run in runs:
         groups[*run.whose, run.row["nprocs"]].append(run)
     found = [item for group in groups.values() for item in _fixed_patterns(group)]
     return sorted(found, key=lambda item: -item.won_seconds)
 
 
-def _fixed_patterns(runs: Sequence[AdvisedRun]) -> Iterator[FixedItem]:
+def _fixed_patterns(runs: Sequence[_AdvisedRun]) -> Iterator[FixedItem]:
+    """Patterns that all earlier runs had and no later run has, if later runs are faster."""
     for name in sorted(frozenset().union(*(run.patterns for run in runs))):
         last = max(number for number, run in enumerate(runs) if name in run.patterns)
         before = [run for run in runs[: last + 1] if name in run.patterns]

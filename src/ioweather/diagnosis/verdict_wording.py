@@ -216,7 +216,7 @@ def _headline(view: JobView, found: Comparison, verdict: Verdict) -> str:
         if verdict.kind == "you":
             word, explains = "Growth", f"; {grown}, which explains {own} of that"
     whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
-    return f"{word} ({sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
+    return f"{word} ({say_how_sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
 
 
 def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tuple[str, str]:
@@ -273,7 +273,7 @@ def _known_of_others(values: NDArray[Any]) -> Floats:
     return rest[np.isfinite(rest)]
 
 
-class Measure(NamedTuple):
+class _Measure(NamedTuple):
     """A measure of the system during each run."""
 
     name: str
@@ -282,7 +282,7 @@ class Measure(NamedTuple):
     unit: str
 
 
-def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
+def measure_system(job_io: Frame, system: Frame) -> list[_Measure]:
     """Measures of load and slowness during runs; `job_io` and `system` have the same runs in one order.
 
     Bytes of others are those of all whole sampling steps with the run's I/O, less its own: trimmed at the ends they
@@ -293,29 +293,29 @@ def measure_system(job_io: Frame, system: Frame) -> list[Measure]:
     during = system.floats("d_d_seconds")
     read, write = (system.floats(f"others_io_high_{verb}_bytes") for verb in ("read", "write"))
     found = [
-        Measure("others_read", "others read", quotient(read, during), "bytes_per_s"),
-        Measure("others_write", "others write", quotient(write, during), "bytes_per_s"),
+        _Measure("others_read", "others read", quotient(read, during), "bytes_per_s"),
+        _Measure("others_write", "others write", quotient(write, during), "bytes_per_s"),
     ]
     if "target_bytes_per_s" in system:
         targets = system.floats("target_bytes_per_s")
         if np.isfinite(targets[np.isfinite(quotient(read + write, during))]).all():
-            found.append(Measure("own_targets", "on its targets", targets, "bytes_per_s"))
+            found.append(_Measure("own_targets", "on its targets", targets, "bytes_per_s"))
     operations = system.floats("psid_read_ops_count") + system.floats("psid_write_ops_count")
     if np.isfinite(operations).any():
         own = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
         rate = quotient(operations - own, system.floats("inside_seconds"))
-        found.append(Measure("others_operations", "others' operations", rate, "ops_per_s"))
+        found.append(_Measure("others_operations", "others' operations", rate, "ops_per_s"))
     for name, label in _SLOWDOWNS.items():
         if name in system and np.isfinite(system.floats(name)).any():
-            found.append(Measure(name, label, np.exp(system.floats(name)), "ratio"))
+            found.append(_Measure(name, label, np.exp(system.floats(name)), "ratio"))
     if "sick_count" in system and np.any(system.array("sick_count")):
         unhealthy = system.floats("sick_count")
-        found.append(Measure("unhealthy_components", "unhealthy components", unhealthy, "count"))
+        found.append(_Measure("unhealthy_components", "unhealthy components", unhealthy, "count"))
     # System and run are counted by different clocks, so a difference may be negative.
     return [each._replace(values=np.maximum(each.values, 0.0)) for each in found]
 
 
-def _system_facts(measures: Sequence[Measure]) -> Iterator[Fact]:
+def _system_facts(measures: Sequence[_Measure]) -> Iterator[Fact]:
     """Load and slowness of the system during the run, as percentiles among similar runs."""
     for name, label, values, unit in measures:
         here, others = float(values[0]), _known_of_others(values)
@@ -361,10 +361,7 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
     elif verdict.kind == "unexplained":
         text = "Its I/O pattern matches the similar runs; the log does not show what slowed it."
         yield Finding(text, "undecided", "unchanged")
-    certainty = (
-        "" if item.probability is None else f" (probability {item.probability:.0%})" for item in found.unhealthy
-    )
-    causes = list(dict.fromkeys(item.cause + words for item, words in zip(found.unhealthy, certainty, strict=True)))
+    causes = list(dict.fromkeys(item.cause + _probability_words(item.probability) for item in found.unhealthy))
     if causes:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
@@ -378,26 +375,34 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
         if factor is not None:
             text = f"Since {since} everything is {factor:.1f} times slower, also programs that did not change."
         yield Finding(text, "undecided", "level")
-    is_slow = verdict.probabilities.get("normal", 1.0) < 0.5
-    places = is_slow and verdict.kind != "you"
-    if places and (each := found.queue) is not None:
-        text = (
-            f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
-            f"target. In 75% of similar runs it was at most {each.usual:.1f}."
-        )
-        yield Finding(text, name="longest_queue")
-    if places and (each := found.probe) is not None:
-        text = (
-            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
-            f"at most {each.next_value:.1f} times."
-        )
-        yield Finding(text, name="slowest_probe")
+    if verdict.probabilities.get("normal", 1.0) < 0.5 and verdict.kind != "you":
+        yield from _slow_places(found)
     if verdict.reason is None and verdict.harm_seconds is not None and verdict.system is not None:
         values = {"own": verdict.own, "system": verdict.system}
         seconds = {name: format_seconds(max(0.0, part.value)) for name, part in values.items() if part is not None}
         text = _KINDS[verdict.kind].changes.format(harm=format_seconds(verdict.harm_seconds), **seconds)
         if text:
             yield Finding(text, name="turning_point")
+
+
+def _probability_words(probability: float | None) -> str:
+    return "" if probability is None else f" (probability {probability:.0%})"
+
+
+def _slow_places(found: Comparison) -> Iterator[Finding]:
+    """The target with the longest queue and the slowest probed place, if they stood out."""
+    if (each := found.queue) is not None:
+        text = (
+            f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
+            f"target. In 75% of similar runs it was at most {each.usual:.1f}."
+        )
+        yield Finding(text, name="longest_queue")
+    if (each := found.probe) is not None:
+        text = (
+            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
+            f"at most {each.next_value:.1f} times."
+        )
+        yield Finding(text, name="slowest_probe")
 
 
 def _changes(found: Comparison, verdict: Verdict) -> tuple[Change, ...]:
@@ -420,6 +425,7 @@ def _caveats(verdict: Verdict) -> Iterator[str]:
 
 
 def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
+    """Similar runs that were sampled throughout, and why others were not."""
     others = system.text("state").tolist()[1:]
     excluded = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
@@ -427,7 +433,7 @@ def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
     return Coverage(len(others), included, "similar runs with samples throughout", excluded, share)
 
 
-def _umami(found: Comparison, measures: Sequence[Measure]) -> Iterator[Exhibit]:
+def _umami(found: Comparison, measures: Sequence[_Measure]) -> Iterator[Exhibit]:
     """Each metric of the run among those of similar runs (a umami chart)."""
     metrics: dict[str, Floats] = {
         "I/O time [s]": found.runs.floats("io_seconds"),
@@ -480,7 +486,7 @@ def name_job(party: Party, *, begins: bool = False) -> str:
     return f"{name} ({beside})" if beside else name
 
 
-def sure(probability: float) -> str:
+def say_how_sure(probability: float) -> str:
     """A probability in words."""
     return f"{probability:.0%} sure" if probability < 0.995 else "more than 99% sure"
 
@@ -489,8 +495,8 @@ def describe_without(run: Slowed, found: Blame) -> str:
     """Sentence on the run without the job."""
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
-    who = name_job(found.suspect.party)
-    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {sure(found.probability)})."
+    who, certainty = name_job(found.suspect.party), say_how_sure(found.probability)
+    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {certainty})."
 
 
 def describe_work(suspect: Suspect) -> str:
@@ -558,7 +564,7 @@ def describe_one_of_two(run: Slowed) -> str:
     if either is None:
         return ""
     one, other, probability = either
-    return f"One of {name_job(one)} and {name_job(other)} slowed it ({sure(probability)})."
+    return f"One of {name_job(one)} and {name_job(other)} slowed it ({say_how_sure(probability)})."
 
 
 def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Finding]:

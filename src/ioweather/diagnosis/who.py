@@ -246,7 +246,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     blamed = [blame(run) for run in asked.slowed]
     found = sum_blames(blamed, lambda party: party.key)
     users = sum_blames(blamed, lambda party: party.user)
-    talkers = _talkers(asked.volumes, params["by"])[: params["top"]]
+    talkers = _rank_talkers(asked.volumes, params["by"])[: params["top"]]
     storms = asked.storms[:_MOST_STORMS]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
@@ -306,7 +306,7 @@ def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) 
     if not found:
         return f"No culprit found: {runs}, and no logged job accounts for it."
     first = found[0]
-    cost = f"{format_seconds(first.seconds)} ({wording.sure(first.probability)})"
+    cost = f"{format_seconds(first.seconds)} ({wording.say_how_sure(first.probability)})"
     return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
 
 
@@ -336,7 +336,7 @@ def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:
     return Exhibit("who.culprits", "Jobs that slowed others", tables=(table,))
 
 
-def _talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
+def _rank_talkers(volumes: Sequence[Volume], by: str) -> tuple[Talker, ...]:
     """Volumes added up, most bytes first, then most metadata operations; hidden parties are one row without names."""
     groups: dict[str, list[Volume]] = {}
     for volume in volumes:

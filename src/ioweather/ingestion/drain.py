@@ -136,7 +136,7 @@ def _counting_deaths(root: Path, files: Sequence[Queued]) -> Iterator[None]:
 def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write a batch; if that fails, each file alone, so that one bad file does not stop others."""
     try:
-        take(lake, files, report)
+        write_batch(lake, files, report)
     except (LakeError, OSError):
         raise
     except Exception as error:
@@ -149,7 +149,7 @@ def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -
             _set_aside(lake, left[0], reason, f"It cannot be written ({type(error).__name__}: {error}).")
 
 
-def take(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
+def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write files to the tables, then to the ledger, then remove them from the queue."""
     samples: dict[str, list[Queued]] = {}
     for file in files:
@@ -331,7 +331,7 @@ def _read_samples(file: Queued, names: _Names, samples: _Samples) -> int:
 
 
 def _report_trouble(fd: int, text: str) -> None:
-    """Best effort: the disk that failed is the one that this is written to."""
+    """Write the error of this pass to the writer's file, if its disk, which may be full, takes it."""
     with suppress(OSError):
         os.pwrite(fd, text.encode()[: queue.TROUBLE_BYTES].ljust(queue.TROUBLE_BYTES), 0)
 

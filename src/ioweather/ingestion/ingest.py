@@ -61,9 +61,9 @@ Piece = tuple[int, list[tuple[str, Frame]]]
 
 
 @dataclass(frozen=True)
-class Polled:
-    """A server. `where` names it in the ledger, without passwords; `period_ns` is what to read the first time, in whole
-    minutes; `note` is what to tell of it at the end."""
+class PolledServer:
+    """A server to read samples from. `where` names it in the ledger, without passwords; `period_ns` returns what to
+    read the first time, in whole minutes; `note` returns what to say of it at the end."""
 
     source: str
     where: str
@@ -72,7 +72,7 @@ class Polled:
     note: Callable[[], str] = str
 
 
-def server_at(address: str, context: ReadContext, token: str | None = None) -> Polled:
+def server_at(address: str, context: ReadContext, token: str | None = None) -> PolledServer:
     """The server at an address: http, https or mysql."""
     if address.startswith("mysql://"):
         return _mysql(MysqlServer.from_url(address), context)
@@ -84,7 +84,7 @@ def server_at(address: str, context: ReadContext, token: str | None = None) -> P
     )
 
 
-def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
+def _prometheus(server: PrometheusServer, context: ReadContext) -> PolledServer:
     """A Prometheus server, and with which mapping and resolution it is read."""
     poll = Poll(server, context)
     own = hashlib.sha256(repr(sorted((context.mapping or {}).items())).encode()).hexdigest()[:8]
@@ -100,10 +100,10 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> Polled:
         return f"{hosts} series are of an unknown host (give --host)" if hosts else ""
 
     where = server.where + (f"#{urlencode(options)}" if options else "")
-    return Polled("prometheus", where, period_ns, poll.pieces, note)
+    return PolledServer("prometheus", where, period_ns, poll.pieces, note)
 
 
-def _mysql(server: MysqlServer, context: ReadContext) -> Polled:
+def _mysql(server: MysqlServer, context: ReadContext) -> PolledServer:
     """The MySQL database of an LMT server."""
 
     def period_ns() -> tuple[int, int]:
@@ -124,7 +124,7 @@ def _mysql(server: MysqlServer, context: ReadContext) -> Polled:
                 since_ns = end
 
     where = f"mysql://{server.unix_socket or f'{server.host}:{server.port}'}/{server.database}"
-    return Polled("lmt", where, period_ns, pieces)
+    return PolledServer("lmt", where, period_ns, pieces)
 
 
 def _whole_minute(time_ns: int) -> int:
@@ -133,7 +133,7 @@ def _whole_minute(time_ns: int) -> int:
 
 def ingest_server(
     lake: Lake,
-    server: Polled,
+    server: PolledServer,
     *,
     start_ns: int | None = None,
     again: bool = False,
@@ -146,7 +146,7 @@ def ingest_server(
     reason, message = None, None
     try:
         first, until = server.period_ns()
-        known = None if again else _reached_ns(lake, server.where)
+        known = None if again else _last_read_ns(lake, server.where)
         since = _whole_minute(start_ns) if start_ns is not None else first if known is None else known
         at = since
         for end, frames in server.pieces(since, until):
@@ -168,7 +168,7 @@ def ingest_server(
 
 def _write_piece(
     lake: Lake,
-    server: Polled,
+    server: PolledServer,
     frames: list[tuple[str, Frame]],
     period_ns: tuple[int, int],
     complaints: Complaints,
@@ -191,7 +191,7 @@ def _write_piece(
     return counts
 
 
-def _reached_ns(lake: Lake, where: str) -> int | None:
+def _last_read_ns(lake: Lake, where: str) -> int | None:
     """Up to when the ledger says that the server was read."""
     with lake.snapshot() as snapshot:
         sql = f"SELECT max(CAST(substr(message, 7) AS BIGINT)) FROM ({snapshot.rows('ingests')}) WHERE path = "
@@ -270,7 +270,7 @@ class IngestReport:
 
 
 def is_address(text: str) -> bool:
-    """Whether the text is the address of a server (`ingestion.remote_servers`), and not the name of a file."""
+    """Whether the text is the address of a server and not the name of a file."""
     return _ADDRESS.match(text) is not None
 
 

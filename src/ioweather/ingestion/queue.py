@@ -68,13 +68,13 @@ def refused_dir(root: Path) -> Path:
 
 
 def writer_file(root: Path) -> Path:
-    """Locked by the one writer, which writes its last error here."""
+    """The file that the one writer locks, and writes its last error to."""
     return queue_dir(root) / ".writer"
 
 
 @contextmanager
 def draft_in(root: Path) -> Iterator[Path]:
-    """A new hidden file in the queue directory, removed afterwards unless `put` moved it."""
+    """A new hidden file in the queue directory, removed afterwards unless `enqueue` moved it."""
     folder = queue_dir(root)
     try:
         folder.mkdir(exist_ok=True, mode=0o750)
@@ -88,7 +88,7 @@ def draft_in(root: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def put(root: Path, draft: Path, name: str, digest: str) -> bool:
+def enqueue(root: Path, draft: Path, name: str, digest: str) -> bool:
     """Move the draft into the queue and sync it to disk. Returns False if the same file is in the queue already."""
     path = queue_dir(root) / f"{digest}-{name}"
     try:
@@ -115,7 +115,7 @@ def queued(root: Path) -> list[Queued]:
 
 
 def waiting(root: Path) -> Waiting:
-    """Empty if there is no queue or this user may not read it."""
+    """The length of the queue; empty if there is none or this user may not read it."""
     try:
         files = queued(root)
     except OSError:
@@ -154,7 +154,7 @@ def caught_up_file(root: Path) -> Path:
 
 
 def read_caught_up(root: Path) -> dict[str, Any]:
-    """State of `ingest --watch`. Empty where there was no pass yet, or it cannot be read: nothing depends on it."""
+    """The state of `ingest --watch`. Empty where there was no pass yet, or it cannot be read: nothing depends on it."""
     try:
         body = json.loads(caught_up_file(root).read_bytes())
     except (OSError, ValueError):

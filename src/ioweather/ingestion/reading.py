@@ -80,7 +80,7 @@ class Limits:
         return _WALL_RATIO * self.seconds_for(size)
 
     def memory_for(self, size: int) -> int:
-        """Never more than half of the machine. Small files have one limit."""
+        """Memory in bytes for a file of so many bytes: at most half of the machine's; the same for all small files."""
         half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         more = _MEMORY_RATIO * (size - size % _MEMORY_STEP_BYTES)
         return min(self.memory_bytes + more, max(self.memory_bytes, half))
@@ -190,10 +190,10 @@ def files_of_tree(folder: Path) -> list[Path]:
 
 def reads_as_one(folder: Path) -> bool:
     """Whether some source reads the directory as one."""
-    return any(_score(name, b"", folder) > 0 for name in (*_OF_FOLDERS, *SOURCES.plugins))
+    return any(_detection_score(name, b"", folder) > 0 for name in (*_OF_FOLDERS, *SOURCES.plugins))
 
 
-def _score(name: str, head: bytes, path: Path) -> float:
+def _detection_score(name: str, head: bytes, path: Path) -> float:
     """How sure the source is that it reads the file. A plug-in whose `detect` fails is left out."""
     if SOURCES.is_ours(name):
         return SOURCES[name].detect(head, path)
@@ -219,7 +219,7 @@ def choose_source(head: bytes, path: Path) -> Source:
         head = beginning(path).encode()
     scores: list[tuple[float, str]] = []
     for name in SOURCES:
-        score = _score(name, head, path)
+        score = _detection_score(name, head, path)
         if score >= 1.0:
             return SOURCES[name]
         scores.append((score, name))
@@ -273,14 +273,14 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         else:
             source = _source_for(path, head_of(path), reading)
             source_name, pieces = source.name, source.read(path, reading.context)
-        for table, frame in _regular(pieces, cadence, notes):
+        for table, frame in _leave_out_long_rows(pieces, cadence, notes):
             good = _check_frame(source_name, table, frame, reading, complaints)
             rows[table] += good.rows
             _check_rows(path, size, rows.total(), reading.limits)
             if source_name in DERIVED:
                 made.setdefault(table, []).append(good)
             yield source_name, table, good
-        for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
+        for table, frame in derive_job_io(source_name, {name: concat(frames) for name, frames in made.items()}):
             yield source_name, table, _check_frame(source_name, table, frame, reading, complaints)
         version.check()
         if cut := take_cuts():
@@ -321,7 +321,7 @@ class Cadence:
             new = frame.array("interval_ns")[chosen][: _LEARNED_FROM - len(known)]
             self._intervals[name] = np.concatenate([known, new])
 
-    def regular(self, frame: Frame) -> Frame:
+    def leave_out_long(self, frame: Frame) -> Frame:
         """The rows whose interval is within its bound."""
         intervals = frame.array("interval_ns")
         good = np.ones(frame.rows, np.bool_)
@@ -355,7 +355,9 @@ def _sample_groups(frame: Frame) -> Iterator[tuple[tuple[str, str], Bools]]:
         yield (kinds.categories[group // count], metrics.categories[group % count]), groups == group
 
 
-def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]) -> Iterator[tuple[str, Frame]]:
+def _leave_out_long_rows(
+    pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[str]
+) -> Iterator[tuple[str, Frame]]:
     """Pieces without rows of `series` that last far too long. The first wait until the usual interval is known. A note
     that the source returns, on content that no table takes, is added to `notes`."""
     waiting: list[Frame] = []
@@ -372,12 +374,12 @@ def _regular(pieces: Iterator[tuple[str, Frame]], cadence: Cadence, notes: list[
             cadence.learn(frame)
             waiting.append(frame)
             if cadence.rows >= _LEARNED_ROWS:
-                yield from (("series", cadence.regular(each)) for each in waiting)
+                yield from (("series", cadence.leave_out_long(each)) for each in waiting)
                 waiting = []
     except Exception:
-        yield from (("series", cadence.regular(each)) for each in waiting)
+        yield from (("series", cadence.leave_out_long(each)) for each in waiting)
         raise
-    yield from (("series", cadence.regular(each)) for each in waiting)
+    yield from (("series", cadence.leave_out_long(each)) for each in waiting)
 
 
 def _check_frame(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
@@ -461,7 +463,7 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
         if complaints.refused_rows and len(members) == 1:
             raise SourceError("No row was taken.", kind="ImpossibleRows")
         if not doubtful or len(members) == 1:
-            for table, frame in derive(name, made):
+            for table, frame in derive_job_io(name, made):
                 made[table] = _check_frame(name, table, frame, reading, complaints)
     except Exception as error:
         if len(members) == 1:
@@ -479,7 +481,7 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
     ]
 
 
-def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+def derive_job_io(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
     """What follows from the rows of one source alone: (table, rows)."""
     if source in DERIVED and made:
         files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)

@@ -96,7 +96,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         outcome = _write_checked(draft, checked, host, name, reading)
         if outcome.reason == UNREADABLE:  # our disk failed: the sender keeps the file
             raise LakeError(outcome.message or "")
-        is_new = queue.put(lake.root, checked, name, outcome.digest)
+        is_new = queue.enqueue(lake.root, checked, name, outcome.digest)
     message = outcome.message or ""
     if _is_refused(outcome):
         kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
@@ -170,5 +170,5 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
         digest = hashlib.sha256("\n".join([token.name, *lines[1:]]).encode()).hexdigest()[:32]
         with queue.draft_in(lake.root) as draft:
             draft.write_bytes("\n".join([*lines, ""]).encode())
-            queue.put(lake.root, draft, f"{queue.SAMPLES}{token.name}.ndjson", digest)
+            queue.enqueue(lake.root, draft, f"{queue.SAMPLES}{token.name}.ndjson", digest)
     return taken

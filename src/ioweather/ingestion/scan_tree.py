@@ -228,7 +228,7 @@ def summary(report: ScanReport) -> Answer:
     """Files and bytes, sizes, ages, owners and the largest files."""
     tally, counts, whole = report.tally, report.tally.counts, report.tally.histograms()
     sizes, files, place = whole["size"], counts["files"], _printable(report.facts.root)
-    held, allocated = _bytes(sizes), _bytes(whole["capacity"])
+    held, allocated = _total_bytes(sizes), _total_bytes(whole["capacity"])
     rate = counts["entries"] / report.seconds if report.seconds > 0 else 0.0
     over = f"{(allocated - held) / held:+.1%} against the size" if held else ""
     there = [
@@ -259,7 +259,7 @@ def summary(report: ScanReport) -> Answer:
     of_groups = {name: tally.histograms(owners)["size"] for name, owners in groups.items()}
     counted = sorted(((sum(map(entries_in, cells.values())), name) for name, cells in of_groups.items()), reverse=True)
     for number, (count, name) in enumerate(counted[:_SHOWN], 1):
-        share, note = count / files if files else None, format_bytes(_bytes(of_groups[name]))
+        share, note = count / files if files else None, format_bytes(_total_bytes(of_groups[name]))
         by_owner.append(Fact(f"owner_{number}", _printable(name), count, "count", share, note=note))
     largest = [
         Fact(f"file_{number}", user_name(uid) or f"uid {uid}", value, "bytes", note=_printable(path))
@@ -302,7 +302,7 @@ def _caveats(report: ScanReport) -> Iterator[str]:
         yield "This scan went on after an interruption; ages are counted from its first start."
 
 
-def _bytes(cells: Cells) -> int:
+def _total_bytes(cells: Cells) -> int:
     return sum(map(weight_in, cells.values()))
 
 

@@ -90,7 +90,7 @@ class Watched:
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls(top)
 
-    def candidates(self, at_ns: int, *, everything: bool = False) -> list[Changed]:
+    def find_new_files(self, at_ns: int, *, everything: bool = False) -> list[Changed]:
         """New files, the longest unchanged first."""
         since = 0 if everything else (self.mark_ns - OVERLAP_NS if self.mark_ns else at_ns - FIRST_LOOK_NS)
         if everything:
@@ -104,7 +104,7 @@ class Watched:
                 found.append(file)
         return sorted(found, key=lambda file: (file.changed_ns, file.path))
 
-    def hand_over(self, files: Sequence[Changed], unreadable: Collection[str], at_ns: int) -> None:
+    def note_handed_over(self, files: Sequence[Changed], unreadable: Collection[str], at_ns: int) -> None:
         """Note files that were read or refused. Unreadable ones are tried again."""
         for file in files:
             if file.path not in unreadable:
@@ -255,7 +255,7 @@ def _read_directory(
     watched = Watched.from_json(top, state["watched"].get(str(top)))
     added: Counter[str] = Counter()
     try:
-        waiting = watched.candidates(at_ns, everything=everything)
+        waiting = watched.find_new_files(at_ns, everything=everything)
     except OSError as error:
         done.troubles.append(f"{top}: {error.strerror}")
         return added
@@ -269,7 +269,7 @@ def _read_directory(
             report = ingest(lake, [path for path in paths if path.is_file()], context=context, executor=Processes(1))
         bad = {str(o.path): (o.reason == UNREADABLE, o.message or o.reason or "") for o in report.bad}
         unreadable = {path: why for path, (is_unreadable, why) in bad.items() if is_unreadable}
-        watched.hand_over(files, unreadable, at_ns)
+        watched.note_handed_over(files, unreadable, at_ns)
         added.update(report.rows_added)
         done.read += len(report.good)
         done.known += report.known

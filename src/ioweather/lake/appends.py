@@ -247,7 +247,7 @@ def write_files(
 
 
 def _delta_statistics(columns: dict[str, str], rows: int, by_column: dict[str, dict[str, str]]) -> dict[str, Any]:
-    """From what DuckDB returns: the range of whole numbers and short texts, and the number of nulls."""
+    """Statistics for Delta's log, from those of DuckDB: range of whole numbers and short texts, number of nulls."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -270,12 +270,12 @@ def merge_small_files(con: duckdb.DuckDBPyConnection, table: Table, days: Collec
         return  # they would be lost
     # By powers of sixteen: merged files are of the next size, so a row is rewritten once for each size.
     sizes: dict[tuple[str, int], set[str]] = {}
-    for path, day, rows in table.listed("path", "partition.day", "num_records"):
+    for path, day, rows in table.describe_files("path", "partition.day", "num_records"):
         if day in days:
             sizes.setdefault((day, (rows or 0).bit_length() // 4), set()).add(path.rsplit("/", 1)[1])
     for (day, _), names in sorted(sizes.items()):
         if len(names) >= _MANY_FILES:
-            files = table.files().only(names)
+            files = table.files().with_names(names)
             # In the order of time, a reader of some hours skips the other row groups.
             by_time = f"SELECT * FROM ({files.scan()}) ORDER BY {quote(table.spec.time)}"
             try:
@@ -310,7 +310,8 @@ def replace_rows(
         return
     if table.unknown_columns:
         raise DeltaError("it has columns of a newer ioweather, which would be lost")
-    found = files.only({uri.rsplit("/", 1)[1] for (uri,) in con.execute(files.holding(condition)).fetchall()})
+    uris = con.execute(files.select_files_with(condition)).fetchall()
+    found = files.with_names({uri.rsplit("/", 1)[1] for (uri,) in uris})
     if not found.uris:
         return
     require_undamaged(found.uris)

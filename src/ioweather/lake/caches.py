@@ -1,18 +1,13 @@
-"""Caches of a lake: tables, groups and rows in the memory of a process, and arrays on disk for questions about months.
-
-A cached value is valid for one version of the tables that it was made of, and for one facility.toml.
-"""
+"""Cached results: the mark of table versions that one is valid for, and arrays on disk for questions about months."""
 
 from __future__ import annotations
 
 import io
 import os
-import threading
 import zipfile
-from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +18,6 @@ from ioweather.core.tables import TABLES
 from ioweather.lake import layout
 from ioweather.lake.delta_tables import newest_version
 
-T = TypeVar("T")
 Mark: TypeAlias = tuple[int | None, ...]
 # Of one place: the current record, and the one before a late file came, for a reader of that state.
 _MOST_RECORDS: Final = 2
@@ -43,37 +37,6 @@ def _modified_ns(path: Path) -> int | None:
         return path.stat().st_mtime_ns
     except OSError:
         return None
-
-
-@dataclass
-class LakeCache:
-    """Values of one lake, shared by all its snapshots. Each has the mark that it is valid for; frames are cached while
-    there are `room_bytes` left."""
-
-    room_bytes: int = 0
-    _values: dict[Hashable, tuple[Mark, Any, int]] = field(default_factory=dict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-
-    def find(self, key: Hashable, mark: Mark) -> Any:
-        """The value that is valid for this mark, or None."""
-        known = self._values.get(key)
-        return known[1] if known is not None and known[0] == mark else None
-
-    def put(self, key: Hashable, mark: Mark, value: T, size_bytes: int = 0) -> T:
-        """Store a value; not where it has more bytes than there is room. Returns the value."""
-        with self._lock:
-            if (old := self._values.pop(key, None)) is not None:
-                self.room_bytes += old[2]
-            if size_bytes <= self.room_bytes:
-                self.room_bytes -= size_bytes
-                self._values[key] = (mark, value, size_bytes)
-        return value
-
-    def get(self, key: Hashable, mark: Mark, make: Callable[[], T]) -> T:
-        """The valid value, or a new one from `make`, which other threads wait for."""
-        with self._lock:
-            known: T | None = self.find(key, mark)
-            return self.put(key, mark, make()) if known is None else known
 
 
 def read_record(root: Path, place: str, key: str) -> dict[str, NDArray[Any]] | None:

@@ -82,7 +82,7 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
     _point_at_checkpoints(target, versions)
     body = {"made_ns": now_ns(), "software_version": __version__, "versions": versions, "files": manifest}
     write_whole(target / MANIFEST, json.dumps(body).encode(), 0o644)
-    removed = _remove_strangers(target, set(manifest))
+    removed = _remove_unlisted(target, set(manifest))
     progress(len(wanted), len(wanted), "files")
     if verify:
         check_backup(target, progress=progress)
@@ -92,7 +92,7 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
 
 def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, int]:
     """Check that every file exists and has its digest; returns the versions."""
-    manifest = _manifest(source)
+    manifest = _read_manifest(source)
     for position, (relative, entry) in enumerate(manifest["files"].items()):
         progress(position, len(manifest["files"]), "files checked")
         try:
@@ -110,7 +110,7 @@ def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, i
 def restore(source: Path, target: Path, *, progress: Progress = silent) -> int:
     """Make a lake at `target`, which must not exist, from a backup; each file is compared with its digest. Returns the
     number of files."""
-    manifest = _manifest(source)
+    manifest = _read_manifest(source)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise LakeError(f"{target} is there already.", hint="Restore into a new directory, then move it.")
     _make_folder(target)
@@ -126,7 +126,7 @@ def restore(source: Path, target: Path, *, progress: Progress = silent) -> int:
     return len(files)
 
 
-def _manifest(source: Path) -> dict[str, Any]:
+def _read_manifest(source: Path) -> dict[str, Any]:
     """The list of files of a backup. Raises LakeError where it is missing or damaged."""
     try:
         body: dict[str, Any] = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
@@ -155,7 +155,7 @@ def _known_files(root: Path, target: Path) -> dict[str, Any]:
     )
     if mine != theirs:
         raise LakeError(f"{target} is a backup of another lake.", hint="Name a new directory.")
-    files: dict[str, Any] = _manifest(target)["files"] if is_backup else {}  # a first backup that was interrupted
+    files: dict[str, Any] = _read_manifest(target)["files"] if is_backup else {}  # a first backup that was interrupted
     return files
 
 
@@ -164,7 +164,7 @@ def _is_draft(path: Path) -> bool:
     return path.name.startswith(".") and path.name[1:].rpartition(".")[0] in _TOP
 
 
-def _remove_strangers(target: Path, wanted: set[str]) -> int:
+def _remove_unlisted(target: Path, wanted: set[str]) -> int:
     """Remove data files and seals that the lake no longer has, and drafts; returns how many."""
     removed = 0
     for draft in filter(_is_draft, target.iterdir()):

@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,8 @@ def _require_dask(*modules: str) -> None:
         )
 
 
-def connect_dask(address: str) -> _DaskExecutor:
+@contextmanager
+def connect_dask(address: str) -> Iterator[Executor]:
     """The cluster whose scheduler listens at `address` (tcp://host:port, tls://host:port, or a scheduler file)."""
     _require_dask("distributed")
     from distributed import Client
@@ -67,10 +68,15 @@ def connect_dask(address: str) -> _DaskExecutor:
             f"No Dask scheduler answers at {address} ({reason}).",
             hint="Start one (`dask scheduler`, `dask worker ADDRESS`) and name its address, as tcp://host:8786.",
         ) from None
-    return _DaskExecutor(client)
+    try:
+        yield _DaskExecutor(client)
+    finally:
+        with suppress(Exception):  # errors of a closing connection have no consequence
+            client.close(timeout=5)
 
 
-def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progress = silent) -> _DaskExecutor:
+@contextmanager
+def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progress = silent) -> Iterator[Executor]:
     """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them. The settings are those
     of `cluster_settings`.
 
@@ -106,7 +112,7 @@ def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progre
         python=sys.executable,
         silence_logs=logging.CRITICAL,
     )
-    client = None
+    executor = None
     try:
         # Let Slurm check the job before it is submitted: a wrong partition or account is reported at once.
         script = cluster.job_script()
@@ -120,8 +126,7 @@ def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progre
             raise UsageError(f"Slurm refuses such a job: {reason}.", hint="See [engine] in facility.toml.")
         # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
-        client = Client(cluster, set_as_default=False, name="ioweather")
-        executor = _DaskExecutor(client, cluster, jobs * settings["cores"], folder)
+        executor = _DaskExecutor(Client(cluster, set_as_default=False, name="ioweather"), jobs * settings["cores"])
         progress(0, None, "waiting for a Slurm job to start")
         while not executor.threads:
             command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
@@ -129,18 +134,20 @@ def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progre
             reason = (asked.stdout.split() or ["None"])[0]
             progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
             time.sleep(_LOOK_SECONDS)
-    except BaseException:
-        with suppress(Exception):
-            if client is not None:
-                client.close()
-            cluster.close()
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return executor
+        yield executor
+    finally:
+        with suppress(Exception):  # errors of a closing connection have no consequence
+            if executor is not None:
+                executor.client.close(timeout=5)
+            cluster.close(timeout=10)
+        for key in folder.glob("*.pem"):
+            key.unlink(missing_ok=True)
+        if executor is None or not executor.lost_task:  # else the logs of the workers stay
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _walltime_seconds(walltime: str) -> int:
-    """`[D-]H:M[:S]`, as sbatch reads it with the hours always there."""
+    """Seconds of a walltime `[D-]H:M[:S]`, in which the hours are always there."""
     days, _, clock = walltime.rpartition("-")
     hours, minutes, seconds = (*map(int, clock.split(":")), 0)[:3]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
@@ -163,18 +170,18 @@ def _make_keys(folder: Path) -> Security:
 class _DaskExecutor(Executor):
     """An executor whose tasks run on the cluster, one at a time (a task is a batch already)."""
 
-    def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
-        """`folder` has the keys, and the logs of the workers, which stay if a task was lost."""
-        self._client, self._cluster = client, cluster
+    def __init__(self, client: Client, planned: int = 0) -> None:
+        """`planned`: number of workers that were requested."""
+        self.client = client
+        self.lost_task = False
         self._planned = planned
-        self._folder, self._trouble = folder, False
         self._known, self._counted = 1, -1e9
         self._worked = time.monotonic()  # when there was a worker last
 
     @property
     def threads(self) -> int:
         """Tasks that the workers of this moment can run at once."""
-        return sum(self._client.nthreads().values())
+        return sum(self.client.nthreads().values())
 
     @property
     def workers(self) -> int:
@@ -198,7 +205,7 @@ class _DaskExecutor(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run fn(*args, **kwargs) on a worker of the cluster."""
         # Not pure: equal calls are different tasks, and no result is cached.
-        remote = self._client.submit(_run_task, __version__, fn, args, kwargs, pure=False)
+        remote = self.client.submit(_run_task, __version__, fn, args, kwargs, pure=False)
         here: Future[Any] = Future()
         here.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
         remote.add_done_callback(lambda future: self._deliver(future, here))
@@ -214,7 +221,7 @@ class _DaskExecutor(Executor):
         try:
             here.set_result(remote.result())
         except KilledWorker:
-            self._trouble = True
+            self.lost_task = True
             here.set_exception(BrokenExecutor("every worker that ran the task died"))
         except (CancelledError, CommClosedError):
             here.set_exception(_scheduler_lost())
@@ -229,20 +236,6 @@ class _DaskExecutor(Executor):
             here.set_exception(error)
         finally:
             remote.release()  # the worker may now forget it
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Close the connection; end workers that this process started, and remove their keys."""
-        # Errors of a closing connection have no consequence.
-        with suppress(Exception):
-            self._client.close(timeout=5)
-        if self._cluster is not None:
-            with suppress(Exception):
-                self._cluster.close(timeout=10)
-        if self._folder is not None:
-            for key in self._folder.glob("*.pem"):
-                key.unlink(missing_ok=True)
-            if not self._trouble:
-                shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _run_task(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

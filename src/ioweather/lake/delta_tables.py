@@ -16,6 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -53,13 +54,13 @@ class TableFiles(NamedTuple):
     uris: tuple[str, ...]
 
     def days(self) -> dict[str, list[str]]:
-        """Files by partition."""
+        """Files by day."""
         found: dict[str, list[str]] = {}
         for uri in self.uris:
             found.setdefault(_day_of(uri), []).append(uri)
         return found
 
-    def only(self, names: Collection[str]) -> TableFiles:
+    def with_names(self, names: Collection[str]) -> TableFiles:
         """The files with these names (without directories)."""
         return self._replace(uris=tuple(uri for uri in self.uris if uri.rsplit("/", 1)[1] in names))
 
@@ -78,7 +79,7 @@ class TableFiles(NamedTuple):
         files = f"{nothing} UNION ALL BY NAME SELECT {picked} FROM {_parquet(uris)}"
         return f"SELECT {', '.join(quote(name) for name, _ in wanted)} FROM ({files})"
 
-    def holding(self, condition: str) -> str:
+    def select_files_with(self, condition: str) -> str:
         """SELECT of the files that have a row `s` for which the condition is true."""
         return f"SELECT DISTINCT filename FROM {_parquet(self.uris, 'filename=true')} s WHERE {condition}"
 
@@ -169,7 +170,7 @@ class _PinnedTables(Mapping[str, TableFiles]):
 
 
 def newest_version(root: Path, spec: TableSpec) -> int | None:
-    """From the names of commits and checkpoints, which appear complete. None where there is no table."""
+    """Newest version, from the names of commits and checkpoints, which appear whole. None where there is no table."""
     try:
         names = os.listdir(root / spec.name / "_delta_log")  # noqa: PTH208 - names alone, of hundreds
     except FileNotFoundError:
@@ -186,7 +187,17 @@ def newest_files(root: Path, spec: TableSpec) -> TableFiles:
 
 def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
     """The files of the table at this version; none where it is None."""
-    return TableFiles(spec, None, ()) if version is None else _open(root, spec, version).files()
+    if version is None:
+        return TableFiles(spec, None, ())
+    with suppress(FileNotFoundError):
+        return _list_files(root, spec.name, version, (root.parent / "lake.json").stat().st_mtime_ns)
+    return _open(root, spec, version).files()
+
+
+@lru_cache(maxsize=64)
+def _list_files(root: Path, name: str, version: int, _created_ns: int) -> TableFiles:
+    """The files of a version. Cached for servers: a version of the same lake never changes."""
+    return _open(root, TABLES[name], version).files()
 
 
 def open_table(root: Path, spec: TableSpec) -> Table | None:
@@ -259,7 +270,7 @@ class Table:
     def _columns(self) -> set[str]:
         return {field.name for field in self._delta.schema().fields}
 
-    def listed(self, *columns: str) -> list[tuple[Any, ...]]:
+    def describe_files(self, *columns: str) -> list[tuple[Any, ...]]:
         """These columns of each file (path, num_records, partition.day, min.NAME, max.NAME); None where unknown."""
         held = self._delta.get_add_actions(flatten=True)
         nothing = [None] * held.num_rows
@@ -267,9 +278,9 @@ class Table:
         return [*zip(*(held[name].to_pylist() if name in known else nothing for name in columns), strict=True)]
 
     def files(self) -> TableFiles:
-        """From the paths in the log. The library's own file URIs write a space in the lake's path as %20."""
+        """The files of this version, from the paths in the log. The library's own URIs write a space in them as %20."""
         place = self.folder.resolve()
-        uris = tuple(sorted(f"{place}/{unquote(path)}" for (path,) in self.listed("path")))
+        uris = tuple(sorted(f"{place}/{unquote(path)}" for (path,) in self.describe_files("path")))
         return TableFiles(self.spec, self._delta.version(), uris)
 
     def files_near(self, days: Collection[str], low_ns: int, high_ns: int) -> TableFiles:
@@ -277,10 +288,10 @@ class Table:
         time = self.spec.time
         near = {
             path.rsplit("/", 1)[1]
-            for path, day, least, most in self.listed("path", "partition.day", f"min.{time}", f"max.{time}")
+            for path, day, least, most in self.describe_files("path", "partition.day", f"min.{time}", f"max.{time}")
             if day in days and (least is None or least <= high_ns) and (most is None or most >= low_ns)
         }
-        return self.files().only(near)
+        return self.files().with_names(near)
 
     def add(self, files: Sequence[AddAction], streams: Collection[str]) -> None:
         """Add new rows. Raises CommitFailedError where another writer added rows of one of the streams since this table

@@ -55,11 +55,11 @@ class Selection:
         """Without the connection: another process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
 
-    def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
+    def groups_of(self, metric: str) -> tuple[SeriesGroup, ...]:
         """The chosen groups of a metric."""
         return tuple(group for group in self.groups if group.metric == metric)
 
-    def regular(self, metrics: Collection[str]) -> bool:
+    def is_regular(self, metrics: Collection[str]) -> bool:
         """Whether every row is within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
@@ -67,7 +67,7 @@ class Selection:
         """SELECT of the rows of these metrics from a table of `series`, of the chosen groups (or of these) alone."""
         wanted = [group for group in (self.groups if groups is None else groups) if group.metric in metrics]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
-        on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
+        on_grid = self.is_regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
         # On a grid no row crosses a line, and DuckDB can compare the statistics of a file with this condition.
         begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
         period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
@@ -81,11 +81,11 @@ class Selection:
         days = {group.day for group in (self.groups if groups is None else groups)}
         return f"{self.rows(self.files.scan(days), metrics, groups)} AND {POSSIBLE}"
 
-    def split(self, metrics: Sequence[str], scan: str, *more: str) -> str:
+    def split_into_cells(self, metrics: Sequence[str], scan: str, *more: str) -> str:
         """The rows of a SELECT, each in the cells that it covers; with more of its columns."""
         step = self.step_ns
         columns = ", ".join(("metric", "system", "component", "value", "interval_ns", *more))
-        if self.regular(metrics):
+        if self.is_regular(metrics):
             return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
         # A long row is split into the cells of the period only.
         first, last = f"greatest(start_ns, {self.start_ns})", f"least(start_ns + interval_ns, {self.end_ns}) - 1"
@@ -98,18 +98,18 @@ class Selection:
     def cell_values(self, metric: str) -> str:
         """One row per cell and component: cell, system, component, value, weight."""
         scan = self.scan([metric])
-        if self.regular([metric]) and all(group.interval_ns == self.step_ns for group in self.groups):
+        if self.is_regular([metric]) and all(group.interval_ns == self.step_ns for group in self.groups):
             # One row fills one cell; of duplicates, any will do.
             return f"SELECT start_ns AS cell, system, component, value, interval_ns::DOUBLE AS weight FROM ({scan})"
         once = f"SELECT DISTINCT ON (start_ns, interval_ns, system, component) * FROM ({scan})"
         amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
         value = amounts if METRICS[metric].extensive else means
         return f"""SELECT cell, system, component, {value} AS value, sum(weight)::DOUBLE AS weight
-            FROM ({self.split([metric], once)}) GROUP BY cell, system, component"""
+            FROM ({self.split_into_cells([metric], once)}) GROUP BY cell, system, component"""
 
 
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Over all components: start_ns, metric, value, coverage; in time order."""
+    """Sums (of rates: means) over all components: start_ns, metric, value, coverage (0 to 1); in time order."""
     expected: dict[tuple[str, str], int] = {}
     for group in selection.groups:
         expected[(group.metric, group.day)] = expected.get((group.metric, group.day), 0) + group.components
@@ -124,9 +124,9 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
     return fetch_frame(selection.con, sql, columns)
 
 
-def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Per cell, component and metric: start_ns, component, metric, value; in time order. Unlike component_cells it has
-    means too."""
+def sums_by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Sums or means per component: start_ns, component, metric, value; in time order. `component_cells` has sums only,
+    and coverage."""
     summed = _select_sums(selection, metrics, by_component=True)
     sql = f"SELECT cell AS start_ns, component, metric, value FROM ({summed}) ORDER BY ALL"
     columns = ("start_ns", "component", "metric", "value")
@@ -151,7 +151,7 @@ def _select_sums(selection: Selection, metrics: Sequence[str], *, by_component: 
     keys = "cell, component, metric" if by_component else "cell, metric"
     return f"""SELECT {keys}, CASE WHEN metric IN ({extensive}) THEN sum({amount})
             ELSE sum(value * weight) / sum(weight * n) END AS value, sum(weight * n)::DOUBLE AS weight
-        FROM ({selection.split(metrics, " UNION ALL ".join(parts), "n")}) GROUP BY {keys}"""
+        FROM ({selection.split_into_cells(metrics, " UNION ALL ".join(parts), "n")}) GROUP BY {keys}"""
 
 
 def _summed_days(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> dict[str, Path]:
@@ -178,7 +178,7 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
     rows = fetch_frame(
         selection.con,
         f"""SELECT cell AS start_ns, component, metric, value * weight / interval_ns AS value, weight AS coverage
-            FROM ({selection.split(metrics, selection.scan(metrics))})""",
+            FROM ({selection.split_into_cells(metrics, selection.scan(metrics))})""",
         columns,
     )
     start_ns, step = np.unique(rows.ints("start_ns"), return_inverse=True)
@@ -186,7 +186,7 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
     codes = {name: code for code, name in enumerate(kinds.categories)}
     shape = len(start_ns), len(components.categories)
     values, coverage = {}, {}
-    for name in [name for name in metrics if len(start_ns) and selection.of_metric(name)]:
+    for name in [name for name in metrics if len(start_ns) and selection.groups_of(name)]:
         mine = np.flatnonzero(kinds.codes == codes.get(name, -2))
         place = step[mine] * shape[1] + components.codes[mine]
         total = np.full(shape[0] * shape[1], np.nan)
@@ -195,7 +195,7 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
         values[name] = total.reshape(shape)
         # Component-time of each step if no sample were missing, from the components of its day.
         days: Counter[int] = Counter()
-        for group in selection.of_metric(name):
+        for group in selection.groups_of(name):
             days[day_start_ns(group.day) // DAY_NS] += group.components
         expected_ns = selection.step_ns * np.array([days[day] or np.nan for day in (start_ns // DAY_NS).tolist()])
         covered_ns = np.bincount(step[mine], weights=rows.floats("coverage")[mine], minlength=shape[0])
@@ -225,7 +225,7 @@ class _LazyMatrix:
         values = np.full((last - first, len(self.components)), np.nan)
         coverage = np.zeros(values.shape, np.float32)
         # A row may begin up to its interval before the stretch, on the day before.
-        groups = tuple(g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low)
+        groups = tuple(g for g in self.selection.groups_of(self.metric) if g.first_ns < high and g.end_ns > low)
         if groups:
             # Rows in any order go into their cells; a join gives each component its column.
             block = replace(self.selection, groups=groups, start_ns=low, end_ns=high)
@@ -244,7 +244,7 @@ class _LazyMatrix:
 def matrix(selection: Selection, metric: str, groups: Sequence[SeriesGroup] = ()) -> _LazyMatrix:
     """The metric on the grid from the first to the last cell of the period that any row of these groups touches, and of
     their components; by default those of the metric."""
-    groups = groups or selection.of_metric(metric)
+    groups = groups or selection.groups_of(metric)
     step = selection.step_ns
     first = max(selection.start_ns, min(g.first_ns for g in groups)) // step * step
     last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step

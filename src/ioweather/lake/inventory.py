@@ -147,11 +147,11 @@ def count_groups(con: duckdb.DuckDBPyConnection, scan: str) -> list[tuple[Series
         found = (day, source, system, system, kind, metric, "minute" if minute else "raw", *counts[:8], flagged)
         groups.setdefault((day, source, system, kind, metric), []).append((SeriesGroup(*found), names))
     mixed = [place for place, same in groups.items() if len(same) > 1]
-    twice = _covered_twice(con, scan, mixed) if mixed else set()
-    return [each for place, same in groups.items() for each in (same if place in twice else [_one_resolution(same)])]
+    twice = _find_double_coverage(con, scan, mixed) if mixed else set()
+    return [each for place, same in groups.items() for each in (same if place in twice else [_merge_resolutions(same)])]
 
 
-def _covered_twice(
+def _find_double_coverage(
     con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
     """Places where minute rows and raw rows cover the same time, for more than a minute of some component."""
@@ -172,7 +172,7 @@ def _covered_twice(
     return set(rows)
 
 
-def _one_resolution(same: list[tuple[SeriesGroup, list[str]]]) -> tuple[SeriesGroup, list[str]]:
+def _merge_resolutions(same: list[tuple[SeriesGroup, list[str]]]) -> tuple[SeriesGroup, list[str]]:
     """The minute rows and the raw rows of one thing as one group."""
     if len(same) == 1:
         return replace(same[0][0], selection="all"), same[0][1]
@@ -193,7 +193,7 @@ def _one_resolution(same: list[tuple[SeriesGroup, list[str]]]) -> tuple[SeriesGr
     return group, sorted({*names, *others})
 
 
-def inventory(
+def list_groups(
     root: Path, con: Callable[[], duckdb.DuckDBPyConnection], files: TableFiles, facility: Facility
 ) -> list[SeriesGroup]:
     """Every group of `series` with rows that can be placed in time, sealed days from their seals, the rest counted.
@@ -253,7 +253,7 @@ def _preference(
     return (rank.get(source, len(rank)), is_poor, is_wrong_resolution, interval_ns, -covered_ns[key], source)
 
 
-def overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
+def find_overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
     """Where two sources measure the same thing: how far their totals differ, and which one is read."""
     fields = ("filesystem", "component_kind", "metric", "day")
     chosen = {tuple(getattr(g, name) for name in fields): g.source for g in choose_sources([*groups], facility)}

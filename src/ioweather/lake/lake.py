@@ -6,11 +6,11 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
@@ -21,9 +21,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec, Complaints
 from ioweather.core.units import DAY_NS, now_ns, utc_day
 from ioweather.lake import appends, grid, inventory, layout
-from ioweather.lake.caches import LakeCache, Mark, version_mark
 from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
-from ioweather.lake.delta_tables import TableFiles, newest_files, pin_tables
+from ioweather.lake.delta_tables import TableFiles, pin_tables
 from ioweather.lake.layout import require_undamaged
 from ioweather.lake.ledger import FileOutcome, ledger_rows
 from ioweather.lake.sandbox import SqlResult, run_user_sql
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
 _LISTED_DAYS = 400
-T = TypeVar("T")
 _BETWEEN_WORDS = re.compile(r"\W")
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
@@ -73,9 +71,6 @@ class Snapshot:
     _shown: set[str] = field(default_factory=set, repr=False)
     # Cache of functions that read the snapshot.
     memory: dict[str, Any] = field(default_factory=dict, repr=False)
-    # Shared by snapshots of a process that answers many questions, with the marks of the tables.
-    cache: LakeCache | None = None
-    marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self.root}: {sum(bool(files.uris) for files in self.pinned.values())} tables with rows>"
@@ -113,7 +108,7 @@ class Snapshot:
 
     def _visible_rows(self, table: str, select: str) -> str:
         """The rows of a SELECT over the table that the owner of this snapshot may see."""
-        return select if self.owner is None else owned(table, select, self.owner)
+        return select if self.owner is None else select_owned(table, select, self.owner)
 
     @property
     def versions(self) -> dict[str, int]:
@@ -143,22 +138,24 @@ class Snapshot:
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
 
-    def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
-        """A small value made of whole tables, the same for all users. A cached lake makes it once for each version."""
-        if self.cache is None:
-            return make()
-        return self.cache.get(("once", what), tuple(part for table in tables for part in self.marks[table]), make)
-
     def series(self) -> list[SeriesGroup]:
         """Groups of rows of `series`: source, system, metric, day, interval and how much of the day they cover."""
         if self._series is None:
-            args = (self.root, lambda: self.bare, self.pinned["series"], self.facility)
-            self._series = self.once("series", ("series",), lambda: inventory.inventory(*args))
+            self._series = inventory.list_groups(self.root, lambda: self.bare, self.pinned["series"], self.facility)
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:
         """Names of the file systems that `series` has rows of."""
         return tuple(sorted({group.filesystem for group in self.series()}))
+
+    def time_span(self) -> tuple[int, int] | None:
+        """The first time of the visible rows in the lake, and the end of the last; None without rows."""
+        times = [(group.first_ns, group.end_ns) for group in self.series()]
+        for table, end in (("applications", "coalesce(end_ns, start_ns)"), ("responses", "start_ns")):
+            if self.pinned[table].uris:
+                first, last = self.query(f"SELECT min(start_ns), max({end}) FROM {table}").fetchall()[0]
+                times += [(first, last)] if first is not None else []
+        return (min(first for first, _ in times), max(last for _, last in times)) if times else None
 
     def frame(
         self,
@@ -170,17 +167,10 @@ class Snapshot:
     ) -> Frame:
         """Rows of a table. In `where`, `filesystem` selects the raw systems that map to it. With `days` (UTC), only the
         files of these days are read."""
-        key = ("frame", repr((table, columns, where, period_ns, days, self.owner)))
-        known: Frame | None = self.cache.find(key, self.marks[table]) if self.cache is not None else None
-        if known is not None:
-            return known
         spec = TABLES[table]
         names = tuple(columns) or spec.names
         specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
-        frame = fetch_frame(self.bare, self.rows(table, where, period_ns, days, names), specs, copy=not spec.is_long)
-        if self.cache is not None:
-            self.cache.put(key, self.marks[table], frame, frame.nbytes)
-        return frame
+        return fetch_frame(self.bare, self.rows(table, where, period_ns, days, names), specs, copy=not spec.is_long)
 
     def rows(
         self,
@@ -339,8 +329,8 @@ def own_uids(con: duckdb.DuckDBPyConnection) -> set[int]:
     return {int(uid) for (uid,) in con.execute(f"SELECT uid FROM {_UIDS}").fetchall()}
 
 
-def owned(table: str, select: str, owner: Owner) -> str:
-    """The rows of a SELECT over a table that the person may see."""
+def select_owned(table: str, select: str, owner: Owner) -> str:
+    """SELECT of those rows of a SELECT over a table that the person may see."""
     if table in OF_THE_FACILITY:
         return select
     condition = OF_PEOPLE.get(table, "FALSE").replace("$user", literal(owner.user))
@@ -355,18 +345,17 @@ LEDGER_FIRST: Final = ("ingests", *(name for name in TABLES if name != "ingests"
 
 
 def new_ingest_id() -> str:
-    """Sortable by time, so that 'the newest row' has a meaning; unique among writers."""
+    """An id for the rows of one ingest: sortable by time, so that there is a newest row, and unique among writers."""
     return f"{now_ns():020d}-{secrets.token_hex(4)}"
 
 
 class Lake:
     """The lake in a directory. Nothing is read until a snapshot or an append. Snapshots of a lake with an owner show
-    what that person may see. With a cache, for a process that answers many questions, they share what they read."""
+    what that person may see."""
 
-    def __init__(self, root: Path, owner: Owner | None = None, cache: LakeCache | None = None) -> None:
+    def __init__(self, root: Path, owner: Owner | None = None) -> None:
         self.root = root
         self.owner = owner
-        self.cache = cache
 
     def __repr__(self) -> str:
         return f"Lake({str(self.root)!r})"
@@ -388,7 +377,7 @@ class Lake:
 
     def seen_by(self, owner: Owner | None) -> Lake:
         """The same lake as this person may see it; None: as an operator sees it."""
-        return Lake(self.root, owner, self.cache)
+        return Lake(self.root, owner)
 
     @property
     def facility(self) -> Facility:
@@ -426,15 +415,7 @@ class Lake:
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
-        if self.cache is None:
-            return Snapshot(self.root, self.pinned(), self.facility, self.owner)
-        # The marks first: after a commit in between, files are newer than their mark, and are listed again.
-        marks = {name: version_mark(self.root, (name,)) for name in LEDGER_FIRST}
-        newest = partial(newest_files, layout.tables_dir(self.root))
-        pinned = {
-            name: self.cache.get(("files", name), mark, partial(newest, TABLES[name])) for name, mark in marks.items()
-        }
-        return Snapshot(self.root, pinned, self.facility, self.owner, cache=self.cache, marks=marks)
+        return Snapshot(self.root, self.pinned(), self.facility, self.owner)
 
     def pinned(self) -> Mapping[str, TableFiles]:
         """All tables at their newest versions."""

@@ -153,13 +153,13 @@ def content_digest(path: Path) -> str:
 
 
 def digest_in_name(path: str | Path) -> str | None:
-    """None for files that ioweather 0.2 or another program wrote."""
+    """The digest in the name of a table file; None for files that ioweather 0.2 or another program wrote."""
     found = _NAME_WITH_DIGEST.search(str(path))
     return found[1] if found else None
 
 
 def damaged_files(paths: Iterable[str | Path]) -> list[Path]:
-    """Those that are missing, or whose content has another digest than their name says."""
+    """The files that are missing, or whose content has another digest than their name says."""
     damaged = []
     for path in map(Path, paths):
         expected = digest_in_name(path)

@@ -250,7 +250,7 @@ def _remove_files(root: Path, name: str, files: Sequence[str]) -> list[tuple[str
     """Take the files out of the table. Returns the least and the greatest `ingest_id` of each."""
     table = open_table(root, TABLES[name])
     assert table is not None
-    held, names = table.listed("path", "min.ingest_id", "max.ingest_id"), {Path(file).name for file in files}
+    held, names = table.describe_files("path", "min.ingest_id", "max.ingest_id"), {Path(file).name for file in files}
     table.replace_files([str(root / relative) for relative in files], [])
     return [(low, high) for path, low, high in held if path.rsplit("/", 1)[1] in names and low is not None]
 

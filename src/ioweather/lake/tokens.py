@@ -94,7 +94,7 @@ def find_token(root: Path, text: str) -> Token | None:
 
 @lru_cache(maxsize=8)
 def _tokens_by_hash(root: Path, _version: tuple[int, int, int]) -> dict[str, Token]:
-    """Cached while the file is the same: a site may have a token for each of its hosts."""
+    """Tokens by the hash of their text. Cached while the file is the same: a site may have one for each host."""
     return {token.sha256: token for token in list_tokens(root)}
 
 
@@ -104,7 +104,7 @@ def _digest(text: str) -> str:
 
 @contextmanager
 def _edit_tokens(root: Path) -> Iterator[list[Token]]:
-    """The list, to be changed in place; one writer at a time. Readable by us alone from its first moment."""
+    """The list of tokens, to be changed in place by one writer at a time; it is written when the context ends."""
     with lake_directory(root) as folder:
         try:
             fcntl.flock(folder.fd, fcntl.LOCK_EX)

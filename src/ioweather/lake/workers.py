@@ -204,22 +204,22 @@ def open_executor(
     was there before stays. `settings` returns [engine] of facility.toml; it is called for Slurm alone."""
     if sum(choice is not None for choice in (workers, dask, slurm)) > 1:
         raise UsageError("--workers, --dask and --slurm exclude each other.")
-    executor: Executor
     if dask is not None:
         from ioweather.lake.dask_cluster import connect_dask
 
-        executor = connect_dask(dask)
+        with connect_dask(dask) as cluster:
+            yield cluster
     elif slurm is not None:
         from ioweather.lake.dask_cluster import start_slurm_cluster
 
-        executor = start_slurm_cluster(slurm, cluster_settings(settings()), progress)
+        with start_slurm_cluster(slurm, cluster_settings(settings()), progress) as cluster:
+            yield cluster
     else:
-        executor = Processes(workers)
-    try:
-        yield executor
-    except BaseException:
-        if stop := getattr(executor, "stop", None):
-            stop()
-        raise
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+        processes = Processes(workers)
+        try:
+            yield processes
+        except BaseException:
+            processes.stop()
+            raise
+        finally:
+            processes.shutdown(cancel_futures=True)

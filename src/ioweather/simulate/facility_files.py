@@ -30,10 +30,10 @@ from ioweather.simulate.presets import Preset, ResponseLaw
 from ioweather.simulate.world import BENCHMARK_PHASES, Job, Program, Run
 
 # Background traffic is a gamma process: steps of any length sum to minutes of this shape.
-_HUM_SHAPE_PER_MINUTE = 2.0
-_HUM_REQUEST_BYTES = 65_536
+_BACKGROUND_SHAPE_PER_MINUTE = 2.0
+_BACKGROUND_REQUEST_BYTES = 65_536
 # open, close, mknod, unlink, getattr, setattr, statfs, per open
-_HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
+_BACKGROUND_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
 
 
 def observe(
@@ -45,17 +45,17 @@ def observe(
     times = readings.times
     health = _target_health(times, shape, incidents)
     mean = preset.background_bytes_per_s * readings.step_seconds / 2
-    form = _HUM_SHAPE_PER_MINUTE * readings.step_seconds / 60
-    hum = [np.rint(rng.gamma(form, mean / form, shape) * health) for _ in range(2)]
-    read, write = np.rint(readings.read_bytes) + hum[0], np.rint(readings.write_bytes) + hum[1]
+    form = _BACKGROUND_SHAPE_PER_MINUTE * readings.step_seconds / 60
+    background = [np.rint(rng.gamma(form, mean / form, shape) * health) for _ in range(2)]
+    read, write = np.rint(readings.read_bytes) + background[0], np.rint(readings.write_bytes) + background[1]
     capacity = resources.capacity[: resources.osts] * readings.step_seconds
     busy = np.clip((read + write) / capacity, 0.0, 1.0)
     counts = np.bincount(resources.server_of, minlength=resources.servers)
     by_server = np.zeros((readings.steps, resources.servers))
     np.add.at(by_server.T, resources.server_of, busy.T)
     oss = np.clip(1.0 + 60.0 * (by_server / counts) ** 1.5 + rng.exponential(0.3, by_server.shape), 0.0, 100.0)
-    hum_ops = preset.background_ops_per_s * readings.step_seconds * _HUM_OPERATIONS
-    operations = np.rint(readings.operations + rng.poisson(hum_ops, readings.operations.shape))
+    background_ops = preset.background_ops_per_s * readings.step_seconds * _BACKGROUND_OPERATIONS
+    operations = np.rint(readings.operations + rng.poisson(background_ops, readings.operations.shape))
     load = operations.sum(axis=1) / (preset.mds_ops_per_s * readings.step_seconds)
     mds = np.clip(2.0 + 80.0 * np.minimum(load, 1.0) + rng.exponential(0.5, readings.steps), 0.0, 100.0)
     missing = rng.random(shape) < preset.missing_ratio
@@ -68,8 +68,8 @@ def observe(
         readings,
         read_bytes=read,
         write_bytes=write,
-        read_requests=np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
-        write_requests=np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
+        read_requests=np.rint(readings.read_requests + background[0] / _BACKGROUND_REQUEST_BYTES),
+        write_requests=np.rint(readings.write_requests + background[1] / _BACKGROUND_REQUEST_BYTES),
         operations=operations,
         oss_cpu_percent=oss,
         mds_cpu_percent=mds[:, None],
@@ -78,7 +78,7 @@ def observe(
 
 
 def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
-    """Background traffic gets less from a sick target too."""
+    """Return the share of its capacity that incidents leave to each target: (step, target)."""
     health = np.ones(shape)
     for incident in incidents:
         if incident.kind in OF_TARGETS:
@@ -140,14 +140,14 @@ class Responses:
     cached: Bools | None = None
 
 
-def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
-    """Return the mean of the head on a quiet system."""
+def mean_response_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
+    """Return the mean response time on a quiet system, without the tail, in seconds."""
     factor = WRITE_FACTOR if op == "write" else 1.0
     return float(law.mean_seconds * factor * (request_bytes / MIB) ** law.size_exponent)
 
 
-def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, Bools]:
-    """Return (seconds, in the tail) of independent operations on a quiet system."""
+def draw_response_seconds(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, Bools]:
+    """Draw response times on a quiet system; return them in seconds, and which are in the tail."""
     sd = law.sd_ratio * mean
     pivot = mean + law.pivot_sds * sd
     tail = rng.random(count) < law.tail_ratio
@@ -182,7 +182,7 @@ def _stretch_at(readings: Readings, column: int, moments: Floats) -> Floats:
 
 
 def _data_stretch_at(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
-    """A request passes network, server and target, and waits for the slowest of them."""
+    """Return the stretch of a data request: it passes network, server and target, and waits for the slowest."""
     way = (ost, resources.osts + int(resources.server_of[ost]), resources.network)
     return np.asarray(np.max([_stretch_at(readings, column, moments) for column in way], axis=0))
 
@@ -195,7 +195,9 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
         moments = _tick_times(readings, preset.probe_seconds, float(host))
         name, ost = f"login{host + 1}", host % resources.osts
         for number, op in enumerate(("read", "write")):
-            quiet, _ = draw(preset.law, mean_seconds(preset.law, PROBE_BYTES, op), len(moments), rng)
+            quiet, _ = draw_response_seconds(
+                preset.law, mean_response_seconds(preset.law, PROBE_BYTES, op), len(moments), rng
+            )
             seconds = quiet * _data_stretch_at(readings, resources, ost, moments)
             yield Responses(
                 name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}", moments + 0.1 * number, seconds
@@ -203,7 +205,7 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
         yield from _each_target(readings, preset, resources, host, seed)
         stretched = _stretch_at(readings, resources.mds, moments)
         for number, (op, mean) in enumerate(_METADATA.items()):
-            quiet, _ = draw(preset.law, mean, len(moments), rng)
+            quiet, _ = draw_response_seconds(preset.law, mean, len(moments), rng)
             cached = None
             if op == "file_read":
                 cached = rng.random(len(moments)) < _CACHED_RATIO
@@ -219,7 +221,9 @@ def _each_target(readings: Readings, preset: Preset, resources: Resources, host:
     moments = _tick_times(readings, preset.probe_seconds, float(host)) + 0.8
     turn = (moments // preset.probe_seconds).astype(np.int64) * preset.probe_hosts + host
     for number, op in enumerate(("read", "write")):
-        quiet, _ = draw(preset.law, mean_seconds(preset.law, TARGET_BYTES, op), len(moments), rng)
+        quiet, _ = draw_response_seconds(
+            preset.law, mean_response_seconds(preset.law, TARGET_BYTES, op), len(moments), rng
+        )
         at = moments + 0.05 * number
         for ost, chosen in _group_by_target(turn, resources):
             seconds = quiet[chosen] * _data_stretch_at(readings, resources, ost, at[chosen])
@@ -229,15 +233,16 @@ def _each_target(readings: Readings, preset: Preset, resources: Resources, host:
 
 
 def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """don15's sampler: every size read and written, on another target in each round, so that neither is taken for the
-    other."""
+    """Yield the operations of don15's sampler.
+
+    Each size is on another target in each round, so that a slow target is not mistaken for a slow size."""
     rng = stream(seed, "sampler", round(readings.start))
     ticks = _tick_times(readings, preset.sampler_seconds, 30.0)
     rounds = (ticks // preset.sampler_seconds).astype(np.int64)
     moments = ticks + rng.uniform(0.0, 0.5 * preset.sampler_seconds, len(ticks))
     for number, size in enumerate(SIZES):
         for place, op in enumerate(("read", "write")):
-            quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
+            quiet, _ = draw_response_seconds(preset.law, mean_response_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
             for ost, chosen in _group_by_target(number * 5 + rounds, resources):
                 # A transfer on the same target slows a sample too.
@@ -247,7 +252,7 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
 
 
 def _group_by_target(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:
-    """Targets, each with the places of its turns."""
+    """Yield each target, and which of the operations are on it; turns go round the targets."""
     for ost in range(resources.osts):
         chosen = np.flatnonzero(turn % resources.osts == ost)
         if len(chosen):
@@ -276,7 +281,7 @@ class JobCounts:
     _amounts: dict[tuple[int, str], Floats] = field(default_factory=dict)
 
     def watch(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
-        """Count an interval with constant paces."""
+        """Count an interval with constant paces, and what the flows cost each other; the model calls it."""
         self._count(now, until, flows, pace)
         without = self.fluid.paces_without_each()
         keys = [job_key(flow) for flow in flows]
@@ -313,7 +318,7 @@ class JobCounts:
         return {key: seconds for (name, key), seconds in self.costs.items() if name == run}
 
     def take_until(self, until: float) -> list[tuple[int, str, Floats]]:
-        """Return and drop the whole steps up to a moment."""
+        """Return and drop the counts of whole steps up to a moment: (step, job key, amounts)."""
         ready = sorted(place for place in self._amounts if (place[0] + 1) * self.step_seconds <= until)
         return [(step, key, self._amounts.pop((step, key))) for step, key in ready]
 

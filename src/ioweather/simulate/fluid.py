@@ -408,7 +408,7 @@ class Fluid:
         self._stale = True
 
     def _now_of(self, name: str) -> Floats:
-        """An array of the present flows."""
+        """Return the part of an array that belongs to the present flows."""
         return self._of[name][: len(self.flows)]
 
     def add(self, flow: Flow) -> None:
@@ -487,8 +487,8 @@ class Fluid:
         self._meter.level(self.now, self._levels(stretch), stretch)
 
     def _slowdown_at(self, demand: Floats, capacity: Floats) -> Floats:
-        """How many times as long work takes at each resource: 1 when idle, demand over capacity when overloaded. The
-        knee between them is rounder at metadata servers."""
+        """Return how many times as long work takes at each resource: 1 when idle, demand over capacity when overloaded.
+        The knee between them is rounder at metadata servers."""
         load = demand / capacity
         square = load * load
         stretch: Floats = np.sqrt(np.sqrt(1.0 + square * square))
@@ -496,7 +496,7 @@ class Fluid:
         return stretch
 
     def _counterfactual_paces(self) -> Floats:
-        """(flow, counterfactual); without a difference, the pace is the real or the undisturbed one."""
+        """Return the pace of each flow in each counterfactual; without a difference, the real or undisturbed pace."""
         demand, usual, used = (self._now_of(name) for name in ("demand", "usual", "used"))
         paces = np.empty((len(self.flows), 3))
         paces[:, _INCIDENTS] = self._now_of("alone_pace")
@@ -535,7 +535,7 @@ class Fluid:
         left -= pace * span
 
     def _levels(self, stretch: Floats) -> Floats:
-        """Current rates: bytes read and written and requests per target; metadata operations."""
+        """Return the current rates: bytes read and written and requests per target, then metadata operations."""
         demand, osts = self._now_of("demand"), self._resources.osts
         moved = self._now_of("direction") * (self._pace * self._now_of("moved_ratio"))[:, None]
         bytes_moved = moved[:, :2].T @ demand[:, :osts]

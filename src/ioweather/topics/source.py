@@ -234,7 +234,7 @@ class DataSource:
             if not optional:
                 raise
             return {}
-        found = [metric for metric in metrics if selection.of_metric(metric)]
+        found = [metric for metric in metrics if selection.groups_of(metric)]
         return {metric: grid.matrix(selection, metric, selection.groups) for metric in found}
 
     def _selection(

@@ -227,7 +227,7 @@ def _highest_hour(snapshot: Snapshot, system: str) -> tuple[float, int] | None:
 
 def _section(name: str, draft: _Draft) -> str:
     """One [filesystem.NAME] with comments."""
-    key, mounts, devices = _key(name), json.dumps(draft.mounts), json.dumps(draft.devices)
+    key, mounts, devices = _toml_key(name), json.dumps(draft.mounts), json.dumps(draft.devices)
     lines = ["", f"[filesystem.{key}]", *([f'kind = "{draft.kind}"'] if draft.kind else [])]
     lines += [f"lustre = {json.dumps(draft.lustre)}"]
     lines += [f"mounts = {mounts}".ljust(32) + "# where clients see it; the longest matching mount wins"]
@@ -236,7 +236,7 @@ def _section(name: str, draft: _Draft) -> str:
         text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
         lines += [text.ljust(32) + "# directories that agents may write to and probe"]
     lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # what it can do, for shares of the peak"]
-    lines += [f"servers.{_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
+    lines += [f"servers.{_toml_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
     if draft.lustre and not draft.servers:
         lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']
     return "\n".join([*lines, ""])
@@ -252,7 +252,8 @@ def _patterns(disks: list[str]) -> list[str]:
     return sorted(pattern if len(members) > 1 else members[0] for pattern, members in grouped.items())
 
 
-def _key(system: str) -> str:
+def _toml_key(system: str) -> str:
+    """The name as a key of TOML, quoted where it must be."""
     return system if re.fullmatch(r"[A-Za-z0-9_-]+", system) else f'"{system}"'
 
 

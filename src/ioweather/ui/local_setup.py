@@ -126,13 +126,18 @@ class Demo(NamedTuple):
 
 
 def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
-    """Make the simulated facility and read it into its own lake. Overwrites a simulated lake, never a real one."""
+    """Make the simulated facility and read it into its own lake. Replaces a simulated lake, never a real one."""
     root = out or layout.default_lake_dir().with_name("demo")
     if layout.is_lake(root) and not open_lake(root).facility.simulated:
         raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
-    with tempfile.TemporaryDirectory(prefix="ioweather-demo-") as folder:
+    root.absolute().parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place, to be moved there when it is complete.
+    with tempfile.TemporaryDirectory(prefix=".demo-", dir=root.absolute().parent) as folder:
         made = generate(PRESET, Path(folder) / "facility", seed=_SEED, progress=progress)
-        ingest_simulated(made, root, progress=progress)
+        ingest_simulated(made, Path(folder) / "lake", progress=progress)
+        if layout.is_lake(root):
+            shutil.rmtree(root)
+        (Path(folder) / "lake").rename(root)
     return Demo(root, PRESET.days, PRESET.oss_count)
 
 
@@ -227,7 +232,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Here:
-    """What `up` runs: children that measure, their spools, and the `maker` of the demonstration in `draft`."""
+    """What `up` runs: children that measure, their spools, and the `maker` of the demonstration."""
 
     target: Path
     lake: Path
@@ -235,20 +240,9 @@ class Here:
     spools: tuple[Path, ...]
     children: tuple[Child, ...]
     maker: Child | None
-    draft: Path
 
     def complaints(self) -> list[str]:
         return [text for child in self.children if (text := child.complaint())]
-
-    def demo_is_ready(self) -> bool:
-        """Whether the demonstration is there. Moves a finished draft to its place, so that none is half made."""
-        if layout.is_lake(self.demo):
-            return True
-        if self.maker is None or self.maker.process.poll() != 0:
-            return False
-        self.demo.parent.mkdir(parents=True, exist_ok=True)
-        self.draft.rename(self.demo)
-        return True
 
     def demo_is_coming(self) -> bool:
         return self.maker is not None and self.maker.process.poll() is None
@@ -266,8 +260,6 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
         taken = False
     own = usual.with_name(f"{usual.name}-up") if taken else usual
     probe_spool, block_spool = own, usual.with_name(f"{usual.name}-up-block")
-    draft = demo.with_name(f".{demo.name}-{os.getpid()}")
-    _remove_old_drafts(demo)
     children = [
         Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(probe_spool))),
         Child("block devices", ("agent", "run", "block", "--lake", str(lake), "--spool", str(block_spool))),
@@ -275,25 +267,16 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
     maker = None
     if with_demo and not layout.is_lake(demo):
         # The demonstration computes for half a minute: it must not be what the probe sees.
-        maker = Child("demonstration", ("demo", "--out", str(draft)), niceness=19)
+        maker = Child("demonstration", ("demo", "--out", str(demo)), niceness=19)
         children.append(maker)
     try:
-        yield Here(place, lake, demo, (probe_spool,), tuple(children), maker, draft)
+        yield Here(place, lake, demo, (probe_spool,), tuple(children), maker)
     finally:
         for child in children:
             child.ask_to_stop()
         until = time.monotonic() + _PATIENCE_SECONDS
         for child in children:
             child.wait(until)
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _remove_old_drafts(demo: Path) -> None:
-    """Remove unfinished demonstrations of processes that were killed."""
-    for draft in demo.parent.glob(f".{demo.name}-*"):
-        maker = draft.name.rpartition("-")[2]
-        if draft.lstat().st_uid == os.geteuid() and maker.isdigit() and not Path("/proc", maker).exists():
-            shutil.rmtree(draft, ignore_errors=True)
 
 
 def writable_place() -> Path:

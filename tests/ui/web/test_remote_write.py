@@ -226,7 +226,7 @@ def test_the_writer_sets_a_bad_segment_aside_and_goes_on(lake, send, body):
         body += json.dumps([json.dumps(OST), OST[0], labels, [[-(1 << 63), 1.0], [-5, 2.0]]]).encode() + b"\n"
     with queue.draft_in(lake.root) as draft:
         draft.write_bytes(body)
-        queue.put(lake.root, draft, "samples-prom.ndjson", "b" * 32)
+        queue.enqueue(lake.root, draft, "samples-prom.ndjson", "b" * 32)
     assert run_pass(lake.root) == 0
     assert not queue.queued(lake.root)
     assert [row[2] for row in rows(lake)] == [60.0, 60.0]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.lake.lake import open_lake
-from ioweather.ui.local_setup import Child, _remove_old_drafts, writable_place
+from ioweather.ui.local_setup import Child, writable_place
 from ioweather.ui.web.app import bind
 
 
@@ -130,11 +130,3 @@ def test_what_a_child_says_before_it_fails_is_told_and_told_again_the_same(tmp_p
     assert text.startswith("probe: ioweather: ")
     assert child.complaint() == text
     child.wait(time.monotonic() + 1)
-
-
-def test_drafts_of_a_demonstration_that_was_killed_are_removed(tmp_path):
-    old, own = tmp_path / ".demo-999999999", tmp_path / f".demo-{os.getpid()}"
-    for draft in (old, own, tmp_path / "demo"):
-        draft.mkdir()
-    _remove_old_drafts(tmp_path / "demo")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([own.name, "demo"])

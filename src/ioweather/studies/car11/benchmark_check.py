@@ -58,7 +58,7 @@ class _Check:
 
     @property
     def explained(self) -> bool:
-        """By the time that passed, or by the cache, whose transfers are too short for processes to meet in them."""
+        """Whether a cause in the log explains the deviation: the page cache, metadata, or elapsed time that agrees."""
         if set(self.causes) & {"cache", "spans", "partial", "metadata"}:
             return True
         return "ranks" in self.causes and self.by_passed is not None and abs(self.by_passed) <= _EXPLAINED

@@ -1,6 +1,10 @@
 """Does a run's I/O time follow the system's activity (mad17)? Groups of similar runs, and one run on the system's time
 line; association of I/O time with the system's activity (tables III and IV), with intervals and nulls, and how coarser
 sampling weakens it (mad17 VI-B).
+
+Symbols of the paper: D is a run's time in I/O calls, D_U_M that in metadata calls, D_J its run time, D_D the length of
+the sampling intervals in which it did I/O. Psi is what the system moved during the run, PsiD during its I/O, PsiI the
+same with only files on monitored mounts; PsiO counts operations. _R and _W are reads and writes.
 """
 
 from __future__ import annotations
@@ -146,7 +150,7 @@ def _volumes_moved_in_time(
         here = Stretches(
             stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
         )
-        yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
+        yield volume(grid, metric, here, first + move * step, last + move * step, usable)[0]
 
 
 def _time_shifts(grid: Steps) -> Ints:

@@ -2,6 +2,9 @@
 
 A year of 248 targets is 260 million numbers. They are read in stretches of a few days; each is reduced on its own,
 perhaps by another worker, and the results are joined in time order. Memory does not grow with the period.
+
+A way is reads or writes. A unit is the length of time that is resampled for intervals: a day, or an hour where days are
+few. Windows are 1, 5 and 25 steps, as the paper's minutes.
 """
 
 from __future__ import annotations

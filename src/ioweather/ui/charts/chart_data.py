@@ -100,7 +100,7 @@ def number(cell: Cell) -> float:
 
 
 def _milliseconds(cell: Cell) -> float:
-    """Divided as an integer: 1.7e18 ns has no exact float. A time outside the calendar is missing."""
+    """Nanoseconds as milliseconds of the shown clock; NaN outside the calendar. Integers are divided exactly."""
     value = float(cell // _NS_PER_MS) if isinstance(cell, int) else number(cell) / _NS_PER_MS
     return local_ms(value) if FIRST_MS <= value <= LAST_MS else math.nan
 

@@ -30,6 +30,8 @@ from ioweather.ui.charts.panels import (
 )
 from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
 
+# Rows have short fields, because pages carry thousands: x, y; l, h: low and high; s: series; n, m: names; a, b: left
+# and right; c, d: bottom and top; o: base of a bar; v: value; z: size; t: text; k: class or ink.
 _CROWDED_PX = 9  # closer than this, points on a line become a rope
 _STEPS_BELOW = 60  # with more points the step of a distribution is no wider than the line
 
@@ -48,12 +50,12 @@ def _draw_curves(view: View) -> Drawing:
     """Lines, their bands, and points where a value is alone between gaps."""
     chart, series = view.chart, view.series
     x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
-    position, shown = view.axes.x.fractions(x), _on_axis(y, view.axes.y)
+    position, shown = view.axes.x.fractions(x), _drawable_on(y, view.axes.y)
     drawn_columns = {"y": shown}
     banded = "low" in chart.encoding and "high" in chart.encoding
     if banded:
-        low = _on_axis(chart_data.numbers(chart, "low"), view.axes.y, floor=True)
-        high = _on_axis(chart_data.numbers(chart, "high"), view.axes.y)
+        low = _drawable_on(chart_data.numbers(chart, "low"), view.axes.y, floor=True)
+        high = _drawable_on(chart_data.numbers(chart, "high"), view.axes.y)
         drawn_columns |= {"l": np.where(np.isnan(high), np.nan, low), "h": np.where(np.isnan(low), np.nan, high)}
     labels = np.array(chart_data.names(chart, "series") if series.names else [""] * len(x))
     names = chart_data.distinct(labels.tolist())
@@ -112,7 +114,7 @@ def _row(series: str, **values: float) -> Spec:
     return row | {"s": series} if series else row
 
 
-def _on_axis(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
+def _drawable_on(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
     """Values that a logarithmic axis cannot show are missing there; the lower edge of a band ends at the axis."""
     if not axis.log:
         return values
@@ -152,15 +154,15 @@ def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[in
     return width, max(len(axes.y.names) * each, 60)
 
 
-def _places(view: View) -> tuple[Floats, Floats]:
+def _row_extents(view: View) -> tuple[Floats, Floats]:
     """Start and end of each row along the axis of names, in places from 0."""
     axis = view.axes.y if view.axes.flipped else view.axes.x
     index = {name: i for i, name in enumerate(axis.names)}
     left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
-    return _split(view, left, left + 1)
+    return _series_extents(view, left, left + 1)
 
 
-def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
+def _series_extents(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
     """Start and end of each row within its place: series share the place side by side, with a gap on both sides."""
     count = max(len(view.series.names), 1)
     slot = np.zeros(len(left))
@@ -172,7 +174,7 @@ def _split(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[
     return start, start + inner / count
 
 
-def _channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
+def _position_channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
     """The position channels of fields: `place` along the names, `value` along the values, on either side."""
     across, along = ("y", "x") if view.axes.flipped else ("x", "y")
     encoding: Spec = {across: (view.y if view.axes.flipped else view.x)(place)}
@@ -198,7 +200,7 @@ def _draw_bars(view: View) -> Drawing:
     x, y = chart_data.column(chart, "x"), chart_data.numbers(chart, "y")
     drawable = np.isfinite(y) & ((y > 0) | (not value.log))
     total, missing = int(drawable.sum()), int(np.isnan(y).sum())
-    left, right = _places(view)
+    left, right = _row_extents(view)
     centre = (left + right) / 2
     shown = np.flatnonzero(drawable)
     if len(shown) > view.points // 2:
@@ -221,12 +223,12 @@ def _draw_bars(view: View) -> Drawing:
     tips, transforms = view.tooltip(fields)
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
     rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
-    bars = _channels(view, "a", "o", "b", "y") | colour
+    bars = _position_channels(view, "a", "o", "b", "y") | colour
     layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"}, "encoding": bars}]
     if interval:
         rule = {"type": "rule", "color": INK, "strokeWidth": 1.2}
         known = [{"filter": "isValid(datum.l)"}]
-        layers.append({"transform": known, "mark": rule, "encoding": _channels(view, "c", "l", "", "h")})
+        layers.append({"transform": known, "mark": rule, "encoding": _position_channels(view, "c", "l", "", "h")})
     return Drawing(layers, rows, notes)
 
 
@@ -236,7 +238,7 @@ def _draw_boxes(view: View) -> Drawing:
     chart, value = view.chart, view.axes.value
     column = chart_data.column(chart, "q50")
     to_extremes = chart.encoding["q05"] == "min" and chart.encoding["q95"] == "max"
-    left, right = _places(view)
+    left, right = _row_extents(view)
     quantiles = {q: chart_data.numbers(chart, q) for q in _QUANTILES}
     hidden = sum(int((values <= 0).sum()) for values in quantiles.values()) if value.log else 0
     if value.log:
@@ -250,14 +252,14 @@ def _draw_boxes(view: View) -> Drawing:
     quantile_columns = {q: replace(column, name=q, label=word) for q, word in zip(_QUANTILES, words, strict=True)}
     tips, transforms = view.tooltip({"n": chart_data.column(chart, "x").heading, **quantile_columns})
     colour = view.series.colour(view.legend)
-    box = _channels(view, "a", "q25", "b", "q75") | {"fill": colour, "stroke": colour, "tooltip": tips}
+    box = _position_channels(view, "a", "q25", "b", "q75") | {"fill": colour, "stroke": colour, "tooltip": tips}
     fill = {"type": "rect", "fillOpacity": 0.45, "strokeWidth": 1.2, "strokeOpacity": 1}
     whiskers = {"type": "rule", "strokeWidth": 1.4}
     median = {"type": "rule", "color": INK, "strokeWidth": 2.2}
     layers: list[Spec] = [
-        {"mark": whiskers, "encoding": _channels(view, "c", "q05", "", "q95") | {"color": colour}},
+        {"mark": whiskers, "encoding": _position_channels(view, "c", "q05", "", "q95") | {"color": colour}},
         {"transform": transforms, "mark": fill, "encoding": box},
-        {"mark": median, "encoding": _channels(view, "a", "q50", "b")},
+        {"mark": median, "encoding": _position_channels(view, "a", "q50", "b")},
     ]
     return Drawing(layers, rows, notes)
 
@@ -303,9 +305,9 @@ def _draw_histogram(view: View) -> Drawing:
     colour = {"color": series.colour(view.legend)}
     gap = 0.08 if axis.measure == "bins" or len(series.names) > 1 else 0.0
     if axis.log:  # side by side by ratio
-        left, right = (np.exp(part) for part in _split(view, np.log(left), np.log(right), gap))
+        left, right = (np.exp(part) for part in _series_extents(view, np.log(left), np.log(right), gap))
     else:
-        left, right = _split(view, left, right, gap)
+        left, right = _series_extents(view, left, right, gap)
     names = [
         f"{low} and more" if high in _OPEN else f"below {high}" if low in _OPEN else f"{low} to {high}"
         for low, high in zip(chart_data.names(chart, "low"), chart_data.names(chart, "high"), strict=True)
@@ -580,11 +582,11 @@ def _draw_scatter(view: View) -> Drawing:
     tips, transforms = view.tooltip(fields)
     layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding | {"tooltip": tips}}]
     if "label" in chart.encoding and len(kept) <= _MOST_LABELS:
-        layers += _names(view, kept, across * view.width, (1 - up) * view.height)
+        layers += _names_beside_points(view, kept, across * view.width, (1 - up) * view.height)
     return Drawing(layers, rows, notes)
 
 
-def _names(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
+def _names_beside_points(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
     """Names next to their points where they cover neither a point nor another name; the others are in the tooltip."""
     labels = chart_data.names(view.chart, "label")
     taken = [(x[i] - 4, x[i] + 4, y[i] - 4, y[i] + 4) for i in kept]

@@ -127,10 +127,10 @@ def style_html() -> str:
     """The style sheet of a page or of a fragment: variables and, for the dark, the partner of every colour in a
     drawing. Paper is always light."""
     dark = {name: colours.DARK[colour] for name, colour in _VARIABLES.items()}
-    night = _root(dark) + "".join(
+    night = _rule(dark) + "".join(
         f'.iow .chart [{kind}="{a}"]{{{kind}:{b}}}' for a, b in colours.DARK.items() for kind in ("fill", "stroke")
     )
-    return f"<style>\n{_STYLE}{_root(_VARIABLES)}\n@media screen and (prefers-color-scheme:dark){{{night}}}</style>"
+    return f"<style>\n{_STYLE}{_rule(_VARIABLES)}\n@media screen and (prefers-color-scheme:dark){{{night}}}</style>"
 
 
 def json_block(name: str, value: object) -> Markup:
@@ -141,7 +141,8 @@ def json_block(name: str, value: object) -> Markup:
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, Markup(text))
 
 
-def _root(values: dict[str, str]) -> str:
+def _rule(values: dict[str, str]) -> str:
+    """A CSS rule that sets variables."""
     return ".iow{" + "".join(f"--{name}:{value};" for name, value in values.items()) + "}"
 
 

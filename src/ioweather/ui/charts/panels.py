@@ -227,6 +227,7 @@ def _panels(chart: Chart) -> list[tuple[str, Chart]]:
 
 
 def panel_title(name: str, width: int, offset: int) -> Spec:
+    """The title of one panel, on one line."""
     title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=1)
     return {"title": {"text": title, "fontSize": LABEL_SIZE + 1, "offset": offset}}
 

@@ -35,7 +35,7 @@ from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
 from ioweather.lake import copies, layout, maintenance
-from ioweather.lake.inventory import overlaps, summarise_series
+from ioweather.lake.inventory import find_overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
 from ioweather.lake.workers import cluster_settings, usable_cores
@@ -474,7 +474,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
     """Print tables, series, overlaps and refused rows of the lake."""
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
     series = summarise_series(snapshot.series())
-    doubled = overlaps(snapshot.series(), snapshot.facility)
+    doubled = find_overlaps(snapshot.series(), snapshot.facility)
     sums = ", ".join(f"coalesce(sum({name}_count), 0)" for name in ("refused", "flagged"))
     refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
     if form == "json":

@@ -21,6 +21,7 @@ from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
 from ioweather.core.units import format_time_ns, format_value, parse_duration_ns
 from ioweather.ingestion.queue import collect_queue
+from ioweather.lake import layout
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token, list_tokens, revoke_token
 from ioweather.topics.source import ask
@@ -282,12 +283,12 @@ def _show_progress(
         if not looked and passed >= look_at:
             looked = True
             try:
-                show_answer(ask("now", here.lake, {"spool": here.spools, "full": False}), "text")
+                show_answer(ask("now", here.lake, {"spool": here.spools}), "text")
             except DataUnavailable as error:
                 say(f"Not measured yet: {error}", err=True)
             if not shown and here.demo_is_coming():
                 say("Creating a simulated facility in the background; its answers follow.")
-        if not shown and looked and here.demo_is_ready():
+        if not shown and looked and layout.is_lake(here.demo):
             shown = True
             say("", f"A simulated facility, to look around in ({address}?lake=demo):")
             for step in tour(open_lake(here.demo)):
@@ -320,7 +321,7 @@ def _show_first(here: Here) -> bool:
 @click.command(epilog="Example: ioweather doctor --lake /srv/weather")
 @lake_option
 @output_options
-@path_option("--spool", "DIR", "Spool of an agent (repeatable; clocks are compared).", name="spools", multiple=True)
+@path_option("--spool", "DIR", "Spool of an agent (repeatable).", name="spools", multiple=True)
 def doctor(lake_dir: str | None, form: str, spools: tuple[Path, ...]) -> int:
     """Check what works here, what is missing, and how to fix it.
 

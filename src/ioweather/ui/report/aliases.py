@@ -102,6 +102,7 @@ class Aliases:
         return cast(T, replace(shown, **changed))
 
     def _cell(self, cell: Cell, column: ResultColumn) -> Cell:
+        """A cell with aliases: texts, and numbers in a column `uid`."""
         if isinstance(cell, str):
             return self.text(cell)
         return self.uids.get(cell, 0) if column.name == "uid" and isinstance(cell, int) else cell

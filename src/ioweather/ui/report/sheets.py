@@ -62,6 +62,7 @@ class Found:
 
     @property
     def states(self) -> tuple[FileSystemState, ...]:
+        """The file systems at the end of the period."""
         result = self.storage.result if self.storage is not None else None
         return result.filesystems if isinstance(result, StorageOutcome) else ()
 

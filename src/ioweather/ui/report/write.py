@@ -25,7 +25,6 @@ from ioweather.core.papers import PAPERS, document, exhibit_entry, exhibits
 from ioweather.core.results import Exhibit, Provenance, ResultTable
 from ioweather.core.safe_files import write_whole
 from ioweather.core.units import format_time_ns, now_ns
-from ioweather.lake.caches import LakeCache
 from ioweather.lake.lake import Lake
 from ioweather.lake.workers import in_order
 from ioweather.topics.analyse import availability, each_exhibit, parameters_of
@@ -38,7 +37,6 @@ from ioweather.ui.charts.page import (
     table_html,
     templates,
 )
-from ioweather.ui.publish import time_span
 from ioweather.ui.report.aliases import aliases_of
 from ioweather.ui.report.sheets import Sheet, actions, director_sheet, find, operator_sheet
 
@@ -53,7 +51,6 @@ _SUBJECTS: Final = {
     "pat19": "Climate of the servers",
 }
 _CHART_PX: Final = 120
-_ROOM_BYTES: Final = 256 << 20
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE_SECONDS: Final = 120
 _RAISED: Final = re.compile(r"([_^])\{([^}]*)\}")  # subscripts and superscripts of equations
@@ -118,7 +115,7 @@ def gather(
     with lake.snapshot() as snapshot:
         found = [item for item in availability(snapshot) if only is None or item.id in only] if only != () else []
         filesystems = snapshot.filesystems()
-        rows, versions, span = snapshot.tables(), snapshot.versions, time_span(snapshot)
+        rows, versions, span = snapshot.tables(), snapshot.versions, snapshot.time_span()
     by_study: dict[str, list[str]] = {}
     for item in found:
         if item.ready:
@@ -344,11 +341,8 @@ def write_report(
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
-    # Many questions: tables are opened once and shared results are read once.
-    kept = Lake(lake.root, lake.owner, LakeCache(room_bytes=_ROOM_BYTES))
-    of_tasks = kept if executor is None else lake  # which other processes are given too
-    material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
-    sheets = front_sheets(kept, material, operator=audience != "director")
+    material = gather(lake, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
+    sheets = front_sheets(lake, material, operator=audience != "director")
     if anonymous:
         material, sheets = anonymised(lake, material, sheets)
     page = report_html(material, sheets, appendix=audience == "science", progress=progress)

@@ -221,12 +221,6 @@ def job_as_text(
     return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, cluster, form), make))
 
 
-@router.get("/projects/{name}")
-def project(view: OwnView, name: Annotated[str, Path(max_length=200)], between: Between) -> dict[str, Any]:
-    """What a project did."""
-    return result_json(view.ask("project", {"name": name}, period_of(between, view.lake.facility)))
-
-
 def _asked(question: Question) -> Callable[..., Any]:
     """The route of a question: names in the query are its parameters."""
 

@@ -155,17 +155,17 @@ def _answer_errors(app: FastAPI) -> None:
     """Every error has an answer in the form of the request, without a traceback."""
 
     @app.exception_handler(IoweatherError)
-    async def ours(request: Request, error: IoweatherError) -> Response:
+    async def answer_ioweather_error(request: Request, error: IoweatherError) -> Response:
         return _error_response(request, error, status_of(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
+    async def answer_invalid_request(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return _error_response(request, UsageError(f"{where}: {first['msg']}."), 400)
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
+    async def answer_http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404 and not request.url.path.startswith(("/api/", "/fragments/", "/static/")):
             missing = DataUnavailable(
                 "There is no such page.", hint="Search for a job, a user or a target above, or choose a page."
@@ -175,11 +175,11 @@ def _answer_errors(app: FastAPI) -> None:
         return JSONResponse(_error_body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
 
     @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
+    async def answer_disconnect(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=499)  # nginx's number for a client that disconnected
 
     @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> Response:
+    async def answer_unexpected_error(request: Request, error: Exception) -> Response:
         _LOG.error("%s failed", request.url.path, exc_info=error)
         return JSONResponse(_error_body("Internal", "Internal server error. See the server log."), 500)
 

@@ -21,7 +21,7 @@ from ioweather.core.units import local_zone
 from ioweather.diagnosis.events import EventOutcome, EventsOutcome
 from ioweather.diagnosis.now import History, NowOutcome, read_history, recent_history
 from ioweather.lake import layout
-from ioweather.lake.caches import LakeCache, version_mark
+from ioweather.lake.caches import version_mark
 from ioweather.lake.lake import Lake
 from ioweather.topics.analyse import make_exhibits, study_of
 from ioweather.topics.source import SharedResults, ask
@@ -106,7 +106,6 @@ class Facilities:
     _answers_bytes: int = 0
     _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
-    _kept_lakes: dict[str, LakeCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._history = Refreshed(self._read_history, _HISTORY_SECONDS)
@@ -130,8 +129,7 @@ class Facilities:
                 "There is no data yet.",
                 hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
             ) from error
-        with self._guard:
-            return Lake(directory, cache=self._kept_lakes.setdefault(name, LakeCache()))
+        return Lake(directory)
 
     def title(self, name: str) -> str:
         """The name of the facility as people read it."""
@@ -148,7 +146,7 @@ class Facilities:
         with study:
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
-    def measured(self, name: str) -> Path:
+    def measured_directory(self, name: str) -> Path:
         """The directory of a facility that is measured now; only the main one is."""
         directory = self.directory(name)
         if name != MAIN:
@@ -157,7 +155,7 @@ class Facilities:
 
     def now(self, name: str) -> Weather:
         """The weather, the same for all requests within a second."""
-        self.measured(name)
+        self.measured_directory(name)
         found = self._now.get()
         assert found is not None, "the first request waits"
         return found
@@ -167,7 +165,7 @@ class Facilities:
         directory = self.lakes[MAIN]
         history = self._history.get() if layout.is_lake(directory) else None
         shared: SharedResults = {recent_history: history or History()}
-        answer = ask("now", directory, {"spool": self.own_spools(MAIN), "full": False}, shared=shared)
+        answer = ask("now", directory, {"spool": self.own_spools(MAIN)}, shared=shared)
         return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
 
     def _read_history(self) -> History:
@@ -199,14 +197,14 @@ class Facilities:
         full = (version_mark(self.directory(name), tables), name, key, local_zone())
         with self._guard:
             making = self._making.setdefault(full, threading.Lock())
-        with self._turn(making):
+        with self._hold(making):
             with self._guard:
                 if full in self._answers:
                     self._making.pop(full, None)
                     self._answers.move_to_end(full)
                     known: T = self._answers[full]
                     return known
-            with self._turn(self._at_once) if queued else nullcontext():
+            with self._hold(self._at_once) if queued else nullcontext():
                 value = make()
             with self._guard:
                 self._making.pop(full, None)
@@ -217,7 +215,7 @@ class Facilities:
         return value
 
     @contextmanager
-    def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
+    def _hold(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
         """Hold the lock. Waiting ends with an error when the server stops, or after a minute."""
         until = time.monotonic() + _WAIT_SECONDS
         while not lock.acquire(timeout=_LOOK_SECONDS):

@@ -22,7 +22,7 @@ from ioweather.core.results import SCHEMA_VERSION, Answer, Next, to_jsonable
 from ioweather.core.tabular import plain
 from ioweather.core.units import MIB, format_bytes, names_of
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.lake.inventory import overlaps, summarise_series
+from ioweather.lake.inventory import find_overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot
 from ioweather.lake.sandbox import SqlResult, run_user_sql
 from ioweather.topics.analyse import Availability, availability, catalogue_only
@@ -69,7 +69,7 @@ def inventory(snapshot: Snapshot) -> dict[str, Any]:
         "simulated": snapshot.facility.simulated,
         "tables": {name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in tables},
         "series": [dict(zip(SERIES_FIELDS, row, strict=True)) for row in summarise_series(snapshot.series())],
-        "overlaps": overlaps(snapshot.series(), snapshot.facility),
+        "overlaps": find_overlaps(snapshot.series(), snapshot.facility),
         "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
     }
 

@@ -161,6 +161,7 @@ def lazy_part(address: str, waiting: str) -> Markup:
 
 
 def problem(error: IoweatherError, heading: str = "") -> Markup:
+    """An error as a part of a page, with its hint."""
     return part("problem.html", error=error, heading=heading)
 
 
@@ -237,7 +238,7 @@ def answer_part(
     below it, or left to the page."""
     said = replace(answer, caveats=(), coverage=())
     text = answer_section(said, 2 if second else 1, drawn, headed=headed)
-    return text + behind(answer) if folded else text
+    return text + closing_part(answer) if folded else text
 
 
 def answers_part(answers: Sequence[Answer], view: View) -> Markup:
@@ -246,7 +247,7 @@ def answers_part(answers: Sequence[Answer], view: View) -> Markup:
     return Markup("").join(section.format(answer_part(a, view.drawn(), second=True)) for a in answers)
 
 
-def behind(answer: Answer) -> Markup:
+def closing_part(answer: Answer) -> Markup:
     """Coverage, caveats and origin of an answer, folded."""
     closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
     return fold("Coverage, caveats and where this comes from", closing + provenance_html(answer.provenance))

@@ -15,8 +15,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -30,7 +29,7 @@ from ioweather.core.facility import SOCKET, Facility, Owner, Visibility
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns, parse_moment_ns, zone_named
 from ioweather.diagnosis.events import EventOutcome
-from ioweather.lake.lake import Lake, Snapshot
+from ioweather.lake.lake import Lake
 from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import SharedResults, ask
@@ -63,6 +62,7 @@ class View:
 
     @property
     def lake(self) -> Lake:
+        """The lake with the rows that this user may see."""
         return self.facilities.lake(self.name).seen_by(self.owner)
 
     @property
@@ -88,7 +88,7 @@ class View:
     ) -> Answer:
         """Answer a question from visible rows. Files are refused: paths would be read from the disk of the server."""
         if question == "now":
-            self.facilities.measured(self.name)
+            self.facilities.measured_directory(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
         return ask(question, self.lake, params, period_ns=period, shared=shared, files=False)
 
@@ -266,40 +266,21 @@ PRESETS: Final = {
     "Last 30 days": 30 * DAY_NS,
     "Last year": 365 * DAY_NS,
 }
-# The end of a row, and whether the newest day has the last one: runs are stored by the day on which they began.
-_ENDS: Final = {
-    "series": ("start_ns + interval_ns", True),
-    "applications": ("end_ns", False),
-    "responses": ("start_ns", True),
-}
-
-
-def _last_ns(snapshot: Snapshot, table: str) -> int | None:
-    """The end of the last visible row of a table; None without rows."""
-    days = snapshot.pinned[table].days()
-    if not days:
-        return None
-    end, is_in_newest = _ENDS[table]
-    rows = snapshot.rows(table, days={max(days)} if is_in_newest and snapshot.owner is None else None)
-    (last,) = snapshot.bare.execute(f"SELECT max({end}) FROM ({rows})").fetchall()[0]
-    return cast("int | None", last)
+_DATED: Final = ("series", "applications", "responses")
 
 
 def data_end_ns(view: View) -> int | None:
     """The end of the newest visible rows."""
 
-    def look(table: str) -> int | None:
+    def look() -> int | None:
         with view.lake.snapshot() as snapshot:
-            return _last_ns(snapshot, table)
+            span = snapshot.time_span()
+        return span[1] if span else None
 
     try:
-        ends = [
-            view.facilities.answered(view.name, ("end", table, view.key), partial(look, table), (table,), queued=False)
-            for table in _ENDS
-        ]
+        return view.facilities.answered(view.name, ("end", view.key), look, _DATED, queued=False)
     except IoweatherError:
         return None
-    return max((end for end in ends if end is not None), default=None)
 
 
 def period_for(view: View, default_ns: int | None = None) -> Period:

@@ -42,6 +42,7 @@ Hit = tuple[str, str, str]  # what it is, its name, its address
 
 @router.get("/data")
 def data_page(view: PublicView, q: str = "") -> Html:
+    """The page *Data*; its parts load afterwards."""
     return shell.page("data.html", view, "/data", "Data", q=q, examples=_EXAMPLES, ranged=False)
 
 
@@ -68,7 +69,7 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
 def agents(view: PublicView) -> Html:
     """Agents of the main facility: only it is measured from here."""
     try:
-        directory = view.facilities.measured(view.name)
+        directory = view.facilities.measured_directory(view.name)
     except DataUnavailable as error:
         return shell.failed(error)
     moment = now_ns()

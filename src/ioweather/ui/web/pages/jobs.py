@@ -128,7 +128,7 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
     said = replace(reason, findings=findings, exhibits=(), blocks=())
-    bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.behind(reason)
+    bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.closing_part(reason)
     return shell.part(
         _TEMPLATE,
         head=Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),

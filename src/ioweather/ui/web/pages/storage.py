@@ -210,6 +210,7 @@ def filesystem_page(view: PublicView, name: str) -> Html:
 
 @router.get("/components/{name}")
 def component_page(view: PublicView, name: str) -> Html:
+    """One server or target; for a target, files to move off it too."""
     place = Place(view, f"/components/{quote(name, safe='')}")
     parts = [(place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did")]
     if target_number(name) is not None:
@@ -274,7 +275,7 @@ def _storage(view: View, where: str | None) -> str:
         side=side,
         tiles=_tiles(place, answer, result),
         tables=tables,
-        closing=shell.behind(answer),
+        closing=shell.closing_part(answer),
     )
 
 
@@ -380,7 +381,7 @@ def event(view: PublicView, event_id: str) -> str:
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
     facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
-    return shell.part("place_parts.html", head=facts, charts=charts, closing=shell.behind(answer))
+    return shell.part("place_parts.html", head=facts, charts=charts, closing=shell.closing_part(answer))
 
 
 @router.get("/fragments/events/{event_id}/runs")
@@ -447,7 +448,7 @@ def who(view: OwnView) -> str:
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)
-    return shell.part("place_parts.html", head=said, tables=tables, closing=shell.behind(answer))
+    return shell.part("place_parts.html", head=said, tables=tables, closing=shell.closing_part(answer))
 
 
 @router.get("/fragments/busiest")
