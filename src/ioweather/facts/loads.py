@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -27,6 +28,8 @@ _STEPS_NS = (
     *(n * DAY_NS for n in (1, 2, 7)),
 )
 _MOST_STEPS = 400
+# Disks of hosts on the page of the facility, where there is no file system.
+_MOST_DISKS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +135,7 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
     known = sorted({g.filesystem for g in groups})
     if where is None:
-        # Disks of hosts are shown only where nothing else is known.
-        names = [name for name in known if not is_local_disk(name)] or known
-        return _of_filesystems(snapshot, groups, names, where, period)
+        return _of_filesystems(snapshot, groups, _without_local_disks(groups, known), where, period)
     if where in known:
         return _of_filesystems(snapshot, groups, [where], where, period)
     if disks := [name for name in known if is_local_disk(name) and name.startswith(f"{where}:")]:
@@ -150,6 +151,18 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
             hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
         )
     return _of_component(snapshot, groups, where, *components[where], period)
+
+
+def _without_local_disks(groups: Sequence[SeriesGroup], known: Sequence[str]) -> list[str]:
+    """Return the file systems. Disks of hosts are shown only where nothing else is known, and then the busiest."""
+    filesystems = [name for name in known if not is_local_disk(name)]
+    if filesystems or len(known) <= _MOST_DISKS:
+        return filesystems or list(known)
+    moved = Counter[str]()
+    for group in groups:
+        if group.metric in TRAFFIC:
+            moved[group.filesystem] += int(group.total)
+    return sorted(name for name, _ in moved.most_common(_MOST_DISKS))
 
 
 def _of_filesystems(
