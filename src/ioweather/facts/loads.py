@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -135,7 +134,9 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
     known = sorted({g.filesystem for g in groups})
     if where is None:
-        return _of_filesystems(snapshot, groups, _without_local_disks(groups, known), where, period)
+        # Disks of hosts are shown only where nothing else is known, and then the busiest.
+        names = [name for name in known if not is_local_disk(name)] or _busiest(groups, known)
+        return _of_filesystems(snapshot, groups, names, where, period)
     if where in known:
         return _of_filesystems(snapshot, groups, [where], where, period)
     if disks := [name for name in known if is_local_disk(name) and name.startswith(f"{where}:")]:
@@ -153,16 +154,10 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     return _of_component(snapshot, groups, where, *components[where], period)
 
 
-def _without_local_disks(groups: Sequence[SeriesGroup], known: Sequence[str]) -> list[str]:
-    """Return the file systems. Disks of hosts are shown only where nothing else is known, and then the busiest."""
-    filesystems = [name for name in known if not is_local_disk(name)]
-    if filesystems or len(known) <= _MOST_DISKS:
-        return filesystems or list(known)
-    moved = Counter[str]()
-    for group in groups:
-        if group.metric in TRAFFIC:
-            moved[group.filesystem] += int(group.total)
-    return sorted(name for name, _ in moved.most_common(_MOST_DISKS))
+def _busiest(groups: Sequence[SeriesGroup], disks: Sequence[str]) -> list[str]:
+    """Return the names of the `_MOST_DISKS` disks with most traffic, in order."""
+    traffic = {name: sum(g.total for g in groups if g.filesystem == name and g.metric in TRAFFIC) for name in disks}
+    return sorted(sorted(disks, key=lambda name: -traffic[name])[:_MOST_DISKS])
 
 
 def _of_filesystems(
