@@ -27,6 +27,8 @@ _STEPS_NS = (
     *(n * DAY_NS for n in (1, 2, 7)),
 )
 _MOST_STEPS = 400
+# Disks of hosts on the page of the facility, where there is no file system.
+_MOST_DISKS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +134,8 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
     known = sorted({g.filesystem for g in groups})
     if where is None:
-        # Disks of hosts are shown only where nothing else is known.
-        names = [name for name in known if not is_local_disk(name)] or known
+        # Disks of hosts are shown only where nothing else is known, and then the busiest.
+        names = [name for name in known if not is_local_disk(name)] or _busiest(groups, known)
         return _of_filesystems(snapshot, groups, names, where, period)
     if where in known:
         return _of_filesystems(snapshot, groups, [where], where, period)
@@ -150,6 +152,12 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
             hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
         )
     return _of_component(snapshot, groups, where, *components[where], period)
+
+
+def _busiest(groups: Sequence[SeriesGroup], disks: Sequence[str]) -> list[str]:
+    """Return the names of the `_MOST_DISKS` disks with most traffic, in order."""
+    traffic = {name: sum(g.total for g in groups if g.filesystem == name and g.metric in TRAFFIC) for name in disks}
+    return sorted(sorted(disks, key=lambda name: -traffic[name])[:_MOST_DISKS])
 
 
 def _of_filesystems(
