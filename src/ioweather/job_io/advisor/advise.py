@@ -320,7 +320,7 @@ def advise(view: JobView) -> Advised:
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
         notes, of_site = site_advice()
-        rules = () if one.sums_only else (*RULES, *of_site)
+        rules = () if profile.sums_only else (*RULES, *of_site)
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}

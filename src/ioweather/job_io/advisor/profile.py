@@ -90,6 +90,8 @@ class Profile:
         self.without_mpiio_calls = "MPI-IO" in view.listed("partial_modules")
         # Some files have no record: counters are lower bounds, and processes cannot be compared.
         self.incomplete = view.incomplete
+        # Darshan's sums were read, not its records: files and processes are not distinguished.
+        self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
         # Rows whose opens waited for something else than storage: a second or more each, in threads of a
