@@ -1,4 +1,4 @@
-"""What the advisor promised against what the change saved: pairs of runs before and after.
+"""Savings that the advisor expected, and what each change saved: pairs of runs before and after.
 
     python benchmarks/advice_pairs.py ../shared/data [--mounted FOLDER ...] [--write]
 
@@ -48,7 +48,7 @@ sys.path.insert(0, str(Path(__file__).parent / "pairs"))
 from programs import PROGRAMS
 
 RECORD = Path(expected_savings.__file__).with_name("record.toml")
-# What is promised below this is not said.
+# Smaller expected savings are not shown.
 PART_OF = {rule.name: rule.part for rule in RULES}
 # Requests that are joined; what undoes each costly setting of a program of the beds.
 SMALL = ("small_requests", "no_mpiio", "no_collectives", "unbuffered")
@@ -302,7 +302,7 @@ def main() -> None:
     every = [pair for pair in every if pair.modelled_seconds > 0]
     past, aside = [p for p in every if not put_aside(p)], [p for p in every if put_aside(p)]
     judged, kept_back = covered(past), covered(aside, past)
-    print("| pair | rule | I/O before | model | promised by the others (90%) | saved | inside |")
+    print("| pair | rule | I/O before | model | expected from the others (90%) | saved | inside |")
     print("|---|---|---|---|---|---|---|")
     for pair, saving in [*judged, *kept_back]:
         seconds = f"{saving.seconds:.3g} s" if saving.tried else f"up to {saving.high:.3g} s"

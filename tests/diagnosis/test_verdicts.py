@@ -181,7 +181,7 @@ def test_late_samples_revise_the_verdict_and_each_wait_is_twice_as_long(tmp_path
 def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_again(tmp_path, monkeypatch):
     lake = make_why_lake(tmp_path / "lake")
     monkeypatch.setattr(verdicts, "_AT_ONCE", 1)
-    store, stored = verdicts._store, []
+    store, stored = verdicts._store_rows, []
 
     def killed(made, rows):
         if stored:
@@ -195,7 +195,7 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
 
     assert turn(-1) == (0, 3), "no time, nothing done"
     with monkeypatch.context() as patch:
-        patch.setattr(verdicts, "_store", killed)
+        patch.setattr(verdicts, "_store_rows", killed)
         with pytest.raises(KeyboardInterrupt):
             turn()
     assert turn() == (2, 0)

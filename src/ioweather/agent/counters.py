@@ -348,7 +348,7 @@ class ServerLoad:
         """Report the load since the last cycle."""
         systems = {(target.system, _SERVERS.get(target.kind, "host")) for target in targets}
         interval = self._time.step(self.clocks.wall_ns(), self.clocks.monotonic_ns())
-        ticks, network = self._grown(_STAT), self._grown(_LNET_STATS)
+        ticks, network = self._read_growth(_STAT), self._read_growth(_LNET_STATS)
         if interval is None:
             return
         ticks = ticks[1 : 1 + _COUNTED]
@@ -363,7 +363,7 @@ class ServerLoad:
             server = Target(system, kind, self.host)
             reporter.row("series", series_row(server, interval[0], interval[1] - interval[0], metric, value, 0))
 
-    def _grown(self, places: tuple[str, ...]) -> tuple[int, ...]:
+    def _read_growth(self, places: tuple[str, ...]) -> tuple[int, ...]:
         """Return the growth of the numbers in the first line of the first of these files; empty where it is unknown."""
         numbers: tuple[int, ...] = ()
         for place in places:

@@ -129,7 +129,7 @@ class Shipper:
         if code in (0, 1):
             self.lake_was_there = True
             try:
-                outcome = self._settle(text)
+                outcome = self._apply_answer(text)
             except UnsafePlace as error:
                 outcome = Shipment(False, message=str(error)[:_MAX_MESSAGE])
         else:
@@ -148,8 +148,8 @@ class Shipper:
         self.message = outcome.message
         return outcome
 
-    def _settle(self, text: str) -> Shipment:
-        """Delete files that are in the lake, move refused ones aside, and leave those that wait."""
+    def _apply_answer(self, text: str) -> Shipment:
+        """Delete files that are in the lake, set refused ones aside, and leave those that wait, as the child says."""
         try:
             body = json.loads(text)
             # The disk failed, not the file: it may be readable tomorrow.
@@ -160,7 +160,7 @@ class Shipper:
             return Shipment(False, message=f"the child said what is not JSON: {text[:200]!r}")
         for path in self._files:
             if str(path) not in waiting:
-                _put_away(path, refused=str(path) in refused)
+                _delete_or_set_aside(path, refused=str(path) in refused)
         why = ""
         if refused:  # by its name only: the file was moved
             path, name = next(iter(refused)), Path(next(iter(refused))).name
@@ -183,7 +183,7 @@ def _in_memory(data: bytes = b"") -> IO[bytes]:
     return file
 
 
-def _put_away(path: Path, *, refused: bool) -> None:
+def _delete_or_set_aside(path: Path, *, refused: bool) -> None:
     """Delete a file, or keep a refused one for an operator, up to a number of them."""
     with PrivateDirectory.at(path.parent, keep=READABLE) as segments:
         if not refused:

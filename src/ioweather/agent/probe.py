@@ -427,7 +427,7 @@ def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> t
     reason."""
     files: Placed = {}
     folders: Placed = {}
-    without: dict[str, str] = {}
+    unavailable: dict[str, str] = {}
     existing = set(folder.names())
     for number, component in osts_of(folder):
         name = f"target-{number:04x}"
@@ -437,7 +437,7 @@ def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> t
             make(name)
             files[name] = component
         except (SourceError, OSError) as error:
-            without[component] = str(error)
+            unavailable[component] = str(error)
     mdts = osts_of(folder, "mdts")
     for number, component in mdts:
         name = f"metadata-{number:04x}"
@@ -447,8 +447,8 @@ def _place_on_lustre(folder: PrivateDirectory, make: Callable[[str], None]) -> t
             folder.inside(name).close()
             folders[name] = component
         except (SourceError, UnsafePlace, OSError) as error:
-            without[component] = str(error)
-    return files, folders, without
+            unavailable[component] = str(error)
+    return files, folders, unavailable
 
 
 def _place_on_chunk_servers(folder: PrivateDirectory, make: Callable[[str], None]) -> Placed:
@@ -507,13 +507,13 @@ class TargetProbe(FileProbe):
 
     def make_files(self, reporter: Reporter) -> tuple[str, str]:
         """Make a file on each target; the remark names the targets without one."""
-        without = self._place(reporter)
+        unavailable = self._place(reporter)
         if not self._files:
-            why = "".join(f" {name}: {reason}" for name, reason in without.items())
+            why = "".join(f" {name}: {reason}" for name, reason in unavailable.items())
             raise SourceError(f"no storage target of {self.target} was found.{why}")
         message = f"{len(self.placed)} targets, one at a time"
-        if without:
-            message += f"; not yet probed, for they took no file: {', '.join(without)}"
+        if unavailable:
+            message += f"; not yet probed, for they took no file: {', '.join(unavailable)}"
         return next(iter(self._files.values())).access, message
 
     def _place(self, reporter: Reporter) -> dict[str, str]:
@@ -528,9 +528,9 @@ class TargetProbe(FileProbe):
 
             kind = file_system_of(os.path.realpath(folder.path))[1] or ""
             folders: Placed = {}
-            without: dict[str, str] = {}
+            unavailable: dict[str, str] = {}
             if kind == "lustre" and shutil.which("lfs"):
-                files, folders, without = _place_on_lustre(folder, make)
+                files, folders, unavailable = _place_on_lustre(folder, make)
             elif kind.startswith("fuse") and shutil.which("mfsfileinfo"):  # fails by itself on other FUSE file systems
                 files = _place_on_chunk_servers(folder, make)
             else:
@@ -551,7 +551,7 @@ class TargetProbe(FileProbe):
                     self._folders[name] = inner
             self.placed = {**files, **folders}
         self._placed_ns = time.monotonic_ns()
-        return without
+        return unavailable
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         """Time the operations on the next target; now and then look for targets without a file."""

@@ -86,10 +86,11 @@ class BatchSource(Source, Protocol):
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
+# spread(task, inputs): the results of task(*input) for each input, in order, perhaps from other processes.
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
 Period: TypeAlias = tuple[int, int]
-ALL_TIME: Period = (0, 2**62)
+ALL_TIME: Period = (0, 2**62)  # ns
 
 
 @dataclass(frozen=True)
@@ -192,10 +193,10 @@ class Question:
     """Something a user can ask. Command, Python function, API route and page follow from its line in the catalogue.
 
     `run(source, params)` reads what it needs from a `topics.source.DataSource` and returns the answer, whose `result`
-    is of the type named here. `tables` are those that it may read. `seen_by` says whose rows it may show: everybody's
-    to anybody ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are
-    parameters as the terminal wants them, where that is less than what programs get. `blocks` makes
-    the first screen of an answer; --full shows the evidence. `table` is what --csv prints, if not the facts.
+    is of the type named here. `tables` are those that it may read. `seen_by` says whose rows it may show: those of
+    all users to all users ('public'), or to each user their own ('owner'). `period`: --from and --to bound what is
+    read. `screen` are parameters for the terminal, if it shows less than programs get. `blocks` makes the first screen
+    of an answer; --full shows the evidence. `table` is what --csv prints, if not the facts.
     """
 
     name: str

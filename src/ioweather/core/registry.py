@@ -46,6 +46,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     @cached_property
     def _places(self) -> Mapping[str, str]:
+        """'package.module:attribute' of our entries."""
         return self._entries() if callable(self._entries) else self._entries
 
     @property
@@ -78,6 +79,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return why
 
     def is_ours(self, name: str) -> bool:
+        """Whether the entry is part of ioweather, not a plug-in."""
         return name in self._places
 
     def package_of(self, name: str) -> str:

@@ -186,6 +186,29 @@ def find_split(log_ratio: Floats, usual: Ints, row: int) -> Split | None:
     return Split(float(log_ratio[row]) - median, max(noise, _LEAST_SPLIT_NOISE), 1.0 / (1.0 + float(np.exp(median))))
 
 
+# Length scale of the shift beyond which changes are of different kinds, and the largest shift; logarithms. [ours]
+_SHIFT_SCALE: Final = 0.5
+_MOST_SHIFT: Final = 1.5
+
+
+def compare_splits(log_ratio: Floats, group: Ints, changed: Bools, system_effect: Floats, row: int) -> Floats:
+    """Return a (run, run) kernel in [0, 1]: whether two changes made the same part of the time longer.
+
+    `log_ratio` is log(metadata / data), `system_effect` the logarithm by which the system slowed data. A change of one
+    kind may cost nothing in one program and much in another; where the time went tells these apart.
+    """
+    shift, noise = np.zeros(len(log_ratio)), 0.0
+    usual, known = ~changed & (np.arange(len(log_ratio)) != row), changed & np.isfinite(log_ratio)
+    for number in np.unique(group[known]).tolist():
+        members = np.flatnonzero(known & (group == number))
+        split = find_split(log_ratio, np.flatnonzero(usual & (group == number)), int(members[0]))
+        if split is not None:
+            own_shift = log_ratio[members] - log_ratio[members[0]] + split.shift + system_effect[members]
+            shift[members] = np.clip(own_shift, -_MOST_SHIFT, _MOST_SHIFT)
+            noise = max(noise, split.noise if number == group[row] else 0.0)
+    return np.asarray(np.exp(-0.5 * (shift[:, None] - shift[None]) ** 2 / (_SHIFT_SCALE**2 + (2.0 * noise) ** 2)))
+
+
 # The state of the system during each run, beyond the usual of its group and beyond the run's own pattern.
 #
 # Small random requests make devices move several times their bytes, and wait longer, without other jobs. So each
@@ -193,9 +216,11 @@ def find_split(log_ratio: Floats, usual: Ints, row: int) -> Split | None:
 
 # Slowness counts from this many spreads of the group's quieter half. [ours]
 _DEAD_SPREADS: Final = 2.0
-# The unit of load is its 95% quantile over runs, within these shares of the peak. [ours]
+# The unit of load is its 95% quantile over runs, within these shares of the peak; from `_BUSY` units on load may weigh
+# more. [ours]
 _UNIT_QUANTILE: Final = 0.95
 _UNIT_RANGE: Final = (0.05, 0.5)
+_BUSY: Final = 0.5
 # The quieter runs show what a run's own requests become at the servers: other jobs only add to it.
 _QUIET_QUANTILE: Final = 0.25
 # Amplification depends sharply on the change: runs with a slightly different change say little about it.
@@ -223,6 +248,7 @@ def find_states(pool: Pool, changes: Changes, row: int) -> States:
     for name, load in pool.loads.items():
         share = _load_of_others(load.amount, load.own, load.peak, baseline)
         found[name] = share / np.clip(np.quantile(np.delete(share, row), _UNIT_QUANTILE), *_UNIT_RANGE)
+        found[f"{name}_busy"] = np.maximum(found[name] - _BUSY, 0.0)
     for name, column in pool.slowness.items():
         found[name] = baseline.excess_slowness(column)
     if "contrast" in found:
@@ -357,8 +383,8 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     level_kernel = _LEVEL_SD**2 * same_group
     change_kernel = changes.similarity * (_CHANGE_COMMON_SD**2 + _CHANGE_GROUP_SD**2 * same_group)
     others = np.where(mine, 0.0, 1.0)[:, None] * excess
-    kernel = level_kernel + change_kernel + _STATE_GROUP_SD**2 * same_group * (others @ others.T)
-    kernel = kernel[np.ix_(known, known)]
+    free_kernel = level_kernel + _STATE_GROUP_SD**2 * same_group * (others @ others.T)
+    kernel = (free_kernel + change_kernel)[np.ix_(known, known)]
     # Slopes of all other groups, then those of this one.
     design = np.concatenate([others, np.where(mine[:, None], excess, 0.0)], axis=1)
     noise, mad_seconds = _estimate_noise(pool, changes, states, known)
@@ -366,6 +392,10 @@ def predict(pool: Pool, changes: Changes, states: States, row: int, growth: Grow
     log_time = np.log(pool.io_seconds[known])
     centre = float(np.median(log_time))
     fit = _fit(kernel, design[known], log_time - centre, noise[known], late_factor)
+    if len(pool.split):
+        effect = design @ fit.slopes
+        change_kernel = change_kernel * compare_splits(pool.split, pool.group, changes.changed, effect, row)
+        kernel = (free_kernel + change_kernel)[np.ix_(known, known)]
     # The effect of a busy system varies between runs, so runs at busy times weigh less. A run meets only the bursts of
     # load inside it, of all in its sampling intervals.
     inside = np.nan_to_num(pool.inside_ratio, nan=1.0)

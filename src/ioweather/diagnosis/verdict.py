@@ -25,7 +25,7 @@ from ioweather.facts.run_targets import StandsOut
 from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
-MODEL_VERSION: Final = 8
+MODEL_VERSION: Final = 9
 KINDS: Final[tuple[VerdictKind, ...]] = ("normal", "system", "you", "both", "unexplained")
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
@@ -264,7 +264,9 @@ def _doubt(pool: Pool, row: int, found: Verdict, *, is_changed: bool) -> Reason 
     """Why there is no verdict; None if there is one."""
     if not pool.loads:
         return Reason.NO_SYSTEM_DATA
-    if found.coverage_ratio < LEAST_COVERAGE or not pool.sampled[row]:
+    # Missing samples can only hide load: what is known to be the system's stays.
+    is_enough = found.coverage_ratio >= LEAST_COVERAGE or found.likeliest == "system"
+    if not (is_enough and pool.sampled[row]):
         return Reason.PARTLY_SAMPLED
     if found.likeliest not in ("normal", "unexplained") and not float(pool.inside_ratio[row]) >= LEAST_INSIDE:
         return Reason.COARSE_SAMPLES

@@ -209,7 +209,7 @@ def _merge_column(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Co
 
 
 def _common_text(text: Text, group: Ints, groups: int) -> Text:
-    """The common value of all instances that have one; 'mixed' if they differ."""
+    """Return the common value of all instances that have one; 'mixed' if they differ."""
     codes = text.codes.astype(np.int64)
     known = codes >= 0
     low, high = minimum(codes, group, groups, known), maximum(codes, group, groups, known)
@@ -218,7 +218,7 @@ def _common_text(text: Text, group: Ints, groups: int) -> Text:
 
 
 def _running_end(end: Ints, new_key: Bools) -> Ints:
-    """Running maximum that restarts at each new key, by ranks with an offset for each key."""
+    """Return the running maximum that restarts at each new key, by ranks with an offset for each key."""
     rows = max(1, len(end))
     order = np.argsort(end, kind="stable")
     rank = np.empty(len(end), np.int64)
@@ -323,7 +323,7 @@ class SimilarJobs:
         return np.asarray(near[np.argsort(np.abs(start[near] - start[row]), kind="stable")[:MOST_SIMILAR]], np.int64)
 
     def ratios(self, rows: Ints) -> tuple[Floats, Ints]:
-        """(run time over the median of similar jobs, number of similar jobs) of some jobs; NaN with too few."""
+        """Return (run time over the median of similar jobs, number of similar jobs) of some jobs; NaN with too few."""
         ratio, count = np.full(len(rows), np.nan), np.zeros(len(rows), np.int64)
         for at, row in enumerate(rows.tolist()):
             similar = self.of(row)

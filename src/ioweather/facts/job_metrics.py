@@ -56,7 +56,7 @@ class FileRecords:
         return len(self.file_log)
 
     def ints(self, name: str) -> Ints:
-        """An integer column in this order, null as 0."""
+        """Return an integer column in this order, null as 0."""
         return self.frame.ints(name)[self.order]
 
     def known(self, name: str) -> Bools:
@@ -64,15 +64,15 @@ class FileRecords:
         return self.frame.known(name)[self.order]
 
     def seconds(self, name: str) -> Floats:
-        """A float column in this order, null as 0."""
+        """Return a float column in this order, null as 0."""
         return np.nan_to_num(np.asarray(self.frame.array(name)[self.order], np.float64), nan=0.0)
 
     def first(self, name: str) -> Ints:
-        """A time in this order, null as NEVER_FIRST, which a minimum ignores."""
+        """Return a time in this order, null as NEVER_FIRST, which a minimum ignores."""
         return np.where(self.known(name), self.ints(name), NEVER_FIRST)
 
     def last(self, name: str) -> Ints:
-        """A time in this order, null as NEVER_LAST, which a maximum ignores."""
+        """Return a time in this order, null as NEVER_LAST, which a maximum ignores."""
         return np.where(self.known(name), self.ints(name), NEVER_LAST)
 
     def text(self, name: str) -> Text:
@@ -122,7 +122,7 @@ def first_of_each(*keys: NDArray[Any]) -> Bools:
 
 
 def sums(values: NDArray[Any], group: Ints, groups: int, where: Bools | None = None) -> NDArray[Any]:
-    """Sums of `values` by group; `group` need not be sorted. Integers stay integers: bytes are not rounded."""
+    """Return the sums of `values` by group, in any order of rows. Integers stay integers: bytes are not rounded."""
     if where is not None:
         values, group = values[where], group[where]
     # Not bincount, which adds integers as floats.
@@ -132,7 +132,7 @@ def sums(values: NDArray[Any], group: Ints, groups: int, where: Bools | None = N
 
 
 def minimum(values: Ints, group: Ints, groups: int, where: Bools | None = None) -> Ints:
-    """Smallest value by group; NEVER_FIRST for empty groups."""
+    """Return the smallest value by group; NEVER_FIRST for empty groups."""
     if where is not None:
         values, group = values[where], group[where]
     result = np.full(groups, NEVER_FIRST, np.int64)
@@ -141,7 +141,7 @@ def minimum(values: Ints, group: Ints, groups: int, where: Bools | None = None) 
 
 
 def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools | None = None) -> NDArray[Any]:
-    """Largest value by group; NEVER_LAST (integers) or -inf (floats) for empty groups."""
+    """Return the largest value by group; NEVER_LAST (integers) or -inf (floats) for empty groups."""
     if where is not None:
         values, group = values[where], group[where]
     result = np.full(groups, -np.inf if values.dtype.kind == "f" else NEVER_LAST, values.dtype)
@@ -184,7 +184,7 @@ def processes_of_files(records: FileRecords) -> Ints:
 
 
 def file_columns(records: FileRecords) -> dict[str, Column]:
-    """Counts of files by use and by strategy, and bytes by strategy."""
+    """Return counts of files by use and by strategy, and bytes by strategy."""
     read_bytes, write_bytes = records.ints("read_bytes"), records.ints("write_bytes")
     read = records.per_file(records.ints("read_count") + read_bytes, records.counted) > 0
     written = records.per_file(records.ints("write_count") + write_bytes, records.counted) > 0
@@ -207,7 +207,7 @@ def file_columns(records: FileRecords) -> dict[str, Column]:
 
 
 def creation_columns(records: FileRecords, written: Bools) -> dict[str, Column]:
-    """Files that the job created.
+    """Return how many files the job created.
 
     `size_at_open` (Darshan 2.x): written, and empty when first opened, so existing empty files count. Darshan 3.x has
     no such counter; the proxy `written_whole` is a file that the job wrote before it read, with every byte up to the
@@ -240,7 +240,7 @@ def creation_columns(records: FileRecords, written: Bools) -> dict[str, Column]:
 
 
 def interface_columns(records: FileRecords, modules: Text) -> dict[str, Column]:
-    """The set of interfaces used directly, and bytes by interface, each byte once.
+    """Return the set of interfaces used directly, and bytes by interface, each byte once.
 
     A file opened through HDF5 or PnetCDF belongs to that library, whatever layer counted its bytes. Streams counted in
     POSIX records (Darshan 2.x, 3.0) are STDIO if the file had no other open.
@@ -291,7 +291,7 @@ def rank_columns(records: FileRecords) -> dict[str, Column]:
 
 
 def _library_bits(modules: Text) -> Ints:
-    """Bits of libraries with own records, which show their use even if the file's lower records are missing."""
+    """Return bits of libraries with own records, which show their use even if the file's lower records are missing."""
     marks: Mapping[str, int] = {"H5F": 1, "H5D": 1, "PNETCDF_FILE": 2, "PNETCDF_VAR": 2}
     bits = [0] * len(modules.categories)
     for i, category in enumerate(modules.categories):

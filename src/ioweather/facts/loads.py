@@ -27,6 +27,8 @@ _STEPS_NS = (
     *(n * DAY_NS for n in (1, 2, 7)),
 )
 _MOST_STEPS = 400
+# Disks of hosts on the page of the facility, where there is no file system.
+_MOST_DISKS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +134,8 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
     groups = [g for g in snapshot.series() if g.first_ns < period[1] and g.end_ns > period[0]]
     known = sorted({g.filesystem for g in groups})
     if where is None:
-        # Disks of hosts are shown only where nothing else is known.
-        names = [name for name in known if not is_local_disk(name)] or known
+        # Disks of hosts are shown only where nothing else is known, and then the busiest.
+        names = [name for name in known if not is_local_disk(name)] or _busiest(groups, known)
         return _of_filesystems(snapshot, groups, names, where, period)
     if where in known:
         return _of_filesystems(snapshot, groups, [where], where, period)
@@ -150,6 +152,12 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
             hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
         )
     return _of_component(snapshot, groups, where, *components[where], period)
+
+
+def _busiest(groups: Sequence[SeriesGroup], disks: Sequence[str]) -> list[str]:
+    """Return the names of the `_MOST_DISKS` disks with most traffic, in order."""
+    traffic = {name: sum(g.total for g in groups if g.filesystem == name and g.metric in TRAFFIC) for name in disks}
+    return sorted(sorted(disks, key=lambda name: -traffic[name])[:_MOST_DISKS])
 
 
 def _of_filesystems(
@@ -198,7 +206,8 @@ def _last_hours(
 
 
 def _slowdown_of_last_hour(snapshot: Snapshot, until_ns: int) -> dict[str, tuple[float, str]]:
-    """By file system, the slowest operation in the hour that ends with the last probe: its median over the usual."""
+    """Return by file system the slowest operation in the hour that ends with the last probe: its median over the
+    usual."""
     probed = _probed_period(snapshot, (0, until_ns))
     if probed is None:
         return {}
@@ -224,7 +233,7 @@ def _probed_period(snapshot: Snapshot, period: Period) -> Period | None:
 
 
 def _grid_of_data(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) -> tuple[int, int, int]:
-    """The part of the period that there are data of, in whole steps."""
+    """Return the part of the period that there are data of, in whole steps."""
     spans = [(g.first_ns, g.end_ns) for g in groups] or ([probed] if probed else [])
     low = max(period[0], min(first for first, _ in spans))
     high = min(period[1], max(last for _, last in spans))
@@ -256,7 +265,7 @@ def _components_in(rows: Frame) -> list[str]:
 
 
 def _on_grid(rows: Frame, metric: str, starts: Ints, step: int, components: Sequence[str] | None = None) -> Floats:
-    """Amounts by step, or by step and component; NaN is a gap."""
+    """Return amounts by step, or by step and component; NaN is a gap."""
     mine = rows.text("metric").equals(metric)
     step_number = (rows.ints("start_ns")[mine] - int(starts[0])) // step
     inside = (step_number >= 0) & (step_number < len(starts))
@@ -270,7 +279,7 @@ def _on_grid(rows: Frame, metric: str, starts: Ints, step: int, components: Sequ
 
 
 def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
-    """Slowness against the usual times of the whole lake, as in `now` and in events."""
+    """Yield slowness against the usual times of the whole lake, as in `now` and in events."""
     if not snapshot.pinned["response_rollups"].uris:
         return
     interval = HOUR_NS if high - low > _HOURS_FROM_NS else _PROBED_NS
@@ -287,7 +296,7 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
 
 
 def _slowdown_ratios(snapshot: Snapshot, rows: Frame, interval: int) -> Iterator[tuple[str, str, Ints, Floats]]:
-    """File system, operation, starts of intervals, and how many times its usual time the operation took in each."""
+    """Yield file system, operation, starts of intervals, and the ratio of its time to the usual one in each."""
     usual = _usual_seconds(snapshot)
     for series in operation_series(rows, _filesystems(rows, snapshot.facility), interval):
         expected = usual.get(_request_kind(series))

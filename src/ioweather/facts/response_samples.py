@@ -113,12 +113,13 @@ class Samples:
 
 
 def fetch_responses(source: DataSource, missing: str = "") -> Frame:
-    """Requests with a size, of the period. Raises DataUnavailable, which says `missing`, without any response."""
+    """Return requests with a size, of the period. Raises DataUnavailable, which says `missing`, without any
+    response."""
     return source.frame("responses", _COLUMNS, {"op": OPERATIONS}, missing=missing)
 
 
 def fetch_incidents(source: DataSource) -> Frame:
-    """Events of unhealthy components, of all time."""
+    """Return events of unhealthy components, of all time."""
     return source.frame("events", EVENT_COLUMNS, {"kind": "component_health"}, optional=True, any_time=True)
 
 
@@ -514,8 +515,8 @@ def known_targets(snapshot: Snapshot, _: Params) -> Cell:
 
 
 def without_incidents(responses: Frame, events: Frame, facility: Facility) -> tuple[Frame, tuple[str, ...]]:
-    """Response times without those of components that were unhealthy at the time, and a caveat where any were: an
-    incident of one target is no law."""
+    """Return response times without those of components that were unhealthy at the time, and a caveat where any
+    were: an incident of one target is no law."""
     hit = in_incidents(responses, events, facility)
     if not hit.any():
         return responses, ()

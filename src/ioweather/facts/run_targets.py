@@ -213,14 +213,14 @@ def _columns_of_components(component: Text, components: Sequence[str]) -> Ints:
 
 
 def _group_means(values: Floats, group: Ints, groups: int) -> Floats:
-    """Mean by group; NaN where a group is empty."""
+    """Return the mean by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
     total = np.bincount(group, weights=values, minlength=groups)
     return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
 
 
 def _group_medians(values: Floats, group: Ints, groups: int) -> Floats:
-    """Median by group; NaN where a group is empty."""
+    """Return the median by group; NaN where a group is empty."""
     count = np.bincount(group, minlength=groups)
     ordered, first = values[np.lexsort((values, group))], np.cumsum(count) - count
     found, known = np.full(groups, np.nan), count > 0
@@ -257,7 +257,7 @@ class TargetAmounts:
 
 
 def target_amounts(cells: Cells, stretches: Stretches, step_starts: tuple[Ints, Ints]) -> TargetAmounts:
-    """Add up samples for each run. `stamps` are the starts of each stretch's first step and of the step after its
+    """Add up samples for each run. `step_starts` are the starts of each stretch's first step and of the step after its
     last."""
     low, high = (np.searchsorted(cells.start_ns, each) for each in step_starts)
     amounts, peaks = {}, {}
@@ -274,33 +274,33 @@ def target_amounts(cells: Cells, stretches: Stretches, step_starts: tuple[Ints, 
 
 
 def activity_on_targets(
-    found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints
+    sampled: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints
 ) -> tuple[Floats, Floats]:
     """Return the amounts of all metrics on the targets that each run used, and the maximum at their highest rate; NaN
     without samples."""
-    names = [name for name in metrics if name in found.amounts]
+    names = [name for name in metrics if name in sampled.amounts]
     if not names:
         nothing = np.full(len(used), np.nan)
         return nothing, nothing
-    amount = np.sum([np.where(used, found.amounts[name], 0.0).sum(axis=1) for name in names], axis=0)
-    peak = np.max([np.minimum(used @ found.peaks[name][:-1], found.peaks[name][-1]) for name in names], axis=0)
+    amount = np.sum([np.where(used, sampled.amounts[name], 0.0).sum(axis=1) for name in names], axis=0)
+    peak = np.max([np.minimum(used @ sampled.peaks[name][:-1], sampled.peaks[name][-1]) for name in names], axis=0)
     return np.where(steps > 0, amount, np.nan), np.where(steps > 0, peak * steps, np.nan)
 
 
 def activity_on_busiest_target(
-    found: TargetAmounts, own_bytes: Floats, used: Bools, metrics: Sequence[str], steps: Ints
+    sampled: TargetAmounts, own_bytes: Floats, used: Bools, metrics: Sequence[str], steps: Ints
 ) -> tuple[Floats, Floats, Floats]:
     """Return amounts on the target of each run with most work of others: all, the run's own, and the target's maximum.
 
     NaN if the targets are not known. A run is as slow as the slowest of its targets.
     """
-    names = [name for name in metrics if name in found.amounts]
+    names = [name for name in metrics if name in sampled.amounts]
     known = (own_bytes.sum(axis=1) > 0) & (steps > 0)
     if not names or not known.any():
         nothing = np.full(len(own_bytes), np.nan)
         return nothing, nothing, nothing
-    total = np.sum([found.amounts[name] for name in names], axis=0)
-    peak = np.max([found.peaks[name][:-1] for name in names], axis=0)
+    total = np.sum([sampled.amounts[name] for name in names], axis=0)
+    peak = np.max([sampled.peaks[name][:-1] for name in names], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         others = np.where(used, (total - own_bytes) / peak[None, :], -np.inf)
     target = np.nan_to_num(others, nan=-np.inf).argmax(axis=1)
@@ -311,19 +311,19 @@ def activity_on_busiest_target(
     return amount, mine, most
 
 
-def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
+def service_slowdown(sampled: TargetAmounts, used: Bools) -> Floats:
     """Return the log ratio of service time to the usual one on the slowest of each run's targets; NaN without
     samples."""
-    slow = np.where(used, _service_slowdowns(found, used.shape)[0], -np.inf).max(axis=1, initial=-np.inf)
+    slow = np.where(used, _service_slowdowns(sampled, used.shape)[0], -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slow), slow, np.nan)
 
 
-def target_queues(found: TargetAmounts, steps: Ints) -> Floats:
+def target_queues(sampled: TargetAmounts, steps: Ints) -> Floats:
     """Return the mean number of requests at each target during each run's I/O, (run, component); NaN if unknown."""
-    known = [found.amounts[name] for name in BUSY if name in found.amounts]
+    known = [sampled.amounts[name] for name in BUSY if name in sampled.amounts]
     if not known:
-        return np.full((len(steps), len(found.components)), np.nan)
-    return np.asarray(np.sum(known, axis=0) / np.where(steps > 0, steps * found.step_seconds, np.nan)[:, None])
+        return np.full((len(steps), len(sampled.components)), np.nan)
+    return np.asarray(np.sum(known, axis=0) / np.where(steps > 0, steps * sampled.step_seconds, np.nan)[:, None])
 
 
 @dataclass(frozen=True)
@@ -386,26 +386,26 @@ def probe_that_stands_out(means: Frame) -> StandsOut | None:
     return found
 
 
-def served_as_usual(events: Frame, found: TargetAmounts) -> Bools:
+def served_as_usual(events: Frame, sampled: TargetAmounts) -> Bools:
     """Return by (run, event) whether the event's component served requests at the usual speed during the run.
 
     The ends of an event are coarser than the samples of a short run.
     """
-    shape = next(iter(found.amounts.values())).shape
-    slow, requests = _service_slowdowns(found, shape)
+    shape = next(iter(sampled.amounts.values())).shape
+    slow, requests = _service_slowdowns(sampled, shape)
     as_usual = (slow < _SLOW) & (requests >= _MANY_REQUESTS)
-    place = {name: column for column, name in enumerate(found.components)}
+    place = {name: column for column, name in enumerate(sampled.components)}
     columns = np.array([place.get(name, -1) for name in map(str, events.text("component").tolist())], np.int64)
     return np.where(columns >= 0, as_usual[:, columns], False)
 
 
-def _service_slowdowns(found: TargetAmounts, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """(run, component): the logarithm, -inf where nothing was sampled, and how many requests that is of."""
+def _service_slowdowns(sampled: TargetAmounts, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Return by (run, component) the log ratio of service time to the usual one, -inf without samples; and requests."""
     spent, expected, counted, least = np.zeros(shape), np.zeros(shape), np.zeros(shape), 0.0
     for busy, count in BUSY.items():
-        if busy not in found.amounts or count not in found.amounts:
+        if busy not in sampled.amounts or count not in sampled.amounts:
             continue
-        seconds, requests = found.amounts[busy], found.amounts[count]
+        seconds, requests = sampled.amounts[busy], sampled.amounts[count]
         enough = requests >= _LEAST_REQUESTS
         if not enough.any():
             continue

@@ -239,7 +239,7 @@ def program_names(runs: Frame) -> list[str]:
 
 
 def _moved(runs: Frame) -> Floats:
-    """Bytes read and written by each run."""
+    """Return bytes read and written by each run."""
     return runs.floats("read_bytes") + runs.floats("write_bytes")
 
 
@@ -313,11 +313,11 @@ class Runs:
         return self.frame.rows
 
     def floats(self, name: str) -> Floats:
-        """A numeric column as floats, null as NaN."""
+        """Return a numeric column as floats, null as NaN."""
         return self.frame.floats(name)
 
     def ints(self, name: str) -> Ints:
-        """An integer column without nulls."""
+        """Return an integer column without nulls."""
         return self.frame.ints(name)
 
     @property

@@ -56,15 +56,6 @@ class Stretches:
         return np.asarray(sums(self.last + 1 - self.first, self.run, self.runs), np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class Volume:
-    """An amount per run, and its limits for any course within the end steps."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-
 def job_system(grid: Steps, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans) -> Frame:
     """Return one row per run, in order; null if its steps include a gap or are outside the period (see `state`).
 
@@ -82,7 +73,7 @@ def job_system(grid: Steps, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans
         "coverage_ratio": coverage(grid, start, end),
     }
     for metric, name in VOLUMES.items():
-        columns[f"psi_{name}"] = volume(grid, metric, whole, start, end, state == _COMPLETE).value
+        columns[f"psi_{name}"] = volume(grid, metric, whole, start, end, state == _COMPLETE)[0]
     with_mounts = spans.monitored is not None
     for prefix, chosen, name in (("psid", spans, "d_d"), ("psii", spans.only_monitored(), "d_i")):
         columns |= _during_io(grid, chosen, prefix, name, with_mounts, own=prefix == "psid")
@@ -98,7 +89,7 @@ def job_system(grid: Steps, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans
 def _during_io(
     grid: Steps, spans: IoSpans, prefix: str, name: str, with_mounts: bool, *, own: bool
 ) -> dict[str, Column]:
-    """PsiD and D_D, or PsiI and D_I: over only the steps with any I/O of the run."""
+    """Return PsiD and D_D, or PsiI and D_I: over only the steps with any I/O of the run."""
     stretches = io_steps(grid, spans)
     first_ns, last_ns = io_ends(spans)
     steps = stretches.steps
@@ -114,17 +105,17 @@ def _during_io(
         found["inside_seconds"] = np.where(steps > 0, steps * grid.step_seconds - before - after, np.nan)
     eta = dict(zip(("read_bytes", "write_bytes"), own_bytes(spans, monitored=with_mounts), strict=True))
     for metric, ending in VOLUMES.items():
-        amount = volume(grid, metric, stretches, first_ns, last_ns, usable)
-        found[f"{prefix}_{ending}"] = amount.value
+        amount, low, high = volume(grid, metric, stretches, first_ns, last_ns, usable)
+        found[f"{prefix}_{ending}"] = amount
         if own and metric in eta:
-            found[f"others_io_{metric}"] = amount.value - eta[metric]
-            found[f"others_io_low_{metric}"] = amount.low - eta[metric]
-            found[f"others_io_high_{metric}"] = amount.high - eta[metric]
+            found[f"others_io_{metric}"] = amount - eta[metric]
+            found[f"others_io_low_{metric}"] = low - eta[metric]
+            found[f"others_io_high_{metric}"] = high - eta[metric]
     return found
 
 
 def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
-    """TD_start and TD_end: first and last I/O operation of each run; 0 where it has none."""
+    """Return TD_start and TD_end: first and last I/O operation of each run; 0 where it has none."""
     first = np.full(spans.runs, np.iinfo(np.int64).max)
     last = np.full(spans.runs, np.iinfo(np.int64).min)
     np.minimum.at(first, spans.run, spans.first_ns)
@@ -134,7 +125,8 @@ def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
 
 
 def io_steps(grid: Steps, spans: IoSpans) -> Stretches:
-    """The m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its step."""
+    """Return the m steps of each run: the union of those that spans of its files touch. I/O on a stamp ends its
+    step."""
     first, last = grid.closed(spans.first_ns), grid.closed(spans.last_ns)
     order = np.lexsort((first, spans.run))
     run, first, last = spans.run[order], first[order], last[order]
@@ -150,14 +142,17 @@ def io_steps(grid: Steps, spans: IoSpans) -> Stretches:
     return Stretches(run[begins], first[begins], (reached - offset)[ends], spans.runs)
 
 
-def volume(grid: Steps, metric: str, stretches: Stretches, start_ns: Ints, end_ns: Ints, usable: Bools) -> Volume:
-    """Return Eq. 2 to 4: whole steps, minus the parts of the first before the start and of the last after the end.
+def volume(
+    grid: Steps, metric: str, stretches: Stretches, start_ns: Ints, end_ns: Ints, usable: Bools
+) -> tuple[Floats, Floats, Floats]:
+    """Return the amount of each run (Eq. 2 to 4), and its limits for any course within the end steps: whole steps,
+    minus the parts of the first before the start and of the last after the end.
 
     Gaps between stretches are not trimmed. NaN where not `usable`, and without samples of the metric.
     """
     nothing = np.full(stretches.runs, np.nan)
     if metric not in grid.values:
-        return Volume(nothing, nothing, nothing)
+        return nothing, nothing, nothing
     inside = grid.inside(stretches.first, stretches.last)
     low, high = np.where(inside, stretches.first, 0), np.where(inside, stretches.last, -1)
     lost = stretches.per_run(grid.missing(stretches.first, stretches.last, metric).astype(np.float64)) > 0
@@ -173,7 +168,7 @@ def volume(grid: Steps, metric: str, stretches: Stretches, start_ns: Ints, end_n
     # All of an end step may have happened inside the run, or none of it.
     least[there] = total[there] - at_first - np.where(one, 0.0, at_last)
     most = np.where(np.isnan(value), np.nan, total)
-    return Volume(value, np.minimum(least, value), most)
+    return value, np.minimum(least, value), most
 
 
 def coverage(grid: Steps, start_ns: Ints, end_ns: Ints) -> Floats:

@@ -254,7 +254,7 @@ def short_name(name: str) -> str:
 
 
 def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
-    """Findings: first on runs that cannot be compared, then on changes."""
+    """Yield findings: first on runs that cannot be compared, then on changes."""
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
         if row["partial"]:

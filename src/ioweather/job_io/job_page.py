@@ -116,7 +116,7 @@ def _about(view: JobView) -> Exhibit:
 
 
 def _module_table(view: JobView) -> ResultTable:
-    """The modules of the log, their records, and whether Darshan ran out of memory for them."""
+    """Return the modules of the log, their records, and whether Darshan ran out of memory for them."""
     title = "Modules of the log" if view.logs == 1 else "Modules of the logs"
     columns = columns_of("module [text]; version [count]; records [count]; state [text]")
     states = {True: "partial: memory ran out", False: "complete"}
@@ -146,7 +146,7 @@ def _activity(view: JobView) -> Exhibit:
 
 
 def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
-    """The bytes of each interface, and the mean time per process in each kind of call."""
+    """Return the bytes of each interface, and the mean time per process in each kind of call."""
     overview = ResultTable.of(
         "interfaces",
         "interface [text]; files [count]; read [bytes]; written [bytes]; "
@@ -237,7 +237,7 @@ def _interface(usage: Usage) -> Exhibit:
 
 
 def _mounts(view: JobView, records: FileRecords) -> Exhibit:
-    """Bytes and files by the mount point that holds them, each byte once."""
+    """Return bytes and files by the mount point that holds them, each byte once."""
     kinds: dict[str, str] = {}
     for text in view.applications.text("mounts").tolist():
         kinds |= json.loads(text) if text else {}
@@ -261,7 +261,7 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
 
 
 def _first_rows(records: FileRecords) -> Ints:
-    """The first row of each file."""
+    """Return the first row of each file."""
     return np.asarray(np.unique(records.file, return_index=True)[1], np.int64)
 
 
@@ -357,7 +357,7 @@ def _file_module_usage(records: FileRecords, name: str, rows: Bools, entry: Mapp
 
 
 def _file_kinds(records: FileRecords, rows: Bools) -> Iterator[FileKind]:
-    """Files by use. Sizes are those that any module saw of a file: MPI-IO itself records none."""
+    """Yield files by use. Sizes are those that any module saw of a file: MPI-IO itself records none."""
     there = records.per_file(rows.astype(np.int64)) > 0
     read = records.per_file(records.ints("read_count") + records.ints("read_bytes"), rows) > 0
     written = records.per_file(records.ints("write_count") + records.ints("write_bytes"), rows) > 0
@@ -375,7 +375,7 @@ def _file_kinds(records: FileRecords, rows: Bools) -> Iterator[FileKind]:
 
 
 def file_sizes(records: FileRecords) -> Ints:
-    """Highest byte read or written, plus one, of each file; NEVER_LAST where none is recorded."""
+    """Return the highest byte read or written, plus one, of each file; NEVER_LAST where none is recorded."""
     read, written = (
         maximum(records.ints(name), records.file, records.files, records.known(name))
         for name in ("read_extent_bytes", "write_extent_bytes")
@@ -384,7 +384,8 @@ def file_sizes(records: FileRecords) -> Ints:
 
 
 def _common_sizes(accesses: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[tuple[int, int], ...]:
-    """(size, accesses) of the four most common sizes over all records, from the sizes and counts of each record."""
+    """Return (size, accesses) of the four most common sizes over all records, from the sizes and counts of each
+    record."""
     size, count = (np.concatenate(values).astype(np.int64) for values in zip(*accesses, strict=True))
     distinct, place = np.unique(size[count > 0], return_inverse=True)
     totals = sums(count[count > 0], place, len(distinct))
@@ -440,7 +441,8 @@ def _library_usage(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) 
 
 
 def _slowest_rank_seconds(data: NDArray[Any], prefix: str) -> float | None:
-    """D of a library's records: the slowest rank on its own records, and the slowest rank's time of each shared one."""
+    """Return D of a library's records: the slowest rank on its own records, and the slowest rank's time of each
+    shared one."""
     own = data["rank"] >= 0
     spent = sum(np.maximum(np.nan_to_num(data[f"{prefix}_F_{part}_TIME"]), 0.0) for part in ("READ", "WRITE", "META"))
     _, place = np.unique(data["rank"][own], return_inverse=True)

@@ -38,7 +38,7 @@ _ID_BYTES: Final = 8
 
 
 def partial_modules(view: JobView) -> tuple[str, ...]:
-    """Modules with counters of files that ran out of memory, in any log of the job."""
+    """Return modules with counters of files that ran out of memory, in any log of the job."""
     found = view.listed("partial_modules")
     return tuple(name for name in FILE_MODULES if name in found)
 
@@ -57,7 +57,7 @@ def unrecorded_processes(view: JobView) -> int:
 
 
 def console_seconds(view: JobView) -> tuple[float, float]:
-    """Seconds on standard input, output and error: of all processes together, and of the slowest."""
+    """Return seconds on standard input, output and error: of all processes together, and of the slowest."""
     files, rank = view.files, view.files.ints("rank")
     spent = sum(files.floats(f"{name}_seconds") for name in ("read", "write", "meta"))
     mine = files.bools("standard_stream") & np.isfinite(spent)
@@ -125,7 +125,7 @@ def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Notes on incomplete logs come first, since all others depend on them."""
+    """Yield notes on incomplete logs. They come first, since all others depend on them."""
     partial = view.listed("partial_modules")
     counters = partial_modules(view)
     if counters:
@@ -185,7 +185,7 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
 
 
 def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Notes on standard streams, negligible I/O, a single process and interfaces. Patterns are the advisor's."""
+    """Yield notes on standard streams, negligible I/O, a single process and interfaces; patterns are the advisor's."""
     _, slowest = console_seconds(view)
     if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
         streams = view.files.bools("standard_stream")
@@ -208,7 +208,7 @@ def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Which interfaces, how collective, and what MPI-IO made of it for the file system."""
+    """Yield which interfaces were used, how collectively, and what MPI-IO made of it for the file system."""
     if not row["interfaces"]:
         return
     text = f"Interfaces: {row['interfaces'].replace(',', ', ')}"
@@ -224,7 +224,7 @@ def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Notes on why a speed may not be that of the storage (see facts.bandwidth)."""
+    """Yield why a speed may not be that of the storage (see facts.bandwidth)."""
     causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
     spans = []
@@ -418,7 +418,7 @@ def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
 
 
 def _time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
-    """Time of all processes together, as shares of processes x run time; none without recorded times."""
+    """Yield time of all processes together, as shares of processes x run time; nothing without recorded times."""
     whole = row["process_seconds"]
     console, _ = console_seconds(view)
     missing = unrecorded_processes(view)

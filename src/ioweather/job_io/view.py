@@ -127,7 +127,7 @@ class JobView:
         return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs
 
     def listed(self, column: str) -> list[str]:
-        """Names in a comma-separated column of its logs, each once."""
+        """Return names in a comma-separated column of its logs, each once."""
         texts = self.applications.text(column).tolist()
         return sorted({name for text in texts for name in (text or "").split(",") if name})
 

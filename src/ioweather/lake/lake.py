@@ -148,6 +148,15 @@ class Snapshot:
         """Names of the file systems that `series` has rows of."""
         return tuple(sorted({group.filesystem for group in self.series()}))
 
+    def time_span(self) -> tuple[int, int] | None:
+        """The first time of the visible rows in the lake, and the end of the last; None without rows."""
+        times = [(group.first_ns, group.end_ns) for group in self.series()]
+        for table, end in (("applications", "coalesce(end_ns, start_ns)"), ("responses", "start_ns")):
+            if self.pinned[table].uris:
+                first, last = self.query(f"SELECT min(start_ns), max({end}) FROM {table}").fetchall()[0]
+                times += [(first, last)] if first is not None else []
+        return (min(first for first, _ in times), max(last for _, last in times)) if times else None
+
     def frame(
         self,
         table: str,

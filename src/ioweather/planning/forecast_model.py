@@ -115,15 +115,7 @@ def find_known_jobs(
     if not counted.rows:
         return None
     keys, slot, moved = counted.text("key").tolist(), counted.ints("slot"), counted.floats("bytes")
-    # Each job: its program, and when it was submitted, began and ended, in windows.
-    jobs: dict[str | None, tuple[Any, float, float, float]] = {}
-    for row in whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": end_ns}).records():
-        if row["raw_job_id"] is not None and (row["end_ns"] or end_ns) > period[0]:
-            submitted, began, ended = (
-                np.inf if row[name] is None else (row[name] - start_ns) / window_ns
-                for name in ("submit_ns", "start_ns", "end_ns")
-            )
-            jobs[str(row["raw_job_id"])] = (row["user"] or row["uid"], row["name"]), submitted, began, ended
+    jobs = _read_accounted_jobs(whole, period, start_ns, window_ns)
     for key, exe, first in zip(keys, counted.text("exe").tolist(), slot.tolist(), strict=True):
         jobs.setdefault(key, ((None, exe), float(first), -np.inf, np.nan))
     numbers = {key: number for number, key in enumerate(jobs)}
@@ -147,6 +139,22 @@ def find_known_jobs(
     present = (end >= submitted[row_job]) & (end <= until[row_job])
     program = np.array([programs[each[0]] for each in jobs.values()], np.int64)[row_job]
     return KnownJobs(rate, window, row_job, program, present, end < began[row_job])
+
+
+def _read_accounted_jobs(
+    whole: Snapshot, period: tuple[int, int], start_ns: int, window_ns: int
+) -> dict[str | None, tuple[Any, float, float, float]]:
+    """Return the program of each job of the period in accounting, and when it was submitted, began and ended, counted
+    in windows from `start_ns`; infinite if unknown."""
+    jobs: dict[str | None, tuple[Any, float, float, float]] = {}
+    for row in whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records():
+        if row["raw_job_id"] is not None and (row["end_ns"] or period[1]) > period[0]:
+            submitted, began, ended = (
+                np.inf if row[name] is None else (row[name] - start_ns) / window_ns
+                for name in ("submit_ns", "start_ns", "end_ns")
+            )
+            jobs[str(row["raw_job_id"])] = (row["user"] or row["uid"], row["name"]), submitted, began, ended
+    return jobs
 
 
 def expected_load(jobs: KnownJobs, windows: int, horizons: tuple[int, ...]) -> Floats:
@@ -427,7 +435,8 @@ def judge_forecasts(rolling: Rolling, history: History) -> _JudgedForecast:
 
 
 def _skill_of_sums(sums: Floats) -> Any:
-    """1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever erred."""
+    """Return 1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever
+    erred."""
     best, own, n = sums[..., :COMBINED].min(axis=-1), sums[..., COMBINED], sums[..., COMBINED + 1]
     return np.where(best > 0, 1 - own / best, np.where((own > 0) | (n == 0), np.nan, 0.0))
 
@@ -709,7 +718,7 @@ def _load_or_slowdown(snapshot: Snapshot, _: Params) -> Cell:
 
 
 def _screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """What is expected, and when to start."""
+    """Yield what is expected, and when to start."""
     yield from (largest_facts(group, 8) for group in answer.facts if group.name in ("expected", "best_start"))
     yield from (finding for finding in answer.findings if finding.name == "knows")
 

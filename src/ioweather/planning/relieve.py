@@ -103,28 +103,58 @@ def run(source: DataSource, params: Params) -> Answer:
 
     Raises DataUnavailable without samples, or without a list of files.
     """
-    snapshot, period, by = source.snapshot, source.period_ns, params["by"]
-    filesystem = params["filesystem"] or _filesystem(snapshot, params["target"])
-    scan = _newest_scan(snapshot, filesystem) if by == "space" else None
-    amounts = (
-        _stored_bytes(snapshot, filesystem, period, scan)
-        if by == "space"
-        else _moved_bytes(snapshot, filesystem, period)
+    filesystem = params["filesystem"] or _filesystem(source.snapshot, params["target"])
+    outcome, unit, coverage = _find_files_to_move(source, filesystem, params["target"], params["by"])
+    rows = []
+    for file in outcome.files[: params["most"]]:
+        owner = file.user or (f"uid {file.uid}" if file.uid is not None else None)
+        what = file.command or f"(no command) {file.path}"
+        rows.append((what, file.bytes_there, file.size_bytes, owner, file.last_used_ns))
+    title = f"{len(rows):,} of {len(outcome.files):,} files" if len(rows) < len(outcome.files) else "Files to move"
+    words = "full" if unit == "ratio" else "holds" if outcome.by == "space" else "moved"
+    facts = (
+        Fact("level", words, outcome.level, unit),
+        Fact("mean_level", "mean of all targets", outcome.mean_level, unit),
+        Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
+        Fact("moved_bytes", "of it in these files", outcome.moved_bytes, "bytes"),
+        Fact("files", "files to move", len(outcome.files), "count"),
     )
+    return Answer(
+        question=f"Which files should leave {outcome.target}?",
+        headline=_headline(outcome, words, unit),
+        facts=(FactGroup("target", outcome.target, facts),),
+        exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
+        findings=tuple(_findings(outcome)),
+        caveats=_CAVEATS[outcome.by],
+        coverage=(coverage,),
+        name="relieve",
+        result=outcome,
+    )
+
+
+def _find_files_to_move(
+    source: DataSource, filesystem: str, named: str | None, by: str
+) -> tuple[RelieveOutcome, str, Coverage]:
+    """Return the target that was named, or the one with the highest level, and the fewest files that bring it to the
+    mean; the unit of levels; and how many files on the target were searched."""
+    snapshot, period = source.snapshot, source.period_ns
+    scan = None if by == "load" else _newest_scan(snapshot, filesystem)
     # Of each target stored or moved bytes, and its capacity (1 each for load).
+    if by == "load":
+        amounts, origin = _moved_bytes(snapshot, filesystem, period), "those that several logged runs used"
+    else:
+        amounts = _stored_bytes(snapshot, filesystem, period, scan)
+        origin = "those in the list of the file system"
     names = sorted(amounts)
     amount, size = (np.array([amounts[name][i] for name in names]) for i in (0, 1))
-    target = _choose_target(names, amount / size, params["target"])
+    target = _choose_target(names, amount / size, named)
     number = target_number(target)
     if number is None:
         raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
     if by == "load":
-        select, origin = (
-            _sql_of_logged_files(snapshot, filesystem, number, period),
-            "those that several logged runs used",
-        )
+        select = _sql_of_logged_files(snapshot, filesystem, number, period)
     elif scan is not None or snapshot.owner is not None:
-        select, origin = _sql_of_scanned_files(snapshot, scan, number), "those in the list of the file system"
+        select = _sql_of_scanned_files(snapshot, scan, number)
     else:
         raise DataUnavailable(
             f"The lake has no list of the files of {filesystem} with their OSTs.",
@@ -135,46 +165,19 @@ def run(source: DataSource, params: Params) -> Answer:
     level, mean = float(amount[here] / size[here]), float(amount.sum() / size.sum())
     excess = float(amount[here] - mean * size[here])
     chosen = [files[i] for i in fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
-    moved = sum(file.bytes_there for file in chosen)
-    users = _user_names(snapshot)
-    stripes = destinations(target, names, amount, size, chosen)
+    moved, users = sum(file.bytes_there for file in chosen), _user_names(snapshot)
     to_move = tuple(
         FileToMove(
             *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
             osts=tuple(_ost_numbers(file)),
             command=_command(file, to),
         )
-        for file, to in zip(chosen, stripes, strict=True)
+        for file, to in zip(chosen, destinations(target, names, amount, size, chosen), strict=True)
     )
     unit = "ratio" if by == "space" and float(size.max(initial=1.0)) > 1.0 else "bytes"
-    outcome = RelieveOutcome(
-        by, filesystem, target, level, mean, max(excess, 0.0), moved, is_enough=moved >= excess, files=to_move
-    )
-    rows = []
-    for file in to_move[: params["most"]]:
-        owner = file.user or (f"uid {file.uid}" if file.uid is not None else None)
-        what = file.command or f"(no command) {file.path}"
-        rows.append((what, file.bytes_there, file.size_bytes, owner, file.last_used_ns))
-    title = f"{len(rows):,} of {len(to_move):,} files" if len(rows) < len(to_move) else "Files to move"
-    words = "full" if unit == "ratio" else "holds" if by == "space" else "moved"
-    facts = (
-        Fact("level", words, level, unit),
-        Fact("mean_level", "mean of all targets", mean, unit),
-        Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
-        Fact("moved_bytes", "of it in these files", moved, "bytes"),
-        Fact("files", "files to move", len(to_move), "count"),
-    )
-    return Answer(
-        question=f"Which files should leave {target}?",
-        headline=_headline(outcome, words, unit),
-        facts=(FactGroup("target", target, facts),),
-        exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
-        findings=tuple(_findings(outcome)),
-        caveats=_CAVEATS[by],
-        coverage=(Coverage(count, len(files), f"files on it, {origin}", detail="the largest"),),
-        name="relieve",
-        result=outcome,
-    )
+    levels = (level, mean, max(excess, 0.0), moved)
+    outcome = RelieveOutcome(by, filesystem, target, *levels, is_enough=moved >= excess, files=to_move)
+    return outcome, unit, Coverage(count, len(files), f"files on it, {origin}", detail="the largest")
 
 
 def _headline(outcome: RelieveOutcome, verb: str, unit: str) -> str:
@@ -347,7 +350,7 @@ def _newest_scan(snapshot: Snapshot, filesystem: str) -> str | None:
 
 
 def _sql_of_entries(snapshot: Snapshot, scan: str) -> str:
-    """SQL of files with stripes; of several names of one inode the first."""
+    """Return SQL of files with stripes; of several names of one inode the first."""
     return (
         "SELECT *, coalesce(capacity_bytes, size_bytes, 0) AS bytes FROM "
         f"({snapshot.rows('scan_entries', {'scan_id': scan})}) "
@@ -357,7 +360,7 @@ def _sql_of_entries(snapshot: Snapshot, scan: str) -> str:
 
 
 def _sql_of_scanned_files(snapshot: Snapshot, scan: str | None, number: int) -> str:
-    """SQL of the files on the target, and the bytes that they have there."""
+    """Return SQL of the files on the target, and the bytes that they have there."""
     there = f"bytes * {_sql_of_stripes_on(number)} / len({_STRIPES})"
     return (
         f"SELECT path, escaped, {there} AS there, size_bytes, uid, greatest(atime_ns, mtime_ns), osts "
@@ -366,14 +369,14 @@ def _sql_of_scanned_files(snapshot: Snapshot, scan: str | None, number: int) -> 
 
 
 def _sql_of_stripes_on(number: int) -> str:
-    """SQL of the number of stripes of a file on the target."""
+    """Return SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
 def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
-    """SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file of one run
-    does not move future load. POSIX and STDIO records have every byte once."""
+    """Return SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file
+    of one run does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
             "Needs Darshan logs for the traffic of each file; the lake has none.",

@@ -183,7 +183,7 @@ def targets_of(sample: ResponseSample) -> set[str]:
 def _draw_transfers(
     times: _RequestTimes, size: float, width: int, rounds: int, replicates: int
 ) -> tuple[Floats, float]:
-    """Simulated times of transfers, and their mean: infinite if the tail of a replicate has no mean.
+    """Return simulated times of transfers, and their mean: infinite if the tail of a replicate has no mean.
 
     The fit, or each of its bootstrap replicates, draws the same number of transfers, to include its uncertainty.
     """
@@ -231,14 +231,22 @@ def predict_transfer(
     outcome = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
     if times is None:
         return lacking.answer(question, "predict", outcome)
-    place = times.example.place
     if not times.sizes[0] <= size <= times.sizes[-1]:
+        sampled = f"{times.range_text} on {times.example.place}"
         reason = (
-            f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {place}). "
+            f"requests of {format_bytes(size)} lie outside the sampled sizes ({sampled}). "
             "Sample that size; nothing is extrapolated."
         )
         return _NoAnswerError(reason, times.samples.coverage).answer(question, "predict", outcome)
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
+    return _answer_of_draws(question, outcome, times, drawn, mean)
+
+
+def _answer_of_draws(
+    question: str, outcome: PredictOutcome, times: _RequestTimes, drawn: Floats, mean: float
+) -> Answer:
+    """Return quantiles and mean of simulated transfers in seconds, what they rest on, and their distribution."""
+    place, rounds, width = times.example.place, outcome.rounds, outcome.width
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     known = mean if math.isfinite(mean) else None
     note = "" if known is not None else "may be infinite: a tail of alpha <= 2 fits too; judge by quantiles"
@@ -247,7 +255,7 @@ def predict_transfer(
     basis = (
         Fact("place", "samples", f"{place}, {times.example.op}, {times.range_text}"),
         Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
-        Fact("request_bytes", "size of a request", size, "bytes"),
+        Fact("request_bytes", "size of a request", outcome.request_bytes, "bytes"),
         Fact("rounds", "rounds of requests", rounds, "count"),
         Fact("width", "requests at a time", width, "count"),
     )
@@ -312,28 +320,15 @@ def recommend_stripe(
     except _NoAnswerError as lacking:
         return lacking.answer(question, "stripe", StripeOutcome(op, file_bytes, filesystem))
     chosen, fastest, agreement = best_width(predictions)
-    first, sample = predictions[0], times.example
-    q90, q99 = chosen.seconds(0.9), chosen.seconds(0.99)
-    command = setstripe(chosen.width, chosen.request_bytes, directory)
-    headline = f"{command}: 90% of such {sample.op}s finish within {format_seconds(q90)}"
-    if first.width != chosen.width:
-        stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
-        headline += f", {first.seconds(0.9) / q90:.2g}x sooner than with {stripes}"
+    sample, command = times.example, setstripe(chosen.width, chosen.request_bytes, directory)
     firm = agreement is not None and agreement >= _FIRM
+    headline = f"{command}: {_describe_times(predictions, chosen, sample.op)}"
     headline += "." if firm else "; other stripe counts fit the data about as well."
     if piece_bytes < file_bytes:
         headline += (
             f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size; the file has "
             f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
         )
-    findings = [independence_finding(targets_together(times.fitted)[0])]
-    wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > 1.1 * q99]
-    if wider:
-        text = f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target."
-        findings.insert(0, Finding(text, name="wider_is_slower"))
-    if fastest != chosen.width:
-        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
-        findings.insert(0, Finding(text, name="wider_not_worth_it"))
     caveats = [
         f"The file moves at once, each of n targets serving one request of 1/n of it, as the sampler's requests on "
         f"{sample.place} did; the client's own network limit is not in the model.",
@@ -352,7 +347,10 @@ def recommend_stripe(
         headline=headline,
         facts=tuple(_stripe_facts(times, predictions, chosen, agreement, command)),
         exhibits=(striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats),),
-        findings=tuple(findings),
+        findings=(
+            *_compare_widths(predictions, chosen, fastest),
+            independence_finding(targets_together(times.fitted)[0]),
+        ),
         caveats=tuple(caveats),
         coverage=times.samples.coverage,
         name="stripe",
@@ -369,6 +367,28 @@ def recommend_stripe(
             widths=tuple(WidthOutcome(p.width, p.request_bytes, quantiles) for p, quantiles in by_width.items()),
         ),
     )
+
+
+def _describe_times(predictions: Sequence[WidthPrediction], chosen: WidthPrediction, op: str) -> str:
+    """Return the 90% point of the chosen width, and how much sooner that is than with the narrowest."""
+    first, q90 = predictions[0], chosen.seconds(0.9)
+    text = f"90% of such {op}s finish within {format_seconds(q90)}"
+    if first.width == chosen.width:
+        return text
+    stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
+    return f"{text}, {first.seconds(0.9) / q90:.2g}x sooner than with {stripes}"
+
+
+def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPrediction, fastest: int) -> Iterator[Finding]:
+    """Yield that the fastest width is hardly faster, and from which width slow transfers get slower again."""
+    if fastest != chosen.width:
+        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
+        yield Finding(text, name="wider_not_worth_it")
+    slow = 1.1 * chosen.seconds(0.99)
+    wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > slow]
+    if wider:
+        text = f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target."
+        yield Finding(text, name="wider_is_slower")
 
 
 def _sized_on_same_targets(times: _RequestTimes) -> _RequestTimes:

@@ -421,7 +421,7 @@ def _parse_ior_json(path: Path, text: str, times: _LocalTimes) -> _IorRun:
 
 
 def _flatten_objects(listed: Any) -> Iterator[Mapping[str, Any]]:
-    """Those in the list; some versions put the results of each iteration into a list of their own."""
+    """The JSON objects in a list; some versions put the results of each iteration into a list of their own."""
     for item in listed if isinstance(listed, list) else []:
         for part in item if isinstance(item, list) else [item]:
             if isinstance(part, Mapping):
@@ -741,7 +741,7 @@ def _parse_io500_sections(path: Path, lines: Sequence[str], times: _LocalTimes) 
 
 
 def _io500_phase(name: str, value: str, details: Mapping[str, Any], **more: Any) -> _Phase:
-    """IO500 gives GiB/s to phases that begin with an i (IOR) and thousands of operations per second to all others.
+    """A phase and its rate: GiB/s if its name begins with an i (IOR), thousands of operations per second for others.
 
     'GB/s' of its first versions is MiB/s divided by 1024: the same GiB/s under another name. A phase that failed has 0.
     """

@@ -97,7 +97,7 @@ PBS = FileReader(
 
 
 def _pbs_records(path: Path, context: ReadContext) -> Iterator[Job]:
-    """A started run is remembered until its end record or the end of the file, or until the file cannot be read on."""
+    """Runs of jobs. A run without an end record is yielded as running at the end of the file, or before its damage."""
     unfinished: dict[str, tuple[Job, str]] = {}  # with the stamp of its start
     newest: dict[str, tuple[int | None, int]] = {}  # start and number of the newest run of a job
     try:
@@ -145,8 +145,8 @@ def _pbs_end(start_ns: int | None, began: str, stopped: str) -> int | None:
 
 
 def _pbs_values(message: str) -> dict[str, str]:
-    """`key=value` separated by blanks. A word that is not a pair continues the value before it: groups, accounts and
-    job names may contain blanks, quoted or not."""
+    """The pairs `key=value` of a record, separated by blanks. A word that is not a pair continues the value before it:
+    groups, accounts and job names may contain blanks, quoted or not."""
     values: dict[str, str] = {}
     key, words, quoted = "", [""], False
     for word in message.split(" "):
@@ -196,7 +196,7 @@ def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], clust
 
 
 def _pbs_hosts(text: str) -> tuple[list[str], int]:
-    """Distinct hosts in order, and their CPUs."""
+    """The distinct hosts of `exec_host` in order, and the number of their CPUs."""
     hosts: dict[str, None] = {}
     slots = 0
     for part in text.split("+"):
@@ -235,7 +235,7 @@ def _lsf_records(path: Path, context: ReadContext) -> Iterator[Job]:
 
 
 def _split_fields(line: str) -> list[str]:
-    """Bare words, and texts in quotes, in which "" is one quote."""
+    """The fields of a line: bare words, and texts in quotes, in which "" is one quote."""
     found: list[str] = []
     quoted: list[str] = []
     for place, part in enumerate(line.split('"')):

@@ -96,7 +96,9 @@ _PARAMETER = re.compile(
 # As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
 _OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
 _HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
-_DEVICE_LIST = re.compile(r"^\s*\d+ UP (?:mgc|osc|mdc|lov|lmv) \S+ \S+ \d+ \S*@", re.MULTILINE)
+_DEVICE_LIST = re.compile(
+    r"^[ \t]{0,9}\d{1,9} UP (?:mgc|osc|mdc|lov|lmv) \S{1,255} \S{1,255} \d{1,9} \S{0,255}@", re.MULTILINE
+)
 # A recording without a host inside is often named after its server: scratch-oss01.txt.
 _SERVER_FILE = re.compile(r"([A-Za-z][\w-]*?)?(oss|mds)[-_]?\d{1,5}[A-Za-z]?")
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
@@ -158,7 +160,7 @@ def _snapshots(path: Path, host: str | None, *, more_follows: bool = False) -> I
         return iter(sorted((read_tree(tree, host) for tree in trees), key=latest_ns))
 
     def last_second(dump: Path) -> tuple[int, str]:
-        """The last moment that a dump names; where several name the same, their names tell."""
+        """The last second in a dump and its name: the order of dumps."""
         return max(
             (int(second) for text in text_blocks(dump) for second in _SECONDS.findall(text)), default=0
         ), dump.name

@@ -60,7 +60,7 @@ def expand(text: str) -> list[str]:
 
 
 def _numbered(text: str) -> list[str]:
-    """The numbers of a bracket; none where it has other text, or more than there are hosts."""
+    """The numbers in a bracket, such as 1-3,07; none for other text, or for more numbers than hosts exist."""
     found: list[str] = []
     for item in text.split(","):
         match = _RANGE.fullmatch(item.strip())
@@ -102,7 +102,7 @@ _OF_A_JOB = ('"association"', '"allocation_nodes"', '"derived_exit_code"', '"tre
 
 
 def _is_json_accounting(start: str) -> bool:
-    """Of the first part of a file: an object that names Slurm, or has a list of jobs as accounting has them."""
+    """Whether a text begins as an object that names Slurm, or that has a list of jobs as accounting has them."""
     if not start.lstrip().startswith("{"):
         return False
     by_shape = bool(_JSON_JOBS.search(start)) and sum(key in start for key in _OF_A_JOB) >= 2
@@ -205,14 +205,14 @@ def _integer(value: Any) -> int:
 
 
 def _text(value: Any) -> str | None:
-    """None for '' too: Slurm writes either for what is not known."""
+    """A text; None for null and '', which Slurm writes for what it does not know."""
     if value is not None and not isinstance(value, str):
         raise ValueError(f"a text: {str(value)[:40]}")
     return value or None
 
 
 def _seconds_to_ns(value: Any) -> int | None:
-    """Seconds since the epoch; 0 is never."""
+    """Seconds since the epoch as nanoseconds; None for 0, which means never."""
     seconds = _number(value)
     if seconds is not None and not 0 <= seconds < END_NS // NS:
         raise ValueError(f"a time: {seconds}")
@@ -303,7 +303,7 @@ def _parse_headerless(line: str) -> _Header | None:
 
 
 def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[Job]:
-    """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
+    """The jobs in text of sacct. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
     number, first = next(((number, line) for number, line in lines if line), (1, ""))
     header = _parse_header(first)
     rows: Iterator[tuple[int, str]] = (item for item in lines if item[1] != first)  # dumps put into one file repeat it
@@ -423,8 +423,8 @@ def _text_job(values: Mapping[str, str], where: str, zone: ZoneInfo | None, clus
 
 
 def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: int | None = None) -> int | None:
-    """An epoch, or a local time. In the doubled hour of autumn a later moment of the same job tells which passage it
-    was, or nothing does."""
+    """A printed epoch or local time as UTC nanoseconds; None for never. In the doubled hour of autumn a later moment of
+    the same job tells which passage it was, or nothing does."""
     if text in _NEVER:
         return None
     seconds = whole_number(text)

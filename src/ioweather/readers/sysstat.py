@@ -232,7 +232,7 @@ def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader)
 
 
 def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext) -> Iterator[tuple[_Report, int, int]]:
-    """The same for reports without stamps: one interval after the other from the start that the caller gives."""
+    """Each report without a stamp with start and length: one interval after the other from --start."""
     runs = count = 0
     for report in reports:
         if report.stamp is not None:

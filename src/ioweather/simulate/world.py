@@ -222,11 +222,11 @@ def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
         **drawn,
     )
-    return _sized(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
+    return _with_io_seconds(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
 
 
-def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
-    """Set the bytes for about that I/O time in an undisturbed run: a whole number of requests per rank."""
+def _with_io_seconds(program: Program, preset: Preset, io_seconds: float) -> Program:
+    """Return the program with bytes for about that I/O time in an undisturbed run: whole requests of each rank."""
     if program.layout == "none":
         return program
     speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))

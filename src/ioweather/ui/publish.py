@@ -18,7 +18,7 @@ from ioweather.core.results import Exhibit, ResultTable, result_json
 from ioweather.core.safe_files import write_whole
 from ioweather.core.tabular import csv_text
 from ioweather.core.units import GIB, KIB, MIB, PIB, TIB, format_time_ns, format_value
-from ioweather.lake.lake import Lake, Snapshot
+from ioweather.lake.lake import Lake
 from ioweather.ui.charts.page import exhibit_html
 from ioweather.ui.charts.render import Column, exhibit_figure
 
@@ -158,22 +158,12 @@ FORMS: Final[Mapping[str, Callable[[Sequence[ResultTable], str], str]]] = {
 ENDINGS = (".svg", ".png", ".pdf", ".html", ".json", *FORMS)
 
 
-def time_span(snapshot: Snapshot) -> tuple[int, int] | None:
-    """The first time of the visible rows in the lake, and the end of the last."""
-    times = [(group.first_ns, group.end_ns) for group in snapshot.series()]
-    for table, end in (("applications", "coalesce(end_ns, start_ns)"), ("responses", "start_ns")):
-        if snapshot.pinned[table].uris:
-            first, last = snapshot.query(f"SELECT min(start_ns), max({end}) FROM {table}").fetchall()[0]
-            times += [(first, last)] if first is not None else []
-    return (min(first for first, _ in times), max(last for _, last in times)) if times else None
-
-
 def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str:
     """What a figure or table says wherever it is printed: whose it is, which exhibit, when, and whether it is real."""
     facility = lake.facility
     simulated = "" if not facility.simulated or "simulated" in facility.name else " (simulated)"
     with lake.snapshot() as snapshot:
-        span = time_span(snapshot)
+        span = snapshot.time_span()
     when = ""
     if span:
         start, end = max(period_ns[0], span[0]), min(period_ns[1], span[1])

@@ -55,11 +55,11 @@ def parse_mountstats(lines: Iterable[str], where: str) -> list[Mount]:
             if match is not None and match[3] in ("nfs", "nfs4") and match[4] is not None:
                 current = Mount(unescape_octal(match[2]))
         elif current is not None:
-            _add(current, line, where)
+            _add_line(current, line, where)
     return found
 
 
-def _add(mount: Mount, line: str, where: str) -> None:
+def _add_line(mount: Mount, line: str, where: str) -> None:
     """Take a line of a mount's statistics."""
     if match := _OPERATION.fullmatch(line):
         name, (requests, *rest) = match[1], [int(number) for number in match[2].split()]

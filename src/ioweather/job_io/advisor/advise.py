@@ -80,7 +80,8 @@ def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
 
 
 def _rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
-    """Rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not have."""
+    """Return rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not
+    have."""
     found: set[str] = set()
     for change in result.changed:
         way, rules, free = _RULES_OF_CHANGE.get(change.name, (0, (), None))
@@ -118,7 +119,8 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
 
 
 def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
-    """Facts of the advice above the floor: seconds, file, evidence, and the lines to type; then other patterns."""
+    """Return facts of the advice above the floor: seconds, file, evidence, and the lines to type; then other
+    patterns."""
     groups = []
     if advised.shown:
         facts = [fact for advice in advised.shown for fact in _lines_of_advice(advice)]
@@ -175,7 +177,7 @@ def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """A finding on time that is no I/O, and one on advice that has no line of its own."""
+    """Yield a finding on time that is no I/O, and one on advice that has no line of its own."""
     for advice in advised.patterns:
         if advice.name == "waiting_opens":
             yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
@@ -217,9 +219,9 @@ def _rules() -> tuple[Rule, ...]:
     Rules of equal cost are shown in the order of that file.
     """
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
-    looks = vars(parallel_rules) | vars(request_rules)
+    functions = vars(parallel_rules) | vars(request_rules)
     return tuple(
-        declared_rule(name, entry) if "when" in entry else Rule(name, look=looks[name], **entry)
+        declared_rule(name, entry) if "when" in entry else Rule(name, find=functions[name], **entry)
         for name, entry in tomllib.loads(text).items()
     )
 
@@ -318,7 +320,7 @@ def advise(view: JobView) -> Advised:
     # Counters of a damaged log may be anything: costs that are not finite count as 0.
     with np.errstate(all="ignore"):
         notes, of_site = site_advice()
-        rules = () if one.sums_only else (*RULES, *of_site)
+        rules = () if profile.sums_only else (*RULES, *of_site)
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     named = {advice.name for advice in seen}
     explained = {name for rule in rules if rule.name in named for name in rule.explains}

@@ -37,7 +37,7 @@ from ioweather.core.frames import Bools
 from ioweather.core.tables import READ_BINS, WRITE_BINS
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_seconds
 from ioweather.job_io.advisor.expected_savings import Dimension, Part, Rule
-from ioweather.job_io.advisor.fixes import Seen, directory_of
+from ioweather.job_io.advisor.fixes import Pattern, directory_of
 from ioweather.job_io.advisor.parallel_rules import seconds_between_writes
 from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, Profile
 
@@ -63,12 +63,12 @@ def _sum_of(column: str) -> Callable[[Profile, Bools], Any]:
 
 
 def _seconds_of(column: str) -> Callable[[Profile, Bools], Any]:
-    """Seconds by which the run would be shorter without these."""
+    """Return seconds by which the run would be shorter without these."""
     return lambda p, rows: p.saving(np.where(rows, p.seconds(column), 0.0))
 
 
 def _tiny_requests(profile: Profile, rows: Bools) -> Any:
-    """Requests at the file system of up to 10 KiB on these files."""
+    """Return requests at the file system of up to 10 KiB on these files."""
     mine = np.isin(profile.records.file, np.unique(profile.records.file[rows])) & profile.at_storage
     return sum(profile.ints(name)[mine].sum() for name in _TINY_BINS)
 
@@ -162,7 +162,7 @@ _REQUIRED: Final = frozenset({"when", "saves", "evidence", "fix"})
 _KEYS: Final = _REQUIRED | {"fix_python", "files", "paths", "filesystems", "mounts"}
 
 
-def find_declared(entry: Mapping[str, Any], profile: Profile) -> Seen | None:
+def find_declared(entry: Mapping[str, Any], profile: Profile) -> Pattern | None:
     """Return the pattern if its conditions hold and it saves a second, and a noticeable part of the I/O time."""
     if profile.filesystem not in (entry.get("filesystems") or (profile.filesystem,)):
         return None
@@ -184,7 +184,7 @@ def find_declared(entry: Mapping[str, Any], profile: Profile) -> Seen | None:
     words = _Words(measured)
     fix = (entry.get("fix_python") if profile.python else None) or entry["fix"]
     lines = tuple(line.format_map(words) for line in fix)
-    return Seen(entry["evidence"].format_map(words), float(saved), lines, rows)
+    return Pattern(entry["evidence"].format_map(words), float(saved), lines, rows)
 
 
 def declared_rule(name: str, entry: Mapping[str, Any]) -> Rule:
@@ -199,7 +199,7 @@ def declared_rule(name: str, entry: Mapping[str, Any]) -> Rule:
     for key in entry.keys() - _KEYS:
         described[key] = tuple(entry[key]) if isinstance(entry[key], list) else entry[key]
     # No pair of runs before and after such a change is recorded.
-    return Rule(name, look=partial(find_declared, entry), **described)
+    return Rule(name, find=partial(find_declared, entry), **described)
 
 
 _OF_SITE: Final = {

@@ -28,7 +28,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.job_io.advisor.fixes import Seen
+from ioweather.job_io.advisor.fixes import Pattern
 from ioweather.job_io.advisor.profile import WRITE_TO_MEMORY_SECONDS, Profile, Storage
 
 LEVEL: Final = 0.9
@@ -184,7 +184,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of rules.toml. `look` returns None if the pattern is not there; the rest is for screens and documentation:
+    """A rule of rules.toml. `find` returns None if the pattern is not there; the rest is for screens and documentation:
     `trigger` is the condition, `sources` the literature, `before` and `after` are lines of a program.
 
     `same_bytes` is False if the change moves fewer bytes, or moves them to other targets; `explains` are rules whose
@@ -200,14 +200,14 @@ class Rule:
     sources: tuple[str, ...]
     before: str
     after: str
-    look: Callable[[Profile], Seen | None]
+    find: Callable[[Profile], Pattern | None]
     same_bytes: bool = True
     explains: tuple[str, ...] = ()
     tried: bool = True
 
     def advice(self, profile: Profile) -> Advice | None:
         """Return the pattern of this rule with its expected saving; None if it is not there or hardly matters."""
-        seen = self.look(profile)
+        seen = self.find(profile)
         if seen is None or not profile.is_noticeable(seen.rows):
             return None
         lost = max(seen.seconds_lost, 0.0) if math.isfinite(seen.seconds_lost) else 0.0

@@ -35,7 +35,7 @@ _SYNCED_SHARE: Final = 0.15
 
 
 @dataclass(frozen=True)
-class Seen:
+class Pattern:
     """Result of a rule's function if the pattern is there; `rows` are the records that show it. No change saves more
     than `most_seconds`."""
 
@@ -84,12 +84,12 @@ def order_share(profile: Profile, verb: Verb) -> Floats:
 
 
 def describe_rate(profile: Profile, rows: Bools) -> str:
-    """A clause on the rate of large requests."""
+    """Return a clause on the rate of large requests."""
     rate, origin = profile.process_rate[main_verb(profile, rows)]
     return f"assuming {format_bytes(rate)}/s for large requests ({origin})"
 
 
-def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, share: Floats | float = 1.0) -> Seen:
+def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, share: Floats | float = 1.0) -> Pattern:
     """Return a pattern of requests that could be collective, which saves time if they are small and on shared files.
 
     `how` describes these requests; `plain` is the evidence if there are none. `share` of the operations of each row
@@ -99,7 +99,7 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str, s
     if (found := describe_small(profile, mine, share)) is not None:
         seconds = profile.saving(np.where(mine, seconds_saved_by_joining(profile, BUFFER_BYTES) * share, 0.0))
         evidence = f"{found}, {how}; {describe_rate(profile, mine)}"
-    return Seen(evidence, seconds, request_lines(profile, "collective", rows), rows)
+    return Pattern(evidence, seconds, request_lines(profile, "collective", rows), rows)
 
 
 _LINES: Final = tomllib.loads(files("ioweather.job_io.advisor").joinpath("fixes.toml").read_text("utf-8"))
@@ -154,7 +154,8 @@ def main_verb(profile: Profile, rows: Bools) -> Verb:
 
 
 def buffering_lines(profile: Profile, rows: Bools) -> tuple[str, ...]:
-    """Lines for collective buffering with one aggregator per node, and for the library that scatters requests."""
+    """Return lines for collective buffering with one aggregator per node, and for the library that scatters
+    requests."""
     settings = {"cb_nodes": str(profile.nodes), "cb_buffer_size": str(BUFFER_BYTES)}
     lines = hint_lines(profile, {f"romio_cb_{main_verb(profile, rows)}": "enable", **settings})
     # NetCDF-4 and HDF5 write fill values, and chunks across the processes' blocks, in short pieces despite MPI-IO.
@@ -169,7 +170,7 @@ def buffering_lines(profile: Profile, rows: Bools) -> tuple[str, ...]:
 
 
 def alignment_lines(profile: Profile, rows: Bools, block: int) -> tuple[str, ...]:
-    """Lines that align requests to blocks."""
+    """Return lines that align requests to blocks."""
     interface = interface_of(profile, rows, profile.operations)
     if profile.python and interface == "HDF5":
         return (f"h5py.File(path, alignment_interval={block})",)
@@ -181,7 +182,8 @@ def alignment_lines(profile: Profile, rows: Bools, block: int) -> tuple[str, ...
 
 
 def sorting_lines(profile: Profile, rows: Bools, shared: bool = False) -> tuple[str, ...]:
-    """Lines that sort requests by offset; on files shared by all, MPI-IO sorts and joins those of all processes."""
+    """Return lines that sort requests by offset; on files shared by all, MPI-IO sorts and joins those of all
+    processes."""
     verb = main_verb(profile, rows)
     if profile.python:
         call = "os.pread" if verb == "read" else "os.pwrite"
@@ -193,7 +195,7 @@ def sorting_lines(profile: Profile, rows: Bools, shared: bool = False) -> tuple[
 
 
 def distribution_lines(profile: Profile) -> tuple[str, ...]:
-    """Lines that distribute the I/O over all processes."""
+    """Return lines that distribute the I/O over all processes."""
     call = "MPI_File_write_at_all or _read_at_all on all ranks"
     if profile.python:
         call = "MPI.File.Open(comm, path, mode).Write_at_all(...)"
@@ -201,7 +203,7 @@ def distribution_lines(profile: Profile) -> tuple[str, ...]:
 
 
 def packing_lines(profile: Profile) -> tuple[str, ...]:
-    """Lines that pack many files into few."""
+    """Return lines that pack many files into few."""
     if profile.python or profile.separate:
         return (
             "webdataset.WebDataset('shard-{0000..0099}.tar')",

@@ -11,27 +11,8 @@ from ioweather.core.frames import Bools, Floats
 from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.facts.job_metrics import ratio
 from ioweather.facts.runs import ALMOST_ALL
-from ioweather.job_io.advisor.fixes import (
-    BUFFER_BYTES,
-    FEWEST,
-    HDF5_NAMES,
-    NETCDF_NAMES,
-    Seen,
-    alignment_lines,
-    buffering_lines,
-    describe_rate,
-    describe_small,
-    distribution_lines,
-    hint_line,
-    hint_lines,
-    joined_by_collectives,
-    layout_lines,
-    main_verb,
-    most_stripes,
-    request_lines,
-    seconds_saved_by_joining,
-    with_endings,
-)
+from ioweather.job_io.advisor import fixes
+from ioweather.job_io.advisor.fixes import Pattern
 from ioweather.job_io.advisor.profile import FILESYSTEMS, NOTICEABLE_SHARE, PARALLEL, VERBS, Profile
 
 # Drishti's: slowest against fastest process of a shared file.
@@ -45,8 +26,8 @@ _FAR_ABOVE: Final = 5.0
 _ONE_SERVER: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "sshfs"})
 
 
-def no_mpiio(profile: Profile) -> Seen | None:
-    """Several processes of one program without MPI-IO."""
+def no_mpiio(profile: Profile) -> Pattern | None:
+    """Find several processes of one program without MPI-IO."""
     records = profile.records
     rows = profile.counted & (records.posix | records.stdio)
     if (records.mpiio & profile.moved_rows).any():
@@ -54,48 +35,49 @@ def no_mpiio(profile: Profile) -> Seen | None:
         rows &= profile.shared & profile.moved_rows
     # A file with one request has nothing to join.
     made = sum(int(np.maximum(profile.ints(f"{verb}_count") - 1, 0)[rows].sum()) for verb in VERBS)
-    if not profile.parallel or made < FEWEST or profile.without_mpiio_calls:
+    if not profile.parallel or made < fixes.FEWEST or profile.without_mpiio_calls:
         return None
     operations = int(profile.operations[rows].sum())
     plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
-    return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
+    return fixes.joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
-def unjoined_below(profile: Profile) -> Seen | None:
-    """Requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
+def unjoined_below(profile: Profile) -> Pattern | None:
+    """Find requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
     alone = profile.ints("slowest_rank_bytes") == profile.moved
     rows = profile.counted & profile.records.posix & profile.shared & ~alone
-    rows &= profile.moved < BUFFER_BYTES * profile.operations
+    rows &= profile.moved < fixes.BUFFER_BYTES * profile.operations
     operations = int(profile.operations[rows].sum())
-    if not profile.parallel or not profile.without_mpiio_calls or operations < FEWEST:
+    if not profile.parallel or not profile.without_mpiio_calls or operations < fixes.FEWEST:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / operations)
     evidence = (
         f"MPI-IO calls were not recorded; {operations:,} requests of {mean} by several processes reached the file "
         "system, which collective buffering would have joined"
     )
-    return Seen(evidence, 0.0, request_lines(profile, "collective", rows, "MPI-IO"), rows)
+    return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows, "MPI-IO"), rows)
 
 
-def no_collectives(profile: Profile) -> Seen | None:
-    """MPI-IO with independent operations."""
+def no_collectives(profile: Profile) -> Pattern | None:
+    """Find MPI-IO with independent operations."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
     share = profile.independent_share
     total, operations = int(profile.operations[rows].sum()), int(np.round(profile.operations * share)[rows].sum())
-    if not profile.parallel or operations < FEWEST:
+    if not profile.parallel or operations < fixes.FEWEST:
         return None
     plain = f"{operations:,} of {total:,} MPI-IO operations independent"
-    return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
+    return fixes.joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
 
 
-def mpiio_splits(profile: Profile) -> Seen | None:
-    """MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective buffering."""
+def mpiio_splits(profile: Profile) -> Pattern | None:
+    """Find MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective
+    buffering."""
     records = profile.records
     mine = records.mpiio & profile.counted
     asked, done = (records.per_file(profile.operations, rows) for rows in (mine, profile.below))
     wanted, made = (records.per_file(profile.moved, rows).astype(np.float64) for rows in (mine, profile.below))
     call, request = ratio(wanted, asked), ratio(made, done)
-    files = (asked > 0) & (done >= 2 * asked) & (done >= FEWEST) & (request < MIB) & (2 * request <= call)
+    files = (asked > 0) & (done >= 2 * asked) & (done >= fixes.FEWEST) & (request < MIB) & (2 * request <= call)
     rows = profile.below & files[records.file]
     if not rows.any():
         return None
@@ -104,27 +86,28 @@ def mpiio_splits(profile: Profile) -> Seen | None:
         f"{int(asked[worst]):,} MPI-IO calls of {format_bytes(float(call[worst]))} reached the file system as "
         f"{int(done[worst]):,} requests of {format_bytes(float(request[worst]))}"
     )
-    saved = profile.as_mpiio_savings(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
-    return Seen(evidence, profile.saving(saved), buffering_lines(profile, rows), rows)
+    saved = profile.as_mpiio_savings(np.where(rows, fixes.seconds_saved_by_joining(profile, fixes.BUFFER_BYTES), 0.0))
+    return Pattern(evidence, profile.saving(saved), fixes.buffering_lines(profile, rows), rows)
 
 
-def unbuffered(profile: Profile) -> Seen | None:
-    """Collective calls that reach the file system unchanged: their aggregators join nothing."""
+def unbuffered(profile: Profile) -> Pattern | None:
+    """Find collective calls that reach the file system unchanged: their aggregators join nothing."""
     records = profile.records
     rows = profile.counted & profile.collective
     below = records.per_file(profile.operations, records.posix)[records.file]
     asked = np.maximum(records.per_file(profile.operations, rows)[records.file], 1)
     # MPI-IO that joins requests makes fewer than its calls; if it splits them, `mpiio_splits` finds it.
     rows &= (below >= 0.8 * asked) & (below < 2 * asked)
-    if (found := describe_small(profile, rows)) is None:
+    if (found := fixes.describe_small(profile, rows)) is None:
         return None
-    seconds = profile.saving(np.where(rows, seconds_saved_by_joining(profile, BUFFER_BYTES), 0.0))
-    evidence = f"{found}, collective, but not merged before the file system; {describe_rate(profile, rows)}"
-    return Seen(evidence, seconds, buffering_lines(profile, rows), rows)
+    seconds = profile.saving(np.where(rows, fixes.seconds_saved_by_joining(profile, fixes.BUFFER_BYTES), 0.0))
+    evidence = f"{found}, collective, but not merged before the file system; {fixes.describe_rate(profile, rows)}"
+    return Pattern(evidence, seconds, fixes.buffering_lines(profile, rows), rows)
 
 
-def exchange(profile: Profile) -> Seen | None:
-    """Large collective calls that take far longer than the requests below them: processes exchange data for nothing."""
+def exchange(profile: Profile) -> Pattern | None:
+    """Find large collective calls that take far longer than the requests below them: processes exchange data for
+    nothing."""
     records = profile.records
     rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
     slowest = profile.seconds("slowest_rank_seconds")
@@ -139,12 +122,13 @@ def exchange(profile: Profile) -> Seen | None:
         f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
-    return Seen(evidence, seconds, (hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "disable"),), rows)
+    line = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "disable")
+    return Pattern(evidence, seconds, (line,), rows)
 
 
-def one_at_a_time(profile: Profile) -> Seen | None:
-    """Large independent writes of many processes to a shared file, which wait for each other above the file system:
-    MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
+def one_at_a_time(profile: Profile) -> Pattern | None:
+    """Find large independent writes of many processes to a shared file, which wait for each other above the file
+    system: MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
     records, count, each = profile.records, profile.ints("write_count"), profile.seconds("write_seconds")
     rows = profile.counted & records.mpiio & profile.shared & ~profile.collective & (count > 0)
     rows &= (profile.ints("write_bytes") >= MIB * count) & (profile.ints("slowest_rank_bytes") != profile.moved)
@@ -163,14 +147,14 @@ def one_at_a_time(profile: Profile) -> Seen | None:
         f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
         f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in the requests below it"
     )
-    lines = (*_aligned_below(profile, rows), hint_line(profile, "romio_cb_write", "enable"))
+    lines = (*_aligned_below(profile, rows), fixes.hint_line(profile, "romio_cb_write", "enable"))
     if profile.filesystem in _ONE_SERVER:
         parallel = sorted(
             f"{mount} ({FILESYSTEMS[kind]})" for mount, kind in profile.mounts.items() if kind in PARALLEL
         )
         lines = (*(f"write to {each}" for each in parallel[:1] if len(each) < 40), "one file for each process")
     seconds = profile.saving(np.where(rows, each * (1.0 - ratio(below, above))[records.file], 0.0))
-    return Seen(evidence, seconds, lines, rows)
+    return Pattern(evidence, seconds, lines, rows)
 
 
 def _overlap_of_writes(profile: Profile, file: int) -> float | None:
@@ -189,12 +173,12 @@ def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
     mine = profile.records.posix & np.isin(profile.records.file, profile.records.file[rows])
     block = int(profile.ints("file_alignment_bytes")[mine].max(initial=0))
     off = profile.ints("file_not_aligned_count")[mine].sum() > 0.1 * profile.operations[mine].sum()
-    return alignment_lines(profile, mine, block) if block and off else ()
+    return fixes.alignment_lines(profile, mine, block) if block and off else ()
 
 
-def data_sieving(profile: Profile) -> Seen | None:
-    """More bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of strided
-    writes."""
+def data_sieving(profile: Profile) -> Pattern | None:
+    """Find more bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of
+    strided writes."""
     records = profile.records
     asked, wrote = (records.per_file(profile.ints(f"{verb}_bytes"), records.mpiio) for verb in VERBS)
     done, written = (records.per_file(profile.ints(f"{verb}_bytes"), records.posix) for verb in VERBS)
@@ -212,13 +196,18 @@ def data_sieving(profile: Profile) -> Seen | None:
         f"read-modify-write: {format_bytes(amount)} read and written back, {part} of the bytes that MPI-IO wrote; "
         f"{format_bytes(float(written[files].sum()))} reached the file system"
     )
-    lines = (hint_line(profile, "romio_ds_write", "disable"), hint_line(profile, "romio_cb_write", "enable"))
-    return Seen(evidence, profile.saving(saved), lines, files[records.file])
+    lines = (
+        fixes.hint_line(profile, "romio_ds_write", "disable"),
+        fixes.hint_line(profile, "romio_cb_write", "enable"),
+    )
+    return Pattern(evidence, profile.saving(saved), lines, files[records.file])
 
 
-def blocking(profile: Profile) -> Seen | None:
-    """MPI-IO of the program itself, no library's, that waits for every write, although time passes between them."""
-    by_library = (profile.records.text("library").codes >= 0) | with_endings(profile, HDF5_NAMES + NETCDF_NAMES)
+def blocking(profile: Profile) -> Pattern | None:
+    """Find MPI-IO of the program itself, no library's, that waits for every write, although time passes between
+    them."""
+    named_so = fixes.with_endings(profile, fixes.HDF5_NAMES + fixes.NETCDF_NAMES)
+    by_library = (profile.records.text("library").codes >= 0) | named_so
     rows = profile.records.mpiio & ~by_library
     operations, nonblocking = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
     if operations <= 1000 or nonblocking:
@@ -226,7 +215,7 @@ def blocking(profile: Profile) -> Seen | None:
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
     evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
-    return Seen(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
+    return Pattern(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
 
 
 def seconds_between_writes(profile: Profile) -> float:
@@ -237,8 +226,8 @@ def seconds_between_writes(profile: Profile) -> float:
     return max(0.0, float(last - first) / NS - (profile.io_seconds or 0.0))
 
 
-def aggregators(profile: Profile) -> Seen | None:
-    """Collective MPI-IO with fewer aggregators than nodes."""
+def aggregators(profile: Profile) -> Pattern | None:
+    """Find collective MPI-IO with fewer aggregators than nodes."""
     records, rows = profile.records, profile.counted & profile.collective
     # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
     mine = np.isin(records.file, np.unique(records.file[profile.collective])) & records.posix & profile.moved_rows
@@ -251,8 +240,8 @@ def aggregators(profile: Profile) -> Seen | None:
         return None
     seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
-    lines = hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
-    return Seen(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
+    lines = fixes.hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
+    return Pattern(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
 
 
 def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
@@ -266,12 +255,12 @@ def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
     return targets, shares[:, osts.codes]
 
 
-def striping(profile: Profile) -> Seen | None:
-    """A large shared file on few targets."""
+def striping(profile: Profile) -> Pattern | None:
+    """Find a large shared file on few targets."""
     stripes = profile.ints("stripe_count").astype(np.float64)
     size = np.asarray(profile.records.per_file(profile.moved, profile.counted)[profile.records.file], np.float64)
     # One per GiB of the file, as far as the run has nodes to feed them.
-    wanted = np.minimum(np.ceil(size / GIB), most_stripes(profile))
+    wanted = np.minimum(np.ceil(size / GIB), fixes.most_stripes(profile))
     rows = profile.counted & (profile.records.rank < 0) & (stripes > 0) & (wanted > stripes)
     rows &= profile.shared_seconds > 0
     if profile.nprocs < 2 or not rows.any():
@@ -289,11 +278,11 @@ def striping(profile: Profile) -> Seen | None:
         f"{format_bytes(size[largest])} of a shared file on {count} target{'s' if count != 1 else ''}, "
         f"{'moved' if large[largest] else 'assumed'} at {format_bytes(float(rate[largest]))}/s each"
     )
-    return Seen(evidence, seconds, layout_lines(profile, rows, int(wanted[largest])), rows)
+    return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, int(wanted[largest])), rows)
 
 
-def unused_targets(profile: Profile) -> Seen | None:
-    """Data on fewer storage targets than exist, and than the run has processes."""
+def unused_targets(profile: Profile) -> Pattern | None:
+    """Find data on fewer storage targets than exist, and than the run has processes."""
     records = profile.records
     rows = profile.counted & profile.moved_rows
     moved = float(profile.moved[rows].sum(dtype=np.float64))
@@ -321,11 +310,12 @@ def unused_targets(profile: Profile) -> Seen | None:
         if profile.files_in(rows) != 1:
             return None
         evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
-    return Seen(evidence, 0.0, layout_lines(profile, rows & profile.shared, int(most_stripes(profile))), rows)
+    lines = fixes.layout_lines(profile, rows & profile.shared, int(fixes.most_stripes(profile)))
+    return Pattern(evidence, 0.0, lines, rows)
 
 
-def uneven_targets(profile: Profile) -> Seen | None:
-    """Files whose stripes share some targets more than others."""
+def uneven_targets(profile: Profile) -> Pattern | None:
+    """Find files whose stripes share some targets more than others."""
     rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
     targets, share = _target_shares(profile, rows)
     load = (share * np.where(rows, profile.moved, 0)).sum(axis=1)
@@ -340,13 +330,13 @@ def uneven_targets(profile: Profile) -> Seen | None:
         f"{len(targets):,} targets is {format_bytes(mean)}"
     )
     # One stripe for each file, or all targets for a shared file.
-    width = int(most_stripes(profile)) if (rows & profile.shared).any() else 1
-    return Seen(evidence, seconds, layout_lines(profile, rows, width), rows)
+    width = int(fixes.most_stripes(profile)) if (rows & profile.shared).any() else 1
+    return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, width), rows)
 
 
-def slow_target(profile: Profile) -> Seen | None:
-    """One storage target far slower than the others, for files of the same kind: three files or more on it, and four
-    other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
+def slow_target(profile: Profile) -> Pattern | None:
+    """Find one storage target far slower than the others, for files of the same kind: three files or more on it, and
+    four other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
     spent, moved = profile.data_seconds, profile.moved
     rows = profile.counted & (moved >= MIB) & (profile.ints("stripe_count") == 1) & ~profile.collective
     targets, share = _target_shares(profile, rows)
@@ -373,7 +363,7 @@ def slow_target(profile: Profile) -> Seen | None:
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
     full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
     lines = (f"report {full_name} to your site", "no change of the program helps")
-    return Seen(evidence, profile.saving(saved), lines, slow)
+    return Pattern(evidence, profile.saving(saved), lines, slow)
 
 
 def _has_one_rank(profile: Profile) -> bool:
@@ -383,18 +373,18 @@ def _has_one_rank(profile: Profile) -> bool:
     return profile.parallel and not profile.incomplete and moved > 0 and alone
 
 
-def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Seen:
+def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Pattern:
     """Return the pattern of few processes that do the I/O: what one per node would save, each at its own rate, within
     the limits of nodes, file system and stripes. Even on one node several move more than one."""
     writers, spent, seconds = max(profile.nodes, min(profile.nprocs, 4)), profile.io_seconds or 0.0, 0.0
     if writers > ranks:
         fastest = min(profile.ceiling[0], profile.layout_bytes_per_s)
         seconds = max(0.0, spent - max(spent * ranks / writers, profile.moved_bytes / fastest))
-    return Seen(evidence, seconds, distribution_lines(profile), profile.counted)
+    return Pattern(evidence, seconds, fixes.distribution_lines(profile), profile.counted)
 
 
-def rank_zero(profile: Profile) -> Seen | None:
-    """One process moves all bytes."""
+def rank_zero(profile: Profile) -> Pattern | None:
+    """Find a process that moves all bytes."""
     if not _has_one_rank(profile):
         return None
     who = "rank 0" if (profile.row["rank0_bytes"] or 0) > 0.5 * profile.moved_bytes else "one process"
@@ -403,8 +393,8 @@ def rank_zero(profile: Profile) -> Seen | None:
     return _pattern_of_few_ranks(profile, evidence, 1)
 
 
-def subset(profile: Profile) -> Seen | None:
-    """Some processes move all bytes: the program aggregates by itself (car11 V.B, H)."""
+def subset(profile: Profile) -> Pattern | None:
+    """Find a few processes that move all bytes: the program aggregates by itself (car11 V.B, H)."""
     ranks = int(profile.row["io_rank_count"] or 0)
     if profile.incomplete or not profile.parallel or _has_one_rank(profile):
         return None
@@ -438,20 +428,20 @@ def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"])
     return rows, behind, f"{who} took {times} {format_seconds(float(fastest[worst]))}"
 
 
-def straggler_bytes(profile: Profile) -> Seen | None:
-    """The slowest process of a shared file moves more than its part."""
+def straggler_bytes(profile: Profile) -> Pattern | None:
+    """Find a shared file whose slowest process moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
-    lines = ("divide the data evenly: total / ranks bytes each", hint_line(profile, "romio_cb_write", "enable"))
-    return Seen(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
+    lines = ("divide the data evenly: total / ranks bytes each", fixes.hint_line(profile, "romio_cb_write", "enable"))
+    return Pattern(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
 
 
-def straggler_time(profile: Profile) -> Seen | None:
-    """One process of a shared file is far slower than all others and moves no more: a node or target is slow."""
+def straggler_time(profile: Profile) -> Pattern | None:
+    """Find a shared file with one process that is far slower and moves no more: a node or target is slow."""
     rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
-    lines = (*([hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
-    return Seen(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
+    lines = (*([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
+    return Pattern(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
 
 
 def _report_line(profile: Profile, rows: Bools) -> str:
@@ -460,19 +450,19 @@ def _report_line(profile: Profile, rows: Bools) -> str:
     return f"report to your site: one node {'' if spans_all else 'or target '}is slow"
 
 
-def contention(profile: Profile) -> Seen | None:
-    """The times of the processes of a shared file spread smoothly, although they move the same: they wait for each
-    other."""
+def contention(profile: Profile) -> Pattern | None:
+    """Find shared files whose processes move the same but wait for each other: their times spread smoothly."""
     rows, behind, evidence = _find_straggler(profile, "spread")
     if not evidence:
         return None
-    lines = (*_aligned_below(profile, rows), hint_line(profile, f"romio_cb_{main_verb(profile, rows)}", "enable"))
+    hint = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "enable")
+    lines = (*_aligned_below(profile, rows), hint)
     evidence += ", a smooth spread, not one process: they seem to wait for each other"
-    return Seen(evidence, float(behind.sum()), lines, rows)
+    return Pattern(evidence, float(behind.sum()), lines, rows)
 
 
-def uneven_ranks(profile: Profile) -> Seen | None:
-    """Processes with files of their own, and one of them takes far longer."""
+def uneven_ranks(profile: Profile) -> Pattern | None:
+    """Find a process that takes far longer on its own files than others on theirs."""
     each = profile.sums_by_rank(profile.spent)
     moved = profile.sums_by_rank(profile.moved.astype(np.float64))[each > 0]
     each = each[each > 0]
@@ -490,4 +480,4 @@ def uneven_ranks(profile: Profile) -> Seen | None:
         evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
             line = _report_line(profile, rows)
-    return Seen(evidence, float(each.max() - each.mean()), (line,), rows)
+    return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

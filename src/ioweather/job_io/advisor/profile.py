@@ -90,6 +90,8 @@ class Profile:
         self.without_mpiio_calls = "MPI-IO" in view.listed("partial_modules")
         # Some files have no record: counters are lower bounds, and processes cannot be compared.
         self.incomplete = view.incomplete
+        # Darshan's sums were read, not its records: files and processes are not distinguished.
+        self.sums_only = bool((self.ints("record_id") == 0).any())
         seconds = self.row["run_seconds"]
         self.run_seconds = float(seconds) if seconds is not None and seconds > 0 else None
         # Rows whose opens waited for something else than storage: a second or more each, in threads of a
@@ -113,7 +115,7 @@ class Profile:
         self._measure_requests()
 
     def seconds(self, name: str) -> Floats:
-        """A float column in the order of the records. Waiting for the other end of a pipe is not I/O."""
+        """Return a float column in the order of the records. Waiting for the other end of a pipe is not I/O."""
         values = self.records.seconds(name)
         return np.where(self.waits, 0.0, values) if name == "meta_seconds" else values
 
@@ -227,7 +229,7 @@ class Profile:
             self.overhead[verb] = np.where(to_memory, np.minimum(each, SYSTEM_CALL_SECONDS), each)
 
     def _seconds_until_last_write(self) -> Floats:
-        """Write time without syncs after the last write, which move bytes whatever their requests were.
+        """Return the write time without syncs after the last write, which move bytes whatever their requests were.
 
         Darshan counts a sync as writing: write time beyond the span from first to last write is that of later syncs.
         """
@@ -282,13 +284,13 @@ class Profile:
         return f"{one_line(path.rsplit('/', 1)[-1])}{more}" if path else ""
 
     def most_seconds(self, same_bytes: bool) -> float:
-        """Upper limit of a saving: the time of the I/O, or of the run; if the same bytes are moved between the same
-        places, without the time that storage needs for them."""
+        """Return the upper limit of a saving: the time of the I/O, or of the run; if the same bytes are moved between
+        the same places, without the time that storage needs for them."""
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
         return max(0.0, most - self.least_seconds) if same_bytes else most
 
     def most_seconds_if_faster(self) -> float:
-        """Upper limit of a saving if storage is somewhat faster than this run shows; 0 if its rate is known."""
+        """Return the upper limit of a saving if storage is faster than this run shows; 0 if its rate is known."""
         most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
         return max(0.0, most - self.least_seconds / FASTER_FACTOR) if self.is_at_rate else 0.0
 

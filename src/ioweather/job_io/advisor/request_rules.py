@@ -15,52 +15,36 @@ from ioweather.core.frames import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
 from ioweather.facts.job_metrics import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
-from ioweather.job_io.advisor.fixes import (
-    BROADCAST,
-    FEWEST,
-    JOINED_BYTES,
-    Seen,
-    alignment_lines,
-    describe_count,
-    describe_rate,
-    describe_small,
-    hint_line,
-    interface_of,
-    main_verb,
-    order_share,
-    packing_lines,
-    request_lines,
-    seconds_saved_by_joining,
-    sorting_lines,
-)
+from ioweather.job_io.advisor import fixes
+from ioweather.job_io.advisor.fixes import Pattern
 from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, VERBS, Profile, Verb
 
 # Drishti's: metadata time on one record.
 _LONG_SECONDS: Final = 30.0
 
 
-def small_requests(profile: Profile) -> Seen | None:
-    """Requests under 1 MiB, of the program or of MPI-IO below it."""
+def small_requests(profile: Profile) -> Pattern | None:
+    """Find requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
-    if (found := describe_small(profile, rows)) is None:
+    if (found := fixes.describe_small(profile, rows)) is None:
         return None
     mine = profile.counted & ~profile.collective & ~profile.records.stdio
     # On a file shared by all, a process itself can only join consecutive requests.
     behind = profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")
     own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(ratio(behind, profile.operations), 1.0), 1.0)
-    seconds = profile.saving(np.where(mine, seconds_saved_by_joining(profile, JOINED_BYTES) * own, 0.0))
+    seconds = profile.saving(np.where(mine, fixes.seconds_saved_by_joining(profile, fixes.JOINED_BYTES) * own, 0.0))
     made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
-    interface = interface_of(profile, made, profile.operations)
-    lines = request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
-    return Seen(f"{found}; {describe_rate(profile, rows)}", seconds, lines, rows)
+    interface = fixes.interface_of(profile, made, profile.operations)
+    lines = fixes.request_lines(profile, "larger" if (mine & rows).any() else "collective", rows, interface)
+    return Pattern(f"{found}; {fixes.describe_rate(profile, rows)}", seconds, lines, rows)
 
 
-def unaligned_file(profile: Profile) -> Seen | None:
-    """Requests that do not begin at a block of the file system."""
+def unaligned_file(profile: Profile) -> Pattern | None:
+    """Find requests that do not begin at a block of the file system."""
     off = profile.ints("file_not_aligned_count")
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
     total, count = int(profile.operations[rows].sum()), int(off[rows].sum())
-    if total < FEWEST or count <= 0.1 * total:
+    if total < fixes.FEWEST or count <= 0.1 * total:
         return None
     blocks = ratio(ratio(profile.moved, profile.operations), profile.ints("file_alignment_bytes"))
     # An unaligned request of s bytes touches 1 + s / A blocks on average, an aligned one ceil(s / A).
@@ -70,24 +54,24 @@ def unaligned_file(profile: Profile) -> Seen | None:
     part = format_value(min(count / total, 1.0), "ratio")
     evidence = f"{part} of {total:,} requests are not aligned to {format_bytes(block)} blocks"
     saved = profile.as_mpiio_savings(np.where(rows, profile.data_seconds * share * extra, 0.0))
-    return Seen(evidence, profile.saving(saved), alignment_lines(profile, rows, block), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.alignment_lines(profile, rows, block), rows)
 
 
-def stdio(profile: Profile) -> Seen | None:
-    """Data through streams: fread and fwrite."""
+def stdio(profile: Profile) -> Pattern | None:
+    """Find data through streams: fread and fwrite."""
     rows = profile.counted & profile.records.stdio
     streamed = float(profile.moved[rows].sum(dtype=np.float64))
     if streamed < MIB or streamed <= 0.1 * profile.moved_bytes:
         return None
     saved = sum(profile.overhead[verb] * profile.ints(f"{verb}_count") for verb in VERBS)
     part = format_value(min(streamed / profile.moved_bytes, 1.0), "ratio")
-    evidence = f"{part} of the bytes go through streams (fread, fwrite); {describe_rate(profile, rows)}"
-    lines = request_lines(profile, "larger", rows, "STDIO")
-    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
+    evidence = f"{part} of the bytes go through streams (fread, fwrite); {fixes.describe_rate(profile, rows)}"
+    lines = fixes.request_lines(profile, "larger", rows, "STDIO")
+    return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def random_access(profile: Profile) -> Seen | None:
-    """Requests that begin before the end of the one before."""
+def random_access(profile: Profile) -> Pattern | None:
+    """Find requests that begin before the end of the one before."""
     rows = profile.records.posix
     saved = np.zeros(len(rows))
     random, total = 0, int(profile.operations[rows].sum())
@@ -97,22 +81,22 @@ def random_access(profile: Profile) -> Seen | None:
         first = np.minimum(profile.first_opens, count)
         beyond = np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0)
         jumps = np.where(profile.records.known(f"sequential_{verb}_count"), beyond, 0)
-        saved += profile.overhead[verb] * jumps * order_share(profile, verb)
+        saved += profile.overhead[verb] * jumps * fixes.order_share(profile, verb)
         random += int(jumps[rows].sum())
-    if random < FEWEST or random <= 0.2 * total:
+    if random < fixes.FEWEST or random <= 0.2 * total:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
     evidence = (
         f"{random:,} of {total:,} requests, {mean} on average, start before the end of the previous one; "
-        f"{describe_rate(profile, rows)}"
+        f"{fixes.describe_rate(profile, rows)}"
     )
     seconds = profile.saving(profile.as_mpiio_savings(np.where(rows, saved, 0.0)))
     on_shared = int(profile.operations[rows & profile.shared].sum())
-    return Seen(evidence, seconds, sorting_lines(profile, rows, 2 * on_shared > total), rows)
+    return Pattern(evidence, seconds, fixes.sorting_lines(profile, rows, 2 * on_shared > total), rows)
 
 
-def strided(profile: Profile) -> Seen | None:
-    """Small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
+def strided(profile: Profile) -> Pattern | None:
+    """Find small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
     rows = profile.records.posix & (profile.moved < MIB * profile.operations)
     saved = np.zeros(len(rows))
     gaps, total = 0, int(profile.operations[rows].sum())
@@ -122,16 +106,16 @@ def strided(profile: Profile) -> Seen | None:
         # The first request of each process has no predecessor.
         skipped = np.where(known, np.maximum(forward - profile.first_opens + 1, 0), 0)
         # Requests made by MPI-IO belong to `mpiio_splits`.
-        saved += np.where(profile.below, 0.0, profile.overhead[verb] * skipped * order_share(profile, verb))
+        saved += np.where(profile.below, 0.0, profile.overhead[verb] * skipped * fixes.order_share(profile, verb))
         gaps += int(skipped[rows].sum())
-    if gaps < FEWEST or gaps <= 0.5 * total:
+    if gaps < fixes.FEWEST or gaps <= 0.5 * total:
         return None
     evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
-    lines = request_lines(profile, "collective", rows) if profile.parallel else sorting_lines(profile, rows)
-    return Seen(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
+    lines = fixes.request_lines(profile, "collective", rows) if profile.parallel else fixes.sorting_lines(profile, rows)
+    return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Seen | None:
+def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, ...]) -> Pattern | None:
     """Return the pattern of bytes that were moved more than once; `words` follow their number."""
     records = profile.records
     moved = records.per_file(profile.ints(f"{verb}_bytes"), profile.counted)
@@ -153,27 +137,27 @@ def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, .
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
     evidence = f"{format_bytes(float(again[often].sum()))} of {format_bytes(float(moved[often].sum()))} {words}"
     seconds = profile.saving(saved)
-    return Seen(evidence, seconds, lines, often[records.file], most_seconds=seconds)
+    return Pattern(evidence, seconds, lines, often[records.file], most_seconds=seconds)
 
 
-def redundant_reads(profile: Profile) -> Seen | None:
-    """The same bytes read more than once, by one process or several."""
+def redundant_reads(profile: Profile) -> Pattern | None:
+    """Find the same bytes read more than once, by one process or several."""
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
-    lines = BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
+    lines = fixes.BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
     if profile.python or profile.separate:
         lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
     by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
     return _find_repeated(profile, "read", f"were read before{by}", lines)
 
 
-def redundant_writes(profile: Profile) -> Seen | None:
-    """Bytes that overwrite bytes of the same run."""
+def redundant_writes(profile: Profile) -> Pattern | None:
+    """Find bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
     return _find_repeated(profile, "write", "overwrote data of the same run", lines)
 
 
-def read_write_switches(profile: Profile) -> Seen | None:
-    """Reading and writing in turns."""
+def read_write_switches(profile: Profile) -> Pattern | None:
+    """Find reading and writing in turns."""
     rows = profile.counted & (profile.operations > 0)
     total, switches = int(profile.operations[rows].sum()), int(profile.ints("switch_count")[rows].sum())
     if switches <= 1000 or switches <= 0.1 * total:
@@ -181,11 +165,11 @@ def read_write_switches(profile: Profile) -> Seen | None:
     each: Floats = np.maximum(profile.overhead["read"], profile.overhead["write"])
     saved = np.where(rows, each * np.minimum(profile.ints("switch_count"), profile.operations), 0.0)
     evidence = f"{switches:,} changes between reading and writing in {total:,} requests"
-    return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
+    return Pattern(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
 
 
-def shared_file(profile: Profile) -> Seen | None:
-    """Many requests of several processes to one file, which wait for each other's locks."""
+def shared_file(profile: Profile) -> Pattern | None:
+    """Find many requests of several processes to one file, which wait for each other's locks."""
     # If collective MPI-IO makes fewer requests than its calls, its aggregators do not share blocks.
     records = profile.records
     asked = records.per_file(profile.operations, profile.counted & profile.collective)
@@ -193,37 +177,37 @@ def shared_file(profile: Profile) -> Seen | None:
     joined_by_mpiio = (asked > 0) & (done < asked)
     rows = profile.at_storage & profile.shared & ~joined_by_mpiio[records.file]
     count = int(profile.operations[rows].sum())
-    if not profile.parallel or count < FEWEST:
+    if not profile.parallel or count < fixes.FEWEST:
         return None
-    which = describe_count(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
+    which = fixes.describe_count(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
     locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
     evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
-    return Seen(evidence, 0.0, request_lines(profile, "collective", rows), rows)
+    return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows), rows)
 
 
-def fsync_storm(profile: Profile) -> Seen | None:
-    """A sync after nearly every write: each waits for the device."""
+def fsync_storm(profile: Profile) -> Pattern | None:
+    """Find a sync after nearly every write: each waits for the device."""
     rows = profile.counted & ~profile.records.stdio
     syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
     made, written = int(syncs[rows].sum()), int(writes[rows].sum())
     gone = np.maximum(np.minimum(syncs, writes) - profile.first_opens, 0)
-    if int(gone[rows].sum()) < FEWEST or made < 0.5 * written:
+    if int(gone[rows].sum()) < fixes.FEWEST or made < 0.5 * written:
         return None
     # Darshan counts a sync as writing.
     saved = np.where(rows, profile.overhead["write"] * gone, 0.0)
     evidence = f"{made:,} syncs for {written:,} writes"
     line = "os.fsync(fd)  # once, after the loop" if profile.python else "fsync(fd); /* once, after the loop */"
-    return Seen(evidence, profile.saving(saved), (line,), rows)
+    return Pattern(evidence, profile.saving(saved), (line,), rows)
 
 
 def _often_flushed(profile: Profile) -> Bools:
-    """Records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
-    return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= FEWEST)
+    """Return records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
+    return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= fixes.FEWEST)
 
 
-def flushed_streams(profile: Profile) -> Seen | None:
-    """Streams that are flushed after each few lines, such as logs and tables of text."""
+def flushed_streams(profile: Profile) -> Pattern | None:
+    """Find streams that are flushed after each few lines, such as logs and tables of text."""
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
     rows = _often_flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
@@ -242,7 +226,7 @@ def flushed_streams(profile: Profile) -> Seen | None:
     lines = ("setvbuf(file, NULL, _IOFBF, 4 << 20);", "fflush(file); /* rarely: at the end of a phase */")
     if profile.python:
         lines = ("open(path, 'w', buffering=4 << 20)", "file.flush()  # rarely: at the end of a phase")
-    return Seen(evidence, profile.saving(saved), lines, rows)
+    return Pattern(evidence, profile.saving(saved), lines, rows)
 
 
 # The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
@@ -251,36 +235,36 @@ def flushed_streams(profile: Profile) -> Seen | None:
 
 
 def _metadata_calls(profile: Profile) -> Floats:
-    """Calls by which the metadata time of a row is divided."""
+    """Return calls by which the metadata time of a row is divided."""
     calls = 2 * profile.ints("open_count") + profile.ints("stat_count") + profile.ints("seek_count")
     return calls.astype(np.float64)
 
 
 def _opened_again(profile: Profile) -> Floats:
-    """Opens beyond the first of each process."""
+    """Return opens beyond the first of each process."""
     again: Ints = np.maximum(profile.ints("open_count") - profile.first_opens, 0)
     return again.astype(np.float64)
 
 
 def _opening_seconds(profile: Profile) -> Floats:
-    """Metadata time of first opens and stats; all of it for rows without recorded calls."""
+    """Return the metadata time of first opens and stats; all of it for rows without recorded calls."""
     calls = _metadata_calls(profile)
     other = 2.0 * _opened_again(profile) + profile.ints("seek_count")
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
 
 
 def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
-    """Return metadata time and all time of these rows."""
+    """Return the metadata time and all time of these rows."""
     return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
 
-def seeks(profile: Profile) -> Seen | None:
-    """A seek with every read or write: an additional system call for each."""
+def seeks(profile: Profile) -> Pattern | None:
+    """Find a seek with every read or write: an additional system call for each."""
     sought = profile.ints("seek_count")
     # Streams seek in their buffers.
     rows = profile.counted & ~profile.records.stdio
     done, count = int(profile.operations[rows].sum()), int(sought[rows].sum())
-    if done < FEWEST or count < SEEKS_PER_OPERATION * done:
+    if done < fixes.FEWEST or count < SEEKS_PER_OPERATION * done:
         return None
     # No seek costs more than a metadata call where these are cheapest: opens of other files cost what they cost.
     each = ratio(profile.seconds("meta_seconds"), _metadata_calls(profile))
@@ -288,11 +272,11 @@ def seeks(profile: Profile) -> Seen | None:
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
         lines = ("os.pread(fd, count, offset)", "os.pwrite(fd, data, offset)")
-    return Seen(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
+    return Pattern(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
 
 
-def waiting_opens(profile: Profile) -> Seen | None:
-    """Opens that wait for something else than storage."""
+def waiting_opens(profile: Profile) -> Pattern | None:
+    """Find opens that wait for something else than storage."""
     if not (rows := profile.waits).any():
         return None
     longest = format_seconds(float(profile.records.seconds("meta_seconds")[rows].max()))
@@ -300,11 +284,11 @@ def waiting_opens(profile: Profile) -> Seen | None:
         f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
         "on pipes or locks; not storage time, so excluded from the advice"
     )
-    return Seen(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
+    return Pattern(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
 
 
-def metadata_storm(profile: Profile) -> Seen | None:
-    """More opens and stats than reads and writes, or most of the time in them."""
+def metadata_storm(profile: Profile) -> Pattern | None:
+    """Find more opens and stats than reads and writes, or most of the time in them."""
     rows = profile.counted & ~profile.records.mpiio & ~_often_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
@@ -312,18 +296,18 @@ def metadata_storm(profile: Profile) -> Seen | None:
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
     meta, spent = _metadata_and_all_seconds(profile, rows)
-    if calls < FEWEST or (calls < requests and meta < 0.3 * spent):
+    if calls < fixes.FEWEST or (calls < requests and meta < 0.3 * spent):
         return None
     time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
     least, files = "at least " if profile.incomplete else "", profile.files_in(rows)
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, _metadata_calls(profile)), 0.0)
-    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
-def file_per_process(profile: Profile) -> Seen | None:
-    """At least one own file for each process, with costly creation."""
+def file_per_process(profile: Profile) -> Pattern | None:
+    """Find at least one own file for each process, with costly creation."""
     files = int(profile.row["unique_file_count"] or 0)
     if not profile.parallel or files < profile.nprocs:
         return None
@@ -342,13 +326,13 @@ def file_per_process(profile: Profile) -> Seen | None:
     whose = f"used by one process each, {format_value(files / profile.nprocs)} per process"
     if profile.incomplete and holders < profile.nprocs:
         whose = f"of {holders:,} of {profile.nprocs:,} processes; the other processes' files are not recorded"
-    verb = main_verb(profile, rows)
+    verb = fixes.main_verb(profile, rows)
     lines = ("MPI_File_open(MPI_COMM_WORLD, one_path, ...);", f"MPI_File_{verb}_at_all(file, rank * bytes, ...);")
-    return Seen(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
+    return Pattern(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
 
 
-def many_files(profile: Profile) -> Seen | None:
-    """Several files for each process that has any, although fewer files than processes."""
+def many_files(profile: Profile) -> Pattern | None:
+    """Find several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_often_flushed(profile)
     files, holders = profile.files_in(rows), len(np.unique(profile.records.rank[rows]))
@@ -359,13 +343,13 @@ def many_files(profile: Profile) -> Seen | None:
     if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= _LONG_SECONDS):
         return None
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
-    who = describe_count(holders, "one process", "processes")
+    who = fixes.describe_count(holders, "one process", "processes")
     evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
-    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
-def small_files(profile: Profile) -> Seen | None:
-    """Many small files: opening takes longer than reading."""
+def small_files(profile: Profile) -> Pattern | None:
+    """Find many small files: opening takes longer than reading."""
     records = profile.records
     moved = records.per_file(profile.moved, profile.counted)
     processes = records.per_file(np.where(profile.counted, profile.first_opens, 0))
@@ -375,7 +359,7 @@ def small_files(profile: Profile) -> Seen | None:
     size = np.where(extent > 0, ratio(extent, np.maximum(processes, 1)), moved)
     small = (moved > 0) & (size < MIB)
     count = int(small.sum())
-    if count < FEWEST or count < 0.5 * int((moved > 0).sum()):
+    if count < fixes.FEWEST or count < 0.5 * int((moved > 0).sum()):
         return None
     # The files become shards of 64 MiB for each process.
     shards = math.ceil(float(size[small].sum()) / (64 * MIB)) * max(1, int(profile.row["io_rank_count"] or 0))
@@ -383,11 +367,11 @@ def small_files(profile: Profile) -> Seen | None:
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
-    return Seen(evidence, profile.saving(saved), packing_lines(profile), rows)
+    return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
-def shared_metadata(profile: Profile) -> Seen | None:
-    """All processes open the same file, at high cost."""
+def shared_metadata(profile: Profile) -> Pattern | None:
+    """Find a file that all processes open, at high cost."""
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
     rows &= (meta > _LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
@@ -395,31 +379,31 @@ def shared_metadata(profile: Profile) -> Seen | None:
         return None
     keep = min(1.0, profile.nodes / profile.nprocs)
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - keep), 0.0)
-    which = describe_count(profile.files_in(rows), "a shared file", "shared files")
+    which = fixes.describe_count(profile.files_in(rows), "a shared file", "shared files")
     longest = format_seconds(float(meta[rows].max()))
     evidence = f"all processes open {which}; up to {longest} of metadata time per file, summed over processes"
-    lines: tuple[str, ...] = (hint_line(profile, "romio_no_indep_rw", "true"),)
-    if interface_of(profile, rows, meta) == "HDF5":
+    lines: tuple[str, ...] = (fixes.hint_line(profile, "romio_no_indep_rw", "true"),)
+    if fixes.interface_of(profile, rows, meta) == "HDF5":
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
     elif not profile.records.mpiio[rows].any():
         # A file that is only read, and fits into a process, is best read by one.
         read = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
         read_only = not profile.ints("write_bytes")[rows].any() and read <= GIB
-        lines = BROADCAST if read_only else ("MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);", *lines)
-    return Seen(evidence, profile.saving(saved), lines, rows)
+        lines = fixes.BROADCAST if read_only else ("MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);", *lines)
+    return Pattern(evidence, profile.saving(saved), lines, rows)
 
 
-def reopening(profile: Profile) -> Seen | None:
-    """Files opened and closed in a loop."""
+def reopening(profile: Profile) -> Pattern | None:
+    """Find files that are opened and closed in a loop."""
     again = _opened_again(profile)
     rows = profile.counted & (profile.ints("open_count") >= 2 * profile.first_opens) & (again > 0)
     count = int(again[rows].sum())
-    if count < FEWEST:
+    if count < fixes.FEWEST:
         return None
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(2.0 * again, _metadata_calls(profile)), 0.0)
-    which = describe_count(profile.files_in(rows), "1 file", "files")
+    which = fixes.describe_count(profile.files_in(rows), "1 file", "files")
     line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:
         line = "file = open(path, 'rb')  # once, before the loop"
     evidence = f"{count:,} opens of {which} that the process had opened before"
-    return Seen(evidence, profile.saving(saved), (line,), rows)
+    return Pattern(evidence, profile.saving(saved), (line,), rows)

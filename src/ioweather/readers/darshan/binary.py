@@ -192,7 +192,8 @@ def parse_metadata(raw: bytes) -> dict[str, str]:
 
 
 def parse_command(command_and_mounts: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The command line may contain newlines itself, so a mount is known by its form: type, tab, path."""
+    """The command, and the mounts behind it as (path, type). The command may contain newlines, so a mount is known by
+    its form: type, tab, path."""
     first, *rest = command_and_mounts.rstrip("\n").split("\n")
     found = [(line, _MOUNT.fullmatch(line)) for line in rest]
     command = [first, *(line for line, mount in found if mount is None)]
@@ -200,7 +201,7 @@ def parse_command(command_and_mounts: str) -> tuple[str, tuple[tuple[str, str], 
 
 
 def sort_mounts(mounts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The longest path first."""
+    """The mounts with the longest path first, so that the first that fits a file is its mount."""
     return tuple(sorted(mounts, key=lambda mount: len(mount[0]), reverse=True))
 
 
@@ -224,7 +225,7 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
 
 
 def _split_names(raw: bytes, order: ByteOrder, with_lengths: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Ids and names as stored. Version 3.00 writes the length of a name, later ones a terminator."""
+    """The stored pairs of id and name. Version 3.00 writes the length of a name, later ones a terminator."""
     breaks_off = f"The name map of the log, {len(raw)} bytes, breaks off within a name."
     if not with_lengths:
         if _ENTRIES.fullmatch(raw) is None:
@@ -398,7 +399,8 @@ def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
 
 
 def check_ranks(module: Module, nprocs: int) -> None:
-    """The header is not protected by a checksum; a module read with another's layout shows here."""
+    """Raise CorruptInput for ranks that the job does not have: the records have another layout than the header says,
+    which no checksum protects."""
     if not _ranks_exist(module.records["rank"], nprocs):
         raise _wrong_ranks(module.name, nprocs)
 
@@ -663,7 +665,7 @@ def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
 
 
 def _guess_byte_order(raw: bytes) -> ByteOrder:
-    """1.x has no magic number: the order in which the number of processes is one."""
+    """The byte order of a log of 1.x, which has no magic number: the one in which times and processes are plausible."""
     if len(raw) < 28:
         raise cut_short(f"The log has {len(raw)} bytes, less than its job record.")
     fits: list[ByteOrder] = []

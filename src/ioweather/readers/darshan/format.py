@@ -169,8 +169,8 @@ RECORD_BYTES: Final = {key: np.dtype(fixed_dtype(*key, NATIVE)).itemsize for key
 
 @functools.cache
 def cp_dtype(version: str, order: ByteOrder) -> np.dtype[Any]:
-    """Darshan 1.x and 2.x: one record per file, all interfaces together. 1.x has a shorter rank, fewer counters, and
-    the end of the name behind them."""
+    """Record dtype of Darshan 1.x and 2.x: one record per file, all interfaces together. 1.x has a shorter rank, fewer
+    counters, and the end of the name behind them."""
     mark = ORDER_CHARACTER[order]
     without = CP_MISSING.get(version, frozenset())
     counters = [(name, f"{mark}i8") for name in CP if name not in without]

@@ -64,7 +64,7 @@ _HOW: Final = (
 
 
 def _detect_darshan_export(head: bytes, path: Path) -> float:
-    """The names of columns are in the last part of a Parquet file."""
+    """Parquet with counters of Darshan: the names of its columns are at the end of the file."""
     if not head.startswith(_MAGIC):
         return 0.0
     try:
@@ -247,7 +247,8 @@ def _make_job(path: Path, job: Mapping[str, Any], moments: set[str]) -> tuple[Da
 
 
 def _make_uid(value: Any) -> int:
-    """Anonymous exports have a hash: a text, or a number of 64 bits. Different users keep different numbers."""
+    """The number of a user. Anonymous exports have a hash, as text or as 64 bits: different users keep different
+    numbers."""
     try:
         uid = -1 if value is None else int(value)
     except (TypeError, ValueError, OverflowError):

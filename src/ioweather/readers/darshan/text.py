@@ -182,7 +182,7 @@ def _require_counter(values: Mapping[str, Value], counter: str, module: str, rec
 
 
 def _make_lustre(records: Records, partial: bool) -> Module:
-    """Darshan 3.4.5 and later print components; before, a file had one layout."""
+    """The LUSTRE module. Darshan 3.4.5 and later print components; before, a file had one layout."""
     osts = [[int(v) for name, v in values.items() if _OST.fullmatch(name)] for values in records.values()]
     if all("LUSTRE_NUM_COMPONENTS" in values for values in records.values()):
         made = [_make_components(record_id, values) for (_, record_id), values in records.items()]

@@ -296,7 +296,7 @@ class Tally:
         self.whole[histogram][index] += ONE + weight
 
     def add_name(self, name: str) -> None:
-        """Names of entries of any kind, by their length in bytes, which the file system limits."""
+        """Count the name of an entry of any kind by its length in bytes, which the file system limits."""
         length = len(name if name.isascii() else os.fsencode(name))
         self.whole["name_length"][length] += ONE + length
 

@@ -150,7 +150,7 @@ def _volumes_moved_in_time(
         here = Stretches(
             stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
         )
-        yield volume(grid, metric, here, first + move * step, last + move * step, usable).value
+        yield volume(grid, metric, here, first + move * step, last + move * step, usable)[0]
 
 
 def _time_shifts(grid: Steps) -> Ints:

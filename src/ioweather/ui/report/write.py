@@ -37,7 +37,6 @@ from ioweather.ui.charts.page import (
     table_html,
     templates,
 )
-from ioweather.ui.publish import time_span
 from ioweather.ui.report.aliases import aliases_of
 from ioweather.ui.report.sheets import Sheet, actions, director_sheet, find, operator_sheet
 
@@ -116,7 +115,7 @@ def gather(
     with lake.snapshot() as snapshot:
         found = [item for item in availability(snapshot) if only is None or item.id in only] if only != () else []
         filesystems = snapshot.filesystems()
-        rows, versions, span = snapshot.tables(), snapshot.versions, time_span(snapshot)
+        rows, versions, span = snapshot.tables(), snapshot.versions, snapshot.time_span()
     by_study: dict[str, list[str]] = {}
     for item in found:
         if item.ready:

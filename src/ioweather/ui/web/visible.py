@@ -34,7 +34,6 @@ from ioweather.lake.tokens import Token, find_token
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import SharedResults, ask
 from ioweather.ui.charts.page import Drawn, Screen
-from ioweather.ui.publish import time_span
 from ioweather.ui.web import MAIN
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ def data_end_ns(view: View) -> int | None:
 
     def look() -> int | None:
         with view.lake.snapshot() as snapshot:
-            span = time_span(snapshot)
+            span = snapshot.time_span()
         return span[1] if span else None
 
     try:
