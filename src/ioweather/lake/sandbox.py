@@ -50,7 +50,7 @@ _HIDDEN: Final = frozenset(
 """)
 )
 # Parts of DuckDB's syntax tree that name nothing: constants, and names that the query gives or that columns have.
-_HARMLESS: Final = frozenset(names_of("value alias column_names column_name_alias"))
+_HARMLESS: Final = frozenset(names_of("value literal alias column_names column_name_alias"))
 # Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
 # times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
 _PYTHON_TYPES: Final = frozenset(
