@@ -586,7 +586,7 @@ def _findings(forecasts: Sequence[_JudgedForecast]) -> Iterator[Finding]:
 def _describe_input(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    known = "no jobs"
+    known = "no jobs, since servers did not count their I/O"
     if (jobs := history.jobs) is not None:
         now = jobs.present & (jobs.window == len(history.values) - 1)
         running, waiting = (int((now & (jobs.waits == waits)).sum()) for waits in (False, True))
