@@ -389,8 +389,8 @@ _LASTING_CHANGE: Final = """
 """
 
 
-def _before_and_after(snapshot: Snapshot, _: Params) -> Cell:
-    """Choose the runs around the most frequent lasting change."""
+def _choose_change_to_compare(snapshot: Snapshot, _: Params) -> Cell:
+    """Default of `logs`: digests of runs before and after the lasting change with most runs; None without a change."""
     return snapshot.scalar(_LASTING_CHANGE)
 
 
@@ -398,7 +398,7 @@ LOGS: Final = Param(
     "logs",
     "comma-separated digests of the logs to compare, the original first (8 characters are enough); else runs before "
     "and after a lasting change in how a program reads and writes",
-    choose=_before_and_after,
+    choose=_choose_change_to_compare,
 )
 
 

@@ -134,8 +134,12 @@ def sums_by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
 
 
 def _select_sums(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> str:
-    """SELECT of cell, metric, value and weight (ns), over all components or by component. Sums of sealed days are read,
-    the rest is added up."""
+    """SQL for the columns cell (number of the grid's time step), [component,] metric, value and weight (ns).
+
+    The value of an extensive metric is a sum, where a row counts by its share of time in the cell; that of another
+    metric is a mean weighted by time. The weight is the recorded time, summed over components. Stored sums are read for
+    days that have them, rows for the rest.
+    """
     known = _summed_days(selection, metrics, by_component=by_component)
     rest = [group for group in selection.groups if group.day not in known]
     columns = "metric, system, component, start_ns, interval_ns, value"

@@ -299,7 +299,7 @@ def _parse_headerless(line: str) -> _Header | None:
     """The layout of Open XDMoD's dumps, which have no header, if the first row fits one of them."""
     parts = line.rstrip("\r\n").split("|")
     layouts = (_Header("|", fields) for fields in _XDMOD)
-    return next((layout for layout in layouts if len(_possible_rows(parts, layout)) == 1), None)
+    return next((layout for layout in layouts if len(_readings_of_line(parts, layout)) == 1), None)
 
 
 def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[Job]:
@@ -351,7 +351,7 @@ def _rows(lines: Iterator[tuple[int, str]], header: _Header, where: str) -> Iter
         if surplus < 0:
             raise CorruptInput(f"{wrong}.")
         if surplus:
-            rows = _possible_rows(parts, header)
+            rows = _readings_of_line(parts, header)
             if len(rows) != 1:
                 ways = "several ways" if rows else "no way"
                 raise CorruptInput(f"{wrong}, and {ways} to read them: a name holds the delimiter.", hint=_HINT)
@@ -360,9 +360,13 @@ def _rows(lines: Iterator[tuple[int, str]], header: _Header, where: str) -> Iter
         pending = []
 
 
-def _possible_rows(parts: list[str], header: _Header) -> list[list[str]]:
-    """The rows that the parts can be if names contain the surplus delimiters and every field has its form: two at most,
-    with fields that are not stored left empty, so that rows which differ only there are equal."""
+def _readings_of_line(parts: list[str], header: _Header) -> list[list[str]]:
+    """Return the ways to read a line whose free-text fields may contain the delimiter: none, one, or two if ambiguous.
+
+    `parts` is the line split at every delimiter. A reading has one text per field of the header: only fields of
+    _FREE_TEXT take more than one part, and every text matches its form in _FORMS. Fields outside of _KEPT are empty, so
+    that readings which differ only there are equal.
+    """
     surplus = len(parts) - len(header.fields)
     if not 0 <= surplus <= _MOST_SURPLUS:
         return []

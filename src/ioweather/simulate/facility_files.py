@@ -102,14 +102,15 @@ def resample(observed: Readings, step_seconds: int) -> Readings:
         return observed
     steps = observed.steps // factor
 
-    def blocks(name: str) -> NDArray[Any]:
+    def in_blocks(name: str) -> NDArray[Any]:
+        """The readings of this name as (steps, factor, components); readings after the last whole step are dropped."""
         return np.asarray(getattr(observed, name)[: steps * factor].reshape(steps, factor, -1))
 
     amounts = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
-    made: dict[str, Any] = {name: blocks(name).sum(axis=1) for name in amounts}
-    made |= {name: blocks(name).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")}
+    made: dict[str, Any] = {name: in_blocks(name).sum(axis=1) for name in amounts}
+    made |= {name: in_blocks(name).mean(axis=1) for name in ("oss_cpu_percent", "mds_cpu_percent")}
     # The collector asks again within a step: only what is silent for most of it is missing.
-    missing = blocks("missing").mean(axis=1) > 0.5
+    missing = in_blocks("missing").mean(axis=1) > 0.5
     return replace(observed, step_seconds=step_seconds, missing=missing, **made)
 
 

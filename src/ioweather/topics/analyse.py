@@ -138,7 +138,8 @@ def make_exhibits(
         names = [study.name for study in (*here, *there)]
         position = 0
 
-        def spread_and_report(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        def spread_with_progress(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+            """Yield task(*input) in the order of the inputs, and report progress after each."""
             parts = list(inputs)
             for done, result in enumerate(spread(task, parts), start=1):
                 progress(position, len(names), f"{names[position]}: part {done} of {len(parts)}")
@@ -146,7 +147,7 @@ def make_exhibits(
 
         unconnected = replace(snapshot)  # a copy without its connection can be pickled
         results = chain(
-            (_run(snapshot, *orders[study.name], spread_and_report) for study in here),
+            (_run(snapshot, *orders[study.name], spread_with_progress) for study in here),
             spread(_run, ((unconnected, *orders[study.name]) for study in there)),
         )
         for position, name in enumerate(names):

@@ -61,11 +61,14 @@ def unit_texts(site: Site) -> Mapping[str, str]:
     if folder is None:
         raise UsageError("This installation has no units.")
     found = [path for path in sorted(folder.iterdir()) if path.suffix in (".service", ".timer")]
-    return {path.name: _adapted(path.read_text(encoding="utf-8"), site) for path in found}
+    return {path.name: _adapt_systemd_unit(path.read_text(encoding="utf-8"), site) for path in found}
 
 
-def _adapted(text: str, site: Site) -> str:
-    """A unit with the paths, the user and the sandbox of this installation."""
+def _adapt_systemd_unit(text: str, site: Site) -> str:
+    """Return a shipped systemd unit with its example paths, user and sandbox replaced by those of `site`.
+
+    Without `site.user` it is a unit of the calling user. Raises UsageError for paths that systemd would interpret.
+    """
     probes = " ".join(f"-{path}" for path in site.probes)
     replaced = {
         "/opt/ioweather/bin/ioweather": site.program,

@@ -464,9 +464,10 @@ class Complaints:
     """Checks the rows of one file, and sums up which rules they break: rows refused and rows flagged, by table."""
 
     def __init__(self) -> None:
+        # Rows by name of the table: left out, and stored with a flag.
         self.refused = Counter[str]()
         self.flagged = Counter[str]()
-        # (whether such rows stay, the rule): number of rows, and a description of the first.
+        # The same rows by (whether such rows are stored, text of the rule): number of rows, description of the first.
         self.by_rule: dict[tuple[bool, str], tuple[int, str]] = {}
 
     def check(self, table: TableSpec, frame: Frame, now_ns: int) -> tuple[Frame, Bools]:

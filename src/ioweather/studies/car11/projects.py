@@ -249,8 +249,11 @@ def by_spread(jobs: Runs) -> float:
 
 
 @exhibit("car11.fig10")
-def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params) -> Iterator[Piece]:
-    """Quartiles of the rate per node of each project's large jobs."""
+def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Params) -> Iterator[Piece]:
+    """Figure 10: quartiles of the rate per node of each project's large jobs, [PER_NODE].
+
+    `jobs` are filtered already; `params` has the filters, which are shown. Projects without a known rate are skipped.
+    """
     rows: list[tuple[Any, ...]] = []
     for name in shown:
         rates = known(jobs.of_project(name).floats(PER_NODE))
@@ -293,7 +296,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         if wide != steady:
             text = f"Jobs of {wide} differ most (interquartile range {shown_as[wide]})."
             yield Finding(text, name="least_steady_project")
-    yield above, jobs.node_caveats, jobs.node_coverage
+    yield caveats, jobs.node_caveats, jobs.node_coverage
 
 
 def _posix_advantage(jobs: Runs) -> Estimate:

@@ -99,6 +99,7 @@ def finished_operations(responses: Frame, facility: Facility) -> Measured:
     most = {kind[:2]: kind for kind in sorted(counts, key=lambda kind: (counts[kind], kind))}
     usual = np.array([most[kind[:2]] == kind for kind in requests], np.bool_)
     kept = np.flatnonzero(ended & usual)
+    kept = kept[np.lexsort(np.stack([ops.codes, systems.codes, responses.ints("start_ns")])[:, kept])]
     frame = responses.take(kept)
     op, host, mode = (np.array(frame.text(name).tolist(), object) for name in ("op", "host", "mode"))
     return Measured(

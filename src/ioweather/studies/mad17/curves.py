@@ -429,8 +429,9 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
     Below 1, knowing the volume narrows the interval more than any curve does by chance.
     """
 
-    def mean_width(times: Floats) -> float:
-        """Mean over the runs of the width of the interval of `times` given x; NaN where there is no density."""
+    def mean_width_given_x(times: Floats) -> float:
+        """Mean over the runs of the width of the central LEVEL interval of `times` given each run's x, in the unit of
+        `times`; NaN without a density."""
         joint = density(x, times)
         if joint is None:
             return float("nan")
@@ -439,8 +440,8 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
         return float(np.nanmean((high - low)[of_run]))
 
     shifts = np.unique(np.linspace(len(y) // 10 + 1, len(y) - len(y) // 10 - 1, _SHIFTED).astype(np.int64))
-    chance = np.array([mean_width(np.roll(y, shift)) for shift in shifts.tolist()])
-    chance, own = chance[np.isfinite(chance)], mean_width(y)
+    chance = np.array([mean_width_given_x(np.roll(y, shift)) for shift in shifts.tolist()])
+    chance, own = chance[np.isfinite(chance)], mean_width_given_x(y)
     name, method = f"conditional_width_{way}", f"mean width over that of {len(chance)} pairings shifted in time"
     if len(chance) < _LEAST_SHIFTED or not np.isfinite(own):
         return plain(name, None, "factor", n=len(x), method="too few pairings")

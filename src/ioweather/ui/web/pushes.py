@@ -202,7 +202,9 @@ class Bodies:
         async def receive_watched() -> Message:
             return await self._next(body, receive) if body.more else await receive()
 
-        async def send_after(message: Message) -> None:
+        async def send_once_body_is_read(message: Message) -> None:
+            """Read on before the response starts, at most HEARD_OUT_BYTES more: a client that still uploads when the
+            connection closes sees a reset, not the answer."""
             if message["type"] == "http.response.start":
                 most = body.bytes + HEARD_OUT_BYTES
                 with suppress(Busy):
@@ -211,7 +213,7 @@ class Bodies:
             await send(message)
 
         try:
-            await self._app(scope, receive_watched, send_after)
+            await self._app(scope, receive_watched, send_once_body_is_read)
         finally:
             self._coming.discard(body)
 
