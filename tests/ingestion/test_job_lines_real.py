@@ -15,8 +15,8 @@ import slurm_cluster
 from ioweather.lake.lake import open_lake
 
 pytestmark = pytest.mark.real
-DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "slurm"
-TESTS = Path(__file__).resolve().parents[2]
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "slurm"
+TESTS = Path(__file__).resolve().parents[1]
 # Instead of an application under Darshan: it writes the log that Darshan would, with the id that Slurm gave it.
 JOB = """#!/bin/sh
 exec {python} -c "
