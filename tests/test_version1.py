@@ -66,8 +66,10 @@ def cells(exhibit: dict[str, Any]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     tables = [*exhibit["tables"], *(chart["table"] for chart in exhibit["charts"])]
     for number, table in enumerate(tables):
+        # Measurements were in the order of the files, and are in time order.
+        rows = sorted(table["rows"]) if table["name"] == "measurements" else table["rows"]
         for index, column in enumerate(table["columns"]):
-            values = [row[index] for row in table["rows"] if type(row[index]) in (int, float)]
+            values = [row[index] for row in rows if type(row[index]) in (int, float)]
             found.setdefault(f"{table['name'] or number} {column['name']}", []).extend(values)
     return found
 
