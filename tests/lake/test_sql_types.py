@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ioweather.core.errors import QueryRefused
 from ioweather.core.tabular import csv_text, plain
 from ioweather.core.units import format_value
 from ioweather.lake.lake import open_lake
@@ -82,8 +83,23 @@ def test_names_twice_and_the_order_of_rows(snapshot) -> None:
         "EXPLAIN SELECT 1;",
         "SELECT 'é;' ; -- ö ;",
         "FROM range(2)",
-        "SELECT 'current_setting' AS query, t.query_table FROM (SELECT 1 AS query_table) t",
     ],
 )
 def test_other_forms_of_a_question(snapshot, query: str) -> None:
     assert run_user_sql(snapshot, query).rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT current_setting('temp_directory')",
+        "WITH a AS (SELECT * FROM duckdb_settings()) SELECT name, value FROM a",
+        "WITH RECURSIVE a AS MATERIALIZED (SELECT * FROM query('SELECT 1')) SELECT * FROM a",
+        "SELECT * REPLACE (current_setting('temp_directory') AS source) FROM jobs",
+        "SELECT COLUMNS(* REPLACE (current_setting('temp_directory') AS source)) FROM jobs",
+        "EXPLAIN ANALYZE WITH a AS (SELECT * FROM duckdb_external_file_cache()) SELECT * FROM a",
+    ],
+)
+def test_functions_that_show_the_place_of_the_lake_are_refused_anywhere(snapshot, query: str) -> None:
+    with pytest.raises(QueryRefused, match="is not available here"):
+        run_user_sql(snapshot, query)

@@ -287,7 +287,7 @@ def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield ResultTable.of("triage", columns, rows)
     if result.others:
         slowing = [
-            (p.program, p.user, p.runs, p.seconds, round(p.probability, 2), p.name.replace("_", " "))
+            (p.program, p.user, p.runs, p.seconds, round(p.probability, 2), p.name.replace("_", " ") or "none")
             for p in result.others[:3]
         ]
         columns = (

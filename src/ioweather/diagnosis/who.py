@@ -93,13 +93,14 @@ _CAVEATS: Final = (
     "targets that the slowed run waited for.",
 )
 _CULPRIT_COLUMNS: Final = columns_of(
-    "job_id: job; user [text]; project [text]; program [text]; probability [ratio]; seconds: cost others [seconds]; "
-    "low: at least [seconds]; high: at most [seconds]; runs [count]; bytes_ratio: share of bytes [ratio]; "
+    "job_id: job [text]; user [text]; project [text]; program [text]; probability [ratio]; "
+    "seconds: cost others [seconds]; low: at least [seconds]; high: at most [seconds]; runs [count]; "
+    "bytes_ratio: share of bytes [ratio]; "
     "operations_ratio: of operations [ratio]; target: most on [text]; target_ratio: of its work [ratio]; "
     "known_by [text]"
 )
 _TALKER_COLUMNS: Final = columns_of(
-    "job_id: job; user [text]; project [text]; program [text]; read_bytes: read [bytes]; "
+    "job_id: job [text]; user [text]; project [text]; program [text]; read_bytes: read [bytes]; "
     "write_bytes: written [bytes]; metadata_operations: metadata ops [count]; bytes_ratio: share of bytes [ratio]; "
     "metadata_ratio: of metadata [ratio]; known_by [text]"
 )

@@ -69,6 +69,11 @@ def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lak
     address = address_in(process)
     with urllib.request.urlopen(f"{address}api/v1/healthz", timeout=30) as response:
         assert response.status == 200
+    with urllib.request.urlopen(address, timeout=30) as response:
+        shown = response.read().decode()
+        assert response.headers["refresh"] == "2"
+    assert f"Measuring {home}" in shown
+    assert "The first numbers appear here in" in shown
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "First response times: read " in out

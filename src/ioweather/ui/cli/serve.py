@@ -13,13 +13,17 @@ from pathlib import Path
 from types import ModuleType
 
 import click
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from markupsafe import Markup
 
+from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
 from ioweather.agent.status import read_status
-from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.safe_files import default_lake_dir, default_spool_dir
-from ioweather.core.units import format_time_ns, format_value, parse_duration_ns
+from ioweather.core.units import NS, format_time_ns, format_value, parse_duration_ns
 from ioweather.ingestion.queue import collect_queue
 from ioweather.lake import layout
 from ioweather.lake.lake import open_lake
@@ -30,7 +34,10 @@ from ioweather.ui.cli.screen import say
 from ioweather.ui.cli.terminal import print_rows, show_answer
 from ioweather.ui.doctor import examine
 from ioweather.ui.local_setup import Here, Site, measuring, tour, write_units
+from ioweather.ui.web import MAIN
 from ioweather.ui.web.app import LOOPBACK, address_of, bind, bind_socket, check_reach, create_app, run, running
+from ioweather.ui.web.shell import Html, page
+from ioweather.ui.web.visible import PublicView
 
 
 @click.group(epilog="Example: ioweather serve token create n1")
@@ -257,11 +264,60 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         others = {} if no_demo else {"demo": demo}
         metrics = partial(render, here.spools[0], pushed_to=lake, others=[partial(collect_queue, lake)])
         app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
+        _show_until_measured(app, here)
         with running(app, bound):
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")
             _show_progress(here, stop, address, None if limit_ns is None else limit_ns / 1e9, with_demo=not no_demo)
             say("Stopping: the probe removes its files, rows go into the lake.", err=True)
+
+
+def _show_until_measured(app: FastAPI, here: Here) -> None:
+    """Show the first response times in place of the Overview while the lake has no rows."""
+    overview = next(route for route in app.routes if isinstance(route, APIRoute) and route.path == "/")
+    started = time.monotonic()
+    has_rows = False
+
+    def first_page(view: PublicView) -> Html:
+        nonlocal has_rows
+        if view.name == MAIN and not has_rows:
+            with view.lake.snapshot() as snapshot:
+                has_rows = bool(snapshot.filled(("responses", "series", "applications", "jobs")))
+        if view.name != MAIN or has_rows:
+            return overview.endpoint(view)  # type: ignore[no-any-return]
+        seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
+        shown = page("base.html", view, "/", "Overview", ranged=False, body=_first_page(here, seconds))
+        shown.headers["refresh"] = "2"
+        return shown
+
+    first_page.__annotations__["view"] = PublicView
+    app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
+
+
+def _first_page(here: Here, seconds: int) -> Markup:
+    """What is measured, the last response times, and a link to the demonstration."""
+    when = f"in {seconds} s" if seconds else "in a few seconds"
+    body = Markup("<h1>Measuring {}</h1><p>The first numbers appear here {}.</p>").format(here.target, when)
+    took = _last_response_times(here)
+    row = Markup("<tr><td>{}</td><td>{}</td></tr>")
+    rows = Markup("").join(row.format(op.replace("_", " "), format_value(ns, "ns")) for op, ns in took.items())
+    head = Markup("<table><thead><tr><th>operation</th><th>last response time</th></tr></thead>{}</table>")
+    body += head.format(rows) if took else Markup("<p>The probe is creating its files.</p>")
+    if layout.is_lake(here.demo):
+        link = Markup('<a href="/?lake=demo">demonstration</a>')
+        return body + Markup("<p>Until then: a {} with a week of jobs, servers and incidents.</p>").format(link)
+    if here.demo_is_coming():
+        return body + Markup("<p>A simulated facility is being created; a link will appear here.</p>")
+    return body
+
+
+def _last_response_times(here: Here) -> dict[str, int]:
+    """The last response time of each operation of the probe, in ns; empty before the first."""
+    try:
+        targets = read_status(here.spools[0]).targets
+    except IoweatherError:
+        return {}
+    return {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
 
 
 def _show_progress(
