@@ -68,8 +68,8 @@ def axe():
 def named_pages(client):
     """A page of each kind of thing that has a name."""
     run = client.get("/api/v1/jobs").json()["jobs"][0]
-    yield from (f"users/{run['user']}", f"projects/{run['account']}")
-    yield f"programs/{Path(run['exe'].split()[0]).name}"
+    yield from (f"users/{run['user']}", f"projects/{run['project']}")
+    yield f"programs/{run['program']}"
     event = next(e for e in client.get("/api/v1/events").json()["events"] if e["event_id"])
     yield f"events/{event['event_id']}"
     yield from (f"components/{name}" for name in ("scratch-OST0000", "scratch-MDT0000", "oss001"))

@@ -177,8 +177,11 @@ def jobs(
         found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit}).result).runs
     except DataUnavailable:
         found = ()
-    rows = [{**to_jsonable(run), "log": run.known_by is None} for run in found]
-    names = [*(field.name for field in fields(RunOutcome)), "log"]
+    # `account` and `name` are the former names of project and program, for one release.
+    rows = [
+        {**to_jsonable(run), "account": run.project, "name": run.program, "log": run.known_by is None} for run in found
+    ]
+    names = [*(field.name for field in fields(RunOutcome)), "account", "name", "log"]
     return _rows(form, names, (list(row.values()) for row in rows), {"jobs": rows})
 
 
