@@ -194,14 +194,14 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
 
 def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> _JobVerdict:
     """Return the verdict on row `this`, from run times and from measures of the system (logarithms) during each job."""
-    alike = accounting.SimilarJobs(jobs)
-    seconds, similar = alike.seconds, alike.of(this)
+    groups = accounting.SimilarJobs(jobs)
+    seconds, similar = groups.seconds, groups.of(this)
     if len(similar) < accounting.LEAST_SIMILAR:
         return _JobVerdict("unknown", similar=len(similar))
     low, usual, high = (float(v) for v in np.quantile(seconds[similar], (0.25, 0.5, 0.75)))
     found = _JobVerdict("unknown", usual, low, high, len(similar))
-    slow, comparable = _slow_jobs(alike)
-    exposure = {name: _exposure(column, alike.group) for name, column in measures.items()}
+    slow, comparable = _slow_jobs(groups)
+    exposure = {name: _exposure(column, groups.group) for name, column in measures.items()}
     known = [name for name, column in exposure.items() if np.isfinite(column[this])]
     if not known:
         return found if slow[this] else replace(found, kind="normal")
@@ -221,7 +221,7 @@ def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> _JobV
     highest = np.sort(most[others])[::-1]
     as_exposed = max(_EXPOSED, min(float(most[this]), float(highest[min(_LEAST_EXPOSED, len(highest)) - 1])))
     exposed, calm = others & (most >= as_exposed), others & (most < _EXPOSED)
-    probability = excess_fraction(slow, exposed, calm, alike.group)
+    probability = excess_fraction(slow, exposed, calm, groups.group)
     kind: VerdictKind = "system" if probability else "unknown"
     return replace(
         found,
@@ -255,12 +255,12 @@ def excess_fraction(slow: Bools, exposed: Bools, calm: Bools, group: Ints) -> fl
     return max(0.0, 1.0 - (expected + 0.5 * overall) / (observed + 0.5))
 
 
-def _slow_jobs(alike: accounting.SimilarJobs) -> tuple[Bools, Bools]:
+def _slow_jobs(groups: accounting.SimilarJobs) -> tuple[Bools, Bools]:
     """(jobs slower than similar ones, jobs with enough similar ones)."""
-    seconds = alike.seconds
+    seconds = groups.seconds
     slow, comparable = np.zeros(len(seconds), np.bool_), np.zeros(len(seconds), np.bool_)
-    for row in np.flatnonzero(alike.group >= 0).tolist():
-        similar = alike.of(row)
+    for row in np.flatnonzero(groups.group >= 0).tolist():
+        similar = groups.of(row)
         if len(similar) < accounting.LEAST_SIMILAR:
             continue
         usual = float(np.median(seconds[similar]))

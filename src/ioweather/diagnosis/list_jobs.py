@@ -303,7 +303,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
     rows, found = _matching_rows(names, jobs.ints("start_ns"), ends(jobs), params, source.period_ns)
     numbers = [job if raw is None else raw for raw, job in ids]
     found |= {"job_id": [numbers[row] for row in rows.tolist()], **_clusters_to_show(found["cluster"], started)}
-    mine, alike = jobs.take(rows), SimilarJobs(jobs)
+    mine, groups = jobs.take(rows), SimilarJobs(jobs)
     seconds = run_seconds(mine)
 
     def moved_bytes() -> Floats:
@@ -312,7 +312,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
 
     orders: dict[str, Callable[[], Floats]] = {
         "newest": lambda: mine.ints("start_ns").astype(np.float64),
-        "slowest": lambda: alike.ratios(rows)[0],
+        "slowest": lambda: groups.ratios(rows)[0],
         "largest": moved_bytes,
         "longest": lambda: seconds,
     }
@@ -323,7 +323,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
             first.select(("node_count", "start_ns", "end_ns")).records(),
             seconds[at].tolist(),
             counted_on_servers(snapshot, first),
-            *(column.tolist() for column in alike.ratios(rows[at])),
+            *(column.tolist() for column in groups.ratios(rows[at])),
             strict=True,
         )
         return [

@@ -121,7 +121,7 @@ class JobView:
 
     @property
     def logs_of_job(self) -> int:
-        """Number of logs of the whole job, of which this view may be one run."""
+        """Number of logs of the whole job; this view may cover only one of its runs."""
         if self.of_job is not None:
             return self.of_job.count
         return int(self.applications.ints("nprocs")[0]) if self.separate else self.logs

@@ -126,7 +126,7 @@ class Quality(IntFlag):
 # What one component can do in a second. A device: the fastest drives of 2026 reach 28 GB/s and ten million requests a
 # second, arrays that look like one a hundred times as much. All others: rows of a whole file system as one component
 # are common; 100 TB/s is ten times the largest file system of 2023, 1e11 operations a hundred times the best of the
-# IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
+# IO500. Times are sums over requests that may each have waited for days: a billion seconds.
 _MOST_PER_S: Final = {"bytes": 1e14, "count": 1e11, "seconds": 1e9}
 _MOST_PER_S_OF_DEVICE: Final = {"bytes": 3e12, "count": 1e9, "seconds": 1e7}
 # The largest file systems hold less than 2^60 bytes, and files no smaller than one. No request waits for thirty years.

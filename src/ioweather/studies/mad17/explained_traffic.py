@@ -51,7 +51,7 @@ PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
     Param(
         "grouping",
-        "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
+        "which runs form a group: exact (same files and bytes) or similar; default: exact where it gives a "
         f"group of {LEAST_RUNS} runs",
         choices=("exact", "similar"),
     ),

@@ -104,10 +104,10 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     accounting and servers know of it."""
     place = Place(view)
     if reason is None:
-        told = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
+        drawn = shell.answer_part(facts, view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX), headed=False)
         head = Markup("<h1>{}</h1>").format(facts.headline)
         return shell.part(
-            _TEMPLATE, head=head, facts=[*shell.where_to(place, None, facts)], figures=[("The job", told)]
+            _TEMPLATE, head=head, facts=[*shell.where_to(place, None, facts)], figures=[("The job", drawn)]
         )
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
@@ -146,12 +146,12 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
     lake have a page each."""
     if reason is None:
         return Markup("")
-    told = {exhibit.id for exhibit in reason.exhibits}
+    shown = {exhibit.id for exhibit in reason.exhibits}
     groups = {group.name for group in reason.facts}
     rest = replace(
         facts,
         facts=tuple(group for group in facts.facts if group.name not in groups),
-        exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in (*told, "job.files")),
+        exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in (*shown, "job.files")),
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
         blocks=(),
     )
