@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ioweather
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.tables import TABLES
-from ioweather.core.units import MINUTE_NS
+from ioweather.core.tables import RESPONSES, TABLES, concat
+from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.lake.lake import Lake, open_lake
+from ioweather.stats.slowdown import roll_up
 
 BEGIN = 1_700_000_040 * 10**9 // MINUTE_NS * MINUTE_NS
 MINUTES = 5
@@ -85,3 +88,18 @@ def test_one_disk_of_two_collectors_is_counted_once(lake: Lake) -> None:
 )
 def test_only_names_of_disks_lose_their_domain(raw: str, name: str) -> None:
     assert Facility().filesystem_of(raw) == name
+
+
+def test_a_file_system_that_only_probes_know_has_a_page(lake: Lake) -> None:
+    frame = RESPONSES.frame(
+        start_ns=BEGIN + np.arange(60) * MINUTE_NS, host="n000", target="/p", op="read", request_bytes=4096,
+        mode="nocache", system="mount:/", duration_ns=np.full(60, 10**7), status="ok", rows=60,
+    )  # fmt: skip
+    lake.append(
+        "response_rollups", concat([roll_up(frame, step) for step in (10 * MINUTE_NS, HOUR_NS)]), source="rollup"
+    )
+    (state,) = _asked(lake, "/").filesystems
+    assert (state.filesystem, state.slow) == ("/", False)
+    assert state.slowdown == pytest.approx(1.0, rel=0.02)
+    with pytest.raises(DataUnavailable, match="There is no file system"):
+        _asked(lake, "/other")

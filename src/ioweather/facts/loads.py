@@ -146,6 +146,10 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
         homes = servers_of(snapshot, [*components])
         if targets := [name for name in components if homes.get(name) == where]:
             return _of_component(snapshot, groups, where, *components[targets[0]], period, homes)
+        if _probed_period(snapshot, period) is not None:
+            probed = _of_filesystems(snapshot, groups, [], where, period)
+            if probed.slowness:  # only probes know it
+                return probed
         near = get_close_matches(where, sorted({*known, *components, *homes.values()}), n=3, cutoff=0.5)
         raise DataUnavailable(
             f"There is no file system, server or target {where!r} in this period.",
