@@ -168,14 +168,14 @@ def _of_filesystems(
     snapshot: Snapshot, groups: Sequence[SeriesGroup], names: Sequence[str], where: str | None, period: Period
 ) -> Loads:
     """Return traffic, slowness and the last hour of file systems; with parts by component if `where` names one."""
-    moving = [g for g in groups if g.metric in TRAFFIC]
+    moving = [g for g in groups if g.metric in TRAFFIC and g.filesystem in names]
     probed = _probed_period(snapshot, period)
     if not moving and not probed:
         raise DataUnavailable(
             "The lake has nothing of servers, devices or probes in this period.",
             hint="Ingest LMT or Lustre data, or start a probe; or choose another period.",
         )
-    low, high, step = _grid_of_data([g for g in moving if g.filesystem in names], period, probed)
+    low, high, step = _grid_of_data(moving, period, probed)
     kinds = {name: traffic_kind(snapshot, {"filesystem": name}) for name in names}
     of_names = [name for name in names if any(g.filesystem == name for g in moving)]
     traffic = tuple(_traffic(snapshot, name, kinds[name], (low, high), step, where is not None) for name in of_names)
