@@ -461,7 +461,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
     that the job waited."""
     where = ", ".join(printable(name) for name in found.systems)
     targets = f"{len(found.targets)} target{'s' if len(found.targets) > 1 else ''}"
-    caveats = ["There is no Darshan log of this job: files, processes and time spent in I/O are not known."]
+    caveats = ["This job has no Darshan log: its files, processes and I/O time are unknown."]
     if found.restarted_rows:
         caveats.append(
             f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the server counters "

@@ -35,7 +35,7 @@ from ioweather.ui.web.app import create_app
 from shipments import outcome
 
 BINARY = {"content-type": "application/octet-stream"}
-AGENTS = "Agents of other hosts (time since their last report)"
+AGENTS = "Agents on other hosts (time since last report)"
 HEADER = '{"ioweather_spool": 1, "host": "n1"}\n'
 EVENT = '{"table": "events", "event_id": "e1", "kind": "gap", "start_ns": 1, "label": "x"}\n'
 
@@ -83,7 +83,7 @@ def test_a_status_is_told_and_takes_the_place_of_the_one_before(server, root, to
     assert [group.title for group in answer.facts] == ["/scratch from n1 (/scratch/p)", AGENTS]
     (fact,) = answer.facts[1].facts
     assert fact.label == "n1"
-    assert fact.note == "running, 1.2, last cycle 2 s before, 2 files wait"
+    assert fact.note == "running, 1.2, last cycle 2 s before its report, 2 files in its spool"
     assert answer.findings == ()
 
 
