@@ -79,7 +79,7 @@ def test_a_frame_has_the_newest_rate_of_each_target_and_its_server(lake: Lake, c
     assert [row.split()[0] for row in rows] == [
         "scratch-OST0001", "scratch-OST0000", "scratch-MDT0000", "scratch-OST0002",
     ]  # fmt: skip
-    assert rows[1].split() == "scratch-OST0000 oss1 4 MiB 1 MiB 10 80% 0 s".split()
+    assert rows[1].split() == ["scratch-OST0000", "oss1", "4", "MiB", "1", "MiB", "10", "80%", "0", "s"]
     assert "silent" in rows[-1]
     assert rows[-1].endswith("5 min")
 
