@@ -312,7 +312,7 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     exact = [row for row in events if row["event_id"] == name] or events
     if len(exact) != 1:
         how = "No event has the id" if not exact else f"{len(exact)} events have ids that begin with"
-        raise UsageError(f"{how} {name!r}; it is not a job id either.", hint="`ioweather events --json` lists their ids.")
+        raise UsageError(f"{how} {name!r}; it is not a job ID.", hint="`ioweather events --json` lists their ids.")
     return exact[0]
 
 

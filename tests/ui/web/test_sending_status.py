@@ -1,4 +1,4 @@
-"""Agents of other hosts tell how they are: over HTTP on loopback, and as pages, `now` and metrics show them."""
+"""Agents on other hosts tell how they are: over HTTP on loopback, and as pages, `now` and metrics show them."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_the_pages_and_the_metrics_show_them(client, root):
     assert "n&lt;2&gt;" in page
     assert "Spool of n1 (1.2)" in page
     now = client.get("/fragments/now").text
-    assert "Agents of other hosts" in now
+    assert "Agents on other hosts" in now
     assert "has been silent for" in now
     assert "5 rows given up" in now
     text = render(root / "no spool", pushed_to=root).decode()
