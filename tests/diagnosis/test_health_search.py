@@ -169,4 +169,4 @@ def test_what_was_searched_is_said_where_nothing_was_found(tmp_path: Path, names
     assert answer.coverage == ()
     (said,) = [finding.text for finding in answer.findings]
     assert said.startswith(f"Searched 4 {word}s of scratch")
-    assert "silence from 3 min" in said
+    assert "silence 3 min" in said
