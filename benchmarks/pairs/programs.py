@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 KIB, MIB = 1 << 10, 1 << 20
 DIRECT = os.O_DIRECT
@@ -276,7 +276,7 @@ def off_the_blocks(total: int, size: int) -> Callable[[bool, int, int, Path], No
 class TimedFile:
     """A file opened by all processes by MPI-IO, whose calls are timed: `calls` has (path, kind, bytes, start, end)."""
 
-    calls: list[tuple[str, str, int, float, float]] = []
+    calls: ClassVar[list[tuple[str, str, int, float, float]]] = []
 
     def __init__(self, path: Path, **hints: str) -> None:
         from mpi4py import MPI
@@ -462,6 +462,8 @@ def prepare(program: Program, folder: Path) -> None:
             file.write(os.urandom(MIB))
         file.flush()
         os.fsync(file.fileno())
+        # MPI-IO reads through the page cache.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """From recorded calls to a Darshan log: the calls of each process, counted as Darshan counts them.
 
-Counters are those of Darshan's POSIX and MPI-IO modules; a file that all processes opened has one record, with its slowest and
-fastest process, as Darshan reduces them. A log that is made here says of itself that no Darshan runtime made it
-(`recorder` in its metadata).
+Counters are those of Darshan's POSIX and MPI-IO modules; a file that all processes opened has one record, with its
+slowest and fastest process, as Darshan reduces them. A log that is made here says of itself that no Darshan runtime
+made it (`recorder` in its metadata).
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ def rows_of(
     return made
 
 
-def write_recorded(
-    path: Path, job: DarshanJob, recorder: str, processes: list[Recorded], mpi: list[Recorded]
-) -> Path:
+def write_recorded(path: Path, job: DarshanJob, recorder: str, processes: list[Recorded], mpi: list[Recorded]) -> Path:
     """The log of a run of these processes and their MPI-IO calls; `recorder` says who recorded their calls."""
     rows = {"POSIX": rows_of(processes), "MPI-IO": rows_of(mpi, mpi_counters)}
     ids = {file: number for number, file in enumerate(sorted({row[0] for part in rows.values() for row in part}), 1)}

@@ -2,7 +2,8 @@
 
     python benchmarks/pairs/run.py TO [--disk FOLDER] [--repeats N] [NAME ...]
 
-Needs gcc; programs of MPI-IO need mpich and mpi4py of PyPI in the same environment. Files of the programs are in a folder of their own there, and are deleted afterwards.
+Needs gcc; programs of MPI-IO need mpich and mpi4py (PyPI) in the same environment. Files of the programs are in a
+folder of their own there, and are deleted afterwards.
 """
 
 from __future__ import annotations
