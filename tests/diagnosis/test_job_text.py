@@ -35,7 +35,7 @@ def test_the_block_fits_a_terminal():
     lines = JobText("7", "The system (96% sure): " + "its I/O was slow " * 9, WHY, "as of its end").block().splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 25
-    assert "  the system        3.20 min  [|||||||||||||||||||||||||||||         80%]" in lines
+    assert "  storage           3.20 min  [|||||||||||||||||||||||||||||         80%]" in lines
     assert "  its own change         0 s  [                                       0%]" in lines
     assert not any("unexplained" in line for line in lines), "what is not known is not drawn"
 
