@@ -193,7 +193,7 @@ _WIDTH: Final = 80
 _BAR: Final = 36
 _PARTS: Final = {
     "usual": "as usual",
-    "system": "the system",
+    "system": "storage",
     "own": "its own change",
     "unexplained": "unexplained",
 }
