@@ -25,7 +25,8 @@ WHY = WhyOutcome(
 def test_the_line_has_headline_probability_and_what_to_change():
     line = JobText("7", "Storage was slow, not your job (96% sure): it was\nslow.", WHY, "as of its end").line()
     assert line == (
-        "Storage was slow, not your job (96% sure): it was\\nslow. Worth changing: small requests (39.2 s): read(fd, buffer, 4 << 20). "
+        "Storage was slow, not your job (96% sure): it was\\nslow. "
+        "Worth changing: small requests (39.2 s): read(fd, buffer, 4 << 20). "
         "(ioweather, as of its end)"
     )
     assert len(JobText("7", "x" * 2000, WHY, "now").line()) == 500

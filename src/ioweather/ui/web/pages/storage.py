@@ -98,11 +98,12 @@ def filesystems(view: PublicView) -> str:
     whole = view.ask("storage", {}, period)
     assert isinstance(whole.result, StorageOutcome)
     states = whole.result.filesystems
-    drawn = view.drawn(_CARD_CHART_PX, 1.0 if len(states) == 1 else 0.5, _BESIDE_PX)
+    drawn = view.drawn(_CARD_CHART_PX, *((1.0, _BESIDE_PX) if len(states) == 1 else (0.5, PANEL_PX)))
     cards: list[tuple[Any, list[Markup]]] = []
     for number, state in enumerate(states):
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
-        lines = shell.time_lines(answer)[:2] if number < _MOST_CARDS else []
+        most = (2 if len(states) < 3 else 1) if number < _MOST_CARDS else 0
+        lines = shell.time_lines(answer)[:most]
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
 
@@ -267,7 +268,10 @@ def _storage(view: View, where: str | None) -> str:
     wrong = [block for block in answer.blocks if isinstance(block, Items)]
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
-    side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
+    if isinstance(state, ResultTable):
+        side.append(Listed(state, {"file system": place.to_column("filesystems")}, tools="brief").html)
+    elif state is not None:
+        side.append(block_html(state, 3, view.drawn(), "state"))
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
