@@ -121,7 +121,7 @@ def test_only_runs_that_had_ended_count(lake):
 def test_the_screen_says_which_verdict_it_shows(lake):
     answer = why(ASKED["system"], lake.root)
     (said,) = [finding.text for finding in answer.findings if finding.name == "as_of"]
-    assert said.startswith(f"Judged now, from all runs (model {judging.MODEL_VERSION}). Recorded: system (")
+    assert said.startswith(f"Judged now, from all runs in the lake (model {judging.MODEL_VERSION}). Recorded: system (")
     assert "as of its end;" in said
 
 

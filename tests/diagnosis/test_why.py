@@ -74,7 +74,7 @@ def test_a_run_without_like_is_unknown(lake):
 
 
 def test_another_file_system_is_not_guessed(lake):
-    assert "no system data of home" in asked(lake, "system", filesystem="home").headline
+    assert "no system data for home" in asked(lake, "system", filesystem="home").headline
 
 
 def test_as_of_the_day_only_runs_that_had_ended_count(lake):

@@ -116,8 +116,8 @@ def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
     phases = [event for event in result.events if event.kind == "phase"]
     found = [event for event in result.events if event.kind != "phase"] or phases
     items = tuple(event_item(event) for event in found[:20])
-    left = [f"{len(found) - len(items):,} more: choose by --from, --to or --kind"] if len(found) > len(items) else []
-    left += [f"{len(phases):,} phases of benchmarks: --kind phase"] if phases and found is not phases else []
+    left = [f"{len(found) - len(items):,} more: narrow with --from, --to or --kind"] if len(found) > len(items) else []
+    left += [f"{len(phases):,} benchmark phases: --kind phase"] if phases and found is not phases else []
     if items:
         yield Items("", items, more="; ".join(left))
 
@@ -145,10 +145,10 @@ QUESTION = Question(
         Param("kind", "Only events of this kind.", choices=KINDS),
         Param("strongest", "Sort by strength instead of by time.", "flag", default=False),
     ),
-    help="""List what happened: slow episodes, phases of benchmarks, incidents, maintenance, gaps.
+    help="""List events: slow episodes, benchmark phases, incidents, maintenance, gaps.
 
     Episodes and unhealthy components (--kind component_health) are detected when rows are ingested; `ioweather health`
-    has more on unhealthy components. To search all rows again, run `ioweather lake compact --everything`.""",
+    has details of unhealthy components. To search all rows again, run `ioweather lake compact --everything`.""",
     epilog="Example: ioweather events --kind episode --from 2026-11-01",
     seen_by="public",
     page=False,

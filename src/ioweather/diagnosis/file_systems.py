@@ -238,11 +238,11 @@ def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
         line = loads.measured[0]
         own, others = _mean_and_peer_mean(line)
         if own is None:
-            return f"{loads.where}: nothing was measured."
+            return f"{loads.where}: no data in this period."
         text = f"{loads.where}: {_metric_label(line.metric)} {format_value(own, _unit(line))} on average"
         if not others:
             return f"{text}."
-        return f"{text}, {format_value(own / others, 'factor')} that of its {loads.peers} peers."
+        return f"{text}, {format_value(own / others, 'factor')} the median of its {loads.peers} peers."
     slow = [s for s in states if s.slow]
     if len(states) > 1:
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
@@ -250,7 +250,7 @@ def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
         most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
         load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
         return f"Slow: {listed}.{load}" if slow else f"None of {len(states)} file systems is slow.{load}"
-    return " ".join(map(_describe_state, states)) or "Nothing was measured."
+    return " ".join(map(_describe_state, states)) or "No storage data in this period."
 
 
 def _describe_state(state: FileSystemState) -> str:
@@ -266,7 +266,7 @@ def _describe_state(state: FileSystemState) -> str:
 
 def _state_facts(state: FileSystemState) -> FactGroup:
     facts = [
-        Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe measured it"),
+        Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe data"),
         Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
@@ -274,7 +274,7 @@ def _state_facts(state: FileSystemState) -> FactGroup:
         Fact("open_events", "open events", state.open_events, "count"),
     ]
     if state.load_ratio is not None:
-        facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
+        facts.insert(3, Fact("load", "share of nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
     facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
     return FactGroup(snake_case(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
 

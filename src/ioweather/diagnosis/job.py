@@ -85,7 +85,7 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
     if steps := _advice_steps(result.worth):
         yield replace(steps, title="What makes it faster on any day") if result.kind == "system" else steps
     elif result.kind == "system":
-        yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
+        yield Items("What you can do", (Item("", "Nothing: your job's own I/O was as usual."),))
     yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
 
 
@@ -99,9 +99,9 @@ def _run_time_screen(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
             Fact("this_job", "this job", took, "seconds", took / most),
             Fact("usual", "usual", usual, "seconds", usual / most, note),
         )
-        yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
+        yield FactGroup("runs", f"Run time compared with {result.n} similar jobs", runs)
     yield from (group for group in answer.facts if group.name == "busy")
-    yield from answer.findings
+    yield from (finding for finding in answer.findings if finding.name != "as_of")
 
 
 def _seconds_range(low: float, high: float) -> str:
@@ -218,7 +218,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["file"]:  # neither counts of servers nor the verdict are about single files
         view = only_files(whole, params["file"])
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
-        note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        note = Finding(f"Only files that match {params['file']}: {used:,} of {every:,}.", name="only_these_files")
         found, advised = job_answer(view), advise(view)
         found = replace(found, findings=(note, *found.findings))
     else:
@@ -228,7 +228,7 @@ def run(source: DataSource, params: Params) -> Answer:
             found = replace(found, facts=(*found.facts, beside_log(view, counted)))
         if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
             times = format_value(judged.slowness, "factor")
-            text = f"Its I/O took {times} the median time of similar runs: `ioweather why {params['job']}` says why."
+            text = f"Its I/O took {times} the median time of similar runs. See `ioweather why {params['job']}`."
             result = replace(found.result, slowness=judged.slowness)
             found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
     if params["detail"]:
@@ -261,7 +261,7 @@ QUESTION = Question(
         PATHS,
         UID,
         CLUSTER,
-        Param("file", "Only files whose name (with a slash: path) fits this pattern.", metavar="PATTERN"),
+        Param("file", "Only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
         Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
