@@ -122,10 +122,15 @@ def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield Items("", items, more="; ".join(left))
 
 
+def without_name(label: str, component: str | None) -> str:
+    """Return the label of an event without the name of its component and without its duration."""
+    return label.partition(", for ")[0].removeprefix(f"{component} ").replace(f" on {component}", "", 1)
+
+
 def event_item(event: EventOutcome) -> Item:
-    """The name of the event is left out of its text, and its duration: both are beside it."""
+    """Return the event as a row with name and time, which its text leaves out."""
     where = event.component or event.filesystem.removeprefix("mount:") or "facility"
-    text = event.label.partition(", for ")[0].removeprefix(f"{event.component} ")
+    text = without_name(event.label, event.component)
     if event.kind == "episode" and event.strength_ratio is not None:
         text = f"{text}, {event.strength_ratio:.1f}x as long as usual"
     return Item(where, text, event.start_ns, event.end_ns, page=f"components/{where}" if event.component else "")

@@ -92,6 +92,7 @@ class StorageOutcome:
 
 # Events that are shaded in time lines.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
+_PROBLEMS: Final = ("incident", "component_health", "episode")
 _MOST_SHADED: Final = 8
 _MOST_RATES: Final = 96
 _TIME: Final = ResultColumn("start_ns", "time", "time_ns")
@@ -118,7 +119,7 @@ def run(source: DataSource, params: Params) -> Answer:
             stretches.append((low, high, [event]))
     stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
     marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
-    shaded = tuple(Reference("x", low, _name_strongest(together), high) for low, high, together in marked)
+    shaded = tuple(_shaded(low, high, together) for low, high, together in marked)
     if loads.measured:
         facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
     else:
@@ -225,10 +226,11 @@ def _component_states(traffic: Traffic, loads: Loads) -> Iterable[ComponentState
         )
 
 
-def _name_strongest(events: Sequence[EventOutcome]) -> str:
-    """The component (or label) of the most serious of some events at one time."""
+def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome]) -> Reference:
+    """The time of overlapping events, named by the component (or label) of the most serious."""
     first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
-    return (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+    name = (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+    return Reference("x", start_ns, name, end_ns, "bad" if first.kind in _PROBLEMS else "")
 
 
 def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:

@@ -24,6 +24,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import NS, format_seconds, format_time_ns
+from ioweather.diagnosis.events import without_name
 from ioweather.diagnosis.health_incidents import (
     LEAST_LIMITED,
     LEAST_REPORTING,
@@ -232,7 +233,7 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
     found = result.unhealthy
     items = []
     for each in found[:10]:
-        what = each.cause.removeprefix(f"{each.component} ")
+        what = without_name(each.cause, each.component)
         runs = each.runs or 0
         lost = f"{runs:,} run{'s' if runs != 1 else ''} lost {format_seconds(each.lost_seconds or 0.0)}"
         sure = f"{each.probability:.0%} sure" if each.probability is not None else ""

@@ -72,9 +72,7 @@ class RunOutcome:
 
     @property
     def verdict_words(self) -> str:
-        if self.verdict is None:
-            return ""
-        return f"{self.verdict}, {'at its end' if self.verdict_as_of == 'end' else 'revised'}"
+        return "" if self.verdict is None else _VERDICTS.get(self.verdict, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,7 @@ class RunsOutcome:
 
 
 _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: ioweather ingest FILES"
+_VERDICTS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
 _ORDERS: Final = {
     "newest": "the newest first",
     "slowest": "the slowest relative to similar runs first",

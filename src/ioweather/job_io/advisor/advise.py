@@ -50,7 +50,9 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
     """Return the advice for the system's usual state: without seconds lost to the system, and where only this run has
     a pattern, with no more than brings it to the usual time."""
     part, usual = result.seconds.system, result.seconds.usual
-    if result.kind in ("system", "both") and part is not None and part.value is not None:
+    if result.kind == "system" and usual is not None and usual.value is not None:
+        advised = advised.without(max(0.0, (advised.io_seconds or 0.0) - usual.value))
+    elif result.kind == "both" and part is not None and part.value is not None:
         advised = advised.without(part.value)
     if usual is None or usual.value is None:
         return advised
