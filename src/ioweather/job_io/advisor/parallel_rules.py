@@ -195,8 +195,11 @@ def data_sieving(profile: Profile) -> Pattern | None:
     if not files.any():
         return None
     reading, writing = (records.per_file(profile.seconds(f"{v}_seconds"), records.posix) for v in VERBS)
-    share = np.where(files, ratio(reading, reading + writing), 0.0)
-    saved = np.where(records.mpiio, profile.seconds("write_seconds") * share[records.file], 0.0)
+    share = np.where(files, ratio(reading, reading + writing), 0.0)[records.file]
+    # Independent writes lock the range that they read and write back: all time beyond that of the writes below goes.
+    asking = records.per_file(profile.seconds("write_seconds"), records.mpiio)
+    share = np.where(profile.collective, share, np.maximum(share, 1.0 - ratio(writing, asking)[records.file]))
+    saved = np.where(records.mpiio & files[records.file], profile.seconds("write_seconds") * share, 0.0)
     amount = float(done[files].sum())
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     evidence = (
