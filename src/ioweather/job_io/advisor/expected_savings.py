@@ -4,7 +4,7 @@
 saved, the kind of storage, and the origin of the pair. `python benchmarks/advice_pairs.py --write` makes it. Only pairs
 on the same kind of storage count: a parallel file system is not a local disk. The expected saving is the model's value
 times the lower quartile of saved / modelled over the closest related pairs, if five: of the rule, of rules with its
-model, of rules of its part. Without a pair of the rule or its model, or if a quarter of the pairs saved hardly anything,
+model, of rules of its part. Without a pair of the rule or its model, or if a quarter of the pairs saved hardly any,
 the saving is "up to" the model's seconds.
 
 The interval is split conformal (Vovk et al. 2005): with n pairs exchangeable with this run, the ranks floor(0.05 (n +

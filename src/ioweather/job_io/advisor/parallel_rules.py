@@ -281,7 +281,9 @@ def aggregators(profile: Profile) -> Pattern | None:
         # MPI-IO on Lustre takes no more aggregators than targets.
         size = float(profile.moved[rows].max())
         width = max(min(math.ceil(size / GIB), fixes.most_stripes(profile)), 1.0)
-        lines = fixes.layout_lines(profile, rows, int(width))[:1] if stripes < width else ()
+        if stripes < width:
+            lines = fixes.layout_lines(profile, rows, int(width))[:1]
+            evidence += f" and write to {fixes.describe_count(stripes, 'one stripe', 'stripes')}"
     hints = {"cb_nodes": f"{int(width)}", "cb_config_list": "*:1"}
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
     seconds = min(spent * (1.0 - min(count / width, 1.0)), most)
@@ -404,8 +406,8 @@ def slow_target(profile: Profile) -> Pattern | None:
     when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
     took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
     evidence = (
-        f"not your fault, storage target {name} was slow{when}: a file took {took} "
-        f"({int(slow.sum()):,} files), {others} on the {len(targets) - 1:,} others"
+        f"not your fault: storage target {name} was slow{when}. A file there took {took} ({int(slow.sum()):,} files), "
+        f"a file on the {len(targets) - 1:,} other targets {others}"
     )
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
     full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
