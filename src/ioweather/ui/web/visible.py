@@ -257,7 +257,7 @@ def period_of(texts: PeriodText, facility: Facility) -> Period:
     return ends[0], ends[1]
 
 
-RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
+RANGE_NS: Final = 7 * DAY_NS  # of a page without a chosen range
 PRESETS: Final = {
     "Last hour": HOUR_NS,
     "Last 6 hours": 6 * HOUR_NS,
