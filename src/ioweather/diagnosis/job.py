@@ -143,12 +143,9 @@ def _advice_steps(worth: Sequence[AdviceItem]) -> Items | None:
     for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
         evidence, _, _ = each.evidence.partition(";")
-        note = "  ".join(filter(None, (*each.fix[:1], each.note)))
-        items.append(
-            Item(
-                "", f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note
-            )
-        )
+        of_site = f". Your site: {each.note}" if each.note else ""
+        text = f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}{of_site}"
+        items.append(Item("", text, note="".join(each.fix[:1])))
     left = len(worth) - len(shown)
     return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
