@@ -123,7 +123,7 @@ def test_an_entry_without_end_is_refused(tmp_path):
 
 
 def test_where_there_is_no_lustre(tmp_path):
-    with pytest.raises(SourceError, match="no Lustre"):
+    with pytest.raises(SourceError, match="No Lustre"):
         LustreServer(root=tmp_path).prepare(Heard())
 
 

@@ -84,7 +84,7 @@ def test_a_stranger_is_believed_about_own_runs_alone_and_the_owner_of_the_direct
     os.chown(accounting, 4242, 4242)
     done = catch_up(lake, settings, clock=later)
     assert list(done.refused) == [str(accounting)]
-    assert "only logs of own runs" in done.refused[str(accounting)]
+    assert "only if they are logs of their own runs" in done.refused[str(accounting)]
     assert rows(lake, "jobs") == 0
     os.chown(logs, 4242, 4242)
     os.utime(accounting)

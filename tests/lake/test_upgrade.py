@@ -30,7 +30,7 @@ def set_version(lake, version: int) -> None:
     layout.lake_marker(lake.root).write_text(json.dumps({"schema_version": version}))
 
 
-@pytest.mark.parametrize(("version", "word"), [(0, "cannot migrate"), (99, "Upgrade ioweather")])
+@pytest.mark.parametrize(("version", "word"), [(0, "cannot convert"), (99, "Upgrade ioweather")])
 def test_refused_in_a_sentence(lake, capsys, version, word):
     set_version(lake, version)
     for command in (["lake"], ["sql", "SELECT 1"], ["show"]):

@@ -486,7 +486,7 @@ def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
         elif context.start_ns is None or context.interval_ns is None:
             raise UndatedInput(
                 f"{path} has no time stamps.",
-                hint="Give --start and --interval: when the first snapshot was taken, and how far apart they are.",
+                hint="Use --start and --interval: when the first snapshot was taken, and how far apart they are.",
             )
         else:
             if device in in_snapshot:
@@ -573,7 +573,7 @@ def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample
         end_ns = stamps.read(row[0] if titles[0] == "UTC" else f"{date} {row[1]}", number)
         if previous_ns is not None and end_ns > previous_ns:
             if host is None:
-                raise SourceError(f"{path} does not name its host.", hint="Give --host.")
+                raise SourceError(f"{path} does not name its host.", hint="Use --host.")
             length_ns = end_ns - previous_ns
             spans = [(previous_ns - length_ns, *first)] if first is not None else []
             for start_ns, words, place_of in (*spans, (previous_ns, row, where)):

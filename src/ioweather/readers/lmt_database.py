@@ -358,7 +358,7 @@ def open_mysql(server: MysqlServer) -> Database:
     try:
         connection = pymysql.connect(**vars(server), cursorclass=SSCursor, connect_timeout=10, read_timeout=300)
     except pymysql.MySQLError as error:
-        raise SourceError(f"{where} cannot be reached: {error}.", hint="Check host, user and password.") from None
+        raise SourceError(f"Cannot reach {where}: {error}.", hint="Check host, user and password.") from None
     return Database(where, connection, "SHOW TABLES", "%s", lambda error: SourceError(f"{where} failed: {error}."))
 
 

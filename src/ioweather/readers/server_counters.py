@@ -267,7 +267,7 @@ class _LustreRows:
         if made:
             return f"{self.path}: left out: {left}." if left else None
         if self.undated:
-            hint = "Give --start, or record stats as well."
+            hint = "Use --start, or record stats as well."
             raise UndatedInput(f"{self.path} holds states and no snapshot_time.", hint=hint)
         raise EmptyInput(
             f"{self.path} holds {looks} snapshot(s) of Lustre counters and nothing to compare"
@@ -499,13 +499,13 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
             moment = context.start_ns + elapsed * NS
         if moment is None:
             if looks > 1:
-                hint = f"Give --start, of the first. {_MOUNTSTATS_HINT}"
+                hint = f"Use --start, of the first. {_MOUNTSTATS_HINT}"
                 raise UndatedInput(f"{path} says no time of its looks.", hint=hint)
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:
                 if context.host is None:
-                    raise SourceError(f"{path} does not say which client it is of.", hint="Give --host.")
+                    raise SourceError(f"{path} does not say which client it is of.", hint="Use --host.")
                 target = Target(f"mount:{name}", "host", context.host)
                 rows.add_growth(mount_growth(target, last[name][1], mount, last[name][0], moment))
             last[name] = (moment, mount)

@@ -443,7 +443,7 @@ def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: 
     elif zone is None:
         raise UndatedInput(
             f"{where}: {text!r} is local time, and the zone is not known.",
-            hint="Give --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
+            hint="Use --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
         )
     else:
         moment = local_to_ns(naive, zone, after_ns=after_ns)

@@ -204,7 +204,7 @@ def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext
     for report, *span in dated:
         host = context.host or report.host
         if host is None:
-            raise SourceError(f"{path} does not name its host: iostat's first line is missing.", hint="Give --host.")
+            raise SourceError(f"{path} does not name its host: iostat's first line is missing.", hint="Use --host.")
         if report.cpu:
             yield DeviceSample("cpu", report.cpu_columns, host, "", span[0], span[1], report.cpu)
         for device, row, line in report.rows:
@@ -243,7 +243,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
         if context.start_ns is None or context.interval_ns is None:
             raise UndatedInput(
                 f"{path} has no time stamps (iostat ran without -t).",
-                hint="Give --start and --interval: when the first interval began, and how long each was.",
+                hint="Use --start and --interval: when the first interval began, and how long each was.",
             )
         if runs > 1:
             raise UndatedInput(
@@ -526,7 +526,7 @@ def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
             continue
         host = context.host or record.host
         if host is None:
-            raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Give --host.")
+            raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Use --host.")
         is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
         end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
         span = _interval_of(path, record.line, end_ns, interval)

@@ -206,7 +206,7 @@ def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
     return found if len(found) > 1 else []
 
 
-ZONE_HINT = "Give --zone, or set `zone` in facility.toml."
+ZONE_HINT = "Use --zone, or set `zone` in facility.toml."
 
 
 class LocalClock:

@@ -66,7 +66,7 @@ def test_answers_that_tell_nothing_are_counted(tmp_path: Path):
     path.write_text(answer(0, 5) + answer(30, 0, rc=1) + "_fs_io_s_ _n_ 10.0.0.1 _rc_ 0 _t_ 5\n" + answer(60, 9))
     (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert (outcome.status, dict(outcome.rows)) == ("ok", {"series": 8})
-    assert "1 answer(s): fs_io_s with status 1; 1 answer(s): fs_io_s without all of its counters" in (
+    assert "1 answer(s): fs_io_s returned status 1; 1 answer(s): fs_io_s lacks counters" in (
         outcome.message or ""
     )
     path.write_text(answer(0, 5))

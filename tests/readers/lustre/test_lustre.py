@@ -488,7 +488,7 @@ def test_times(text: str, expected: int):
 
 def test_what_is_broken_is_refused_and_what_people_write_between_is_not():
     assert parse_stats("Mon Nov  5\n\nsnapshot_time 1 secs.usecs\n# done\n")[1] == {}
-    with pytest.raises(CorruptInput, match="not a line of Lustre stats"):
+    with pytest.raises(CorruptInput, match="not a Lustre stats line"):
         parse_stats("snapshot_time 1 secs.usecs\nread_bytes 1x samples [bytes]\n")
     with pytest.raises(CorruptInput, match="no snapshot_time"):
         parse_stats("read_bytes 1 samples [reqs]\n")

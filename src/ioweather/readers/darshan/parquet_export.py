@@ -98,7 +98,7 @@ def _read_darshan_export(path: Path, context: ReadContext) -> Iterator[tuple[str
         except (duckdb.Error, OSError) as error:
             reason = str(error).splitlines()[0]
             hint = "Is the file complete?"
-            raise CorruptInput(f"{path} cannot be read as Parquet: {reason}.", hint=hint) from None
+            raise CorruptInput(f"Cannot read {path} as Parquet: {reason}.", hint=hint) from None
 
 
 DARSHAN_EXPORT = FileReader(

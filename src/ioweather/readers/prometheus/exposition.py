@@ -151,7 +151,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                     if context.interval_ns is None or context.start_ns is None:
                         raise UndatedInput(
                             f"{file} holds several scrapes and does not say when they were made.",
-                            hint=f"Give --start and --interval. {_HINT}",
+                            hint=f"Use --start and --interval. {_HINT}",
                         )
                     seen, scrapes = set(), scrapes + 1
                 seen.add(item.key)

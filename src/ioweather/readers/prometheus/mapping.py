@@ -498,7 +498,7 @@ class SampleRows:
             )
         if not self.made:
             if self.mappings.without_host and not once:
-                raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")
+                raise SourceError(f"{self.path} does not say which host it is of.", hint="Use --host.")
             raise EmptyInput(
                 f"{self.path} holds {content} and nothing to take{f' ({said})' if said else ''}.",
                 hint=self._hint if once else _OWN,

@@ -103,11 +103,11 @@ class PrometheusServer:
             reason = _reason(body)
             if "too many samples" in reason or "maximum" in reason or status == 413:
                 raise _TooMuch(reason) from None
-            hint = "Give --token-file, or a user and a password in the address." if status in (401, 403) else ""
+            hint = "Use --token-file, or a user and a password in the address." if status in (401, 403) else ""
             raise SourceError(f"{self.url} refused with {status}: {reason}.", hint=hint) from None
         except (OSError, ValueError) as error:
             why = getattr(error, "reason", error)
-            raise SourceError(f"{self.url} cannot be reached: {why}.", hint="Is that a Prometheus server?") from None
+            raise SourceError(f"Cannot reach {self.url}: {why}.", hint="Is that a Prometheus server?") from None
         if len(body) > _MOST_ANSWER_BYTES:
             raise _TooMuch(f"more than {format_bytes(_MOST_ANSWER_BYTES)}")
         try:

@@ -190,7 +190,7 @@ def scan_identity(source: str, path: Path, context: ReadContext) -> tuple[int, s
     if context.start_ns is None:
         raise UndatedInput(
             f"{path} does not say when it was made, and ages are counted from there.",
-            hint="Give --start: the time at which it was made.",
+            hint="Use --start: the time at which it was made.",
         )
     digest = hashlib.sha256(f"{source} {context.start_ns} {context.system}".encode())
     with path.open("rb") as file:

@@ -431,7 +431,7 @@ def plan_scan(
     try:
         found = resolved.stat()
     except OSError as error:
-        raise UsageError(f"{root} cannot be scanned: {error.strerror}.", hint="Name a directory.") from None
+        raise UsageError(f"Cannot scan {root}: {error.strerror}.", hint="Name a directory.") from None
     if not resolved.is_dir():
         raise UsageError(f"{root} is not a directory.", hint="Name a directory, or use `ioweather ingest` for a list.")
     mounts = mount_points_below(str(resolved))
