@@ -64,7 +64,7 @@ def test_a_log_that_speaks_of_somebody_else_than_its_owner_is_refused(place):
     done = catch_up(lake, settings, clock=later)
     assert done.read == 2
     assert list(done.refused) == [str(forged)]
-    assert "user 1234 ran the job, but the file is of user 4242" in done.refused[str(forged)]
+    assert "is a log of user 1234, but the file belongs to user 4242" in done.refused[str(forged)]
     with lake.snapshot() as snapshot:
         assert snapshot.query("SELECT reason FROM quarantine").fetchall() == [("foreign_rows",)]
     os.utime(forged)

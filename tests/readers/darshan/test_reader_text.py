@@ -111,10 +111,10 @@ def test_records_count_where_sums_stand_beside_them(log):
     ("body", "error", "reason"),
     [
         (TRACE, UnsupportedVersion, "darshan-dxt-parser"),
-        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums of darshan-parser"),
-        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums of darshan-parser"),
-        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums of darshan-parser"),
-        ("# POSIX module data\n", TruncatedInput, "it was cut"),
+        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums, but no records"),
+        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums, but no records"),
+        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums, but no records"),
+        ("# POSIX module data\n", TruncatedInput, "is truncated"),
     ],
 )
 def test_other_forms_are_refused_with_the_command(log, tmp_path, capsys, body, error, reason):

@@ -196,7 +196,7 @@ def test_line_protocol_that_is_none(tmp_path):
     with pytest.raises(UndatedInput):
         list(TELEGRAF.read(path, ReadContext()))
     path.write_text("weather,place=x temperature=1 1710000000\n")
-    with pytest.raises(EmptyInput, match="no mapping"):
+    with pytest.raises(EmptyInput, match="without a mapping"):
         list(TELEGRAF.read(path, ReadContext()))
     for text in (b"a b\n", b"hello world 5\n", b'a{b="c"} 1\n', b"1 2 3\n"):
         assert TELEGRAF.detect(text, path) == 0.0
@@ -285,12 +285,12 @@ def test_a_mapping_of_ones_own_comes_first():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"metric": "reads"}, "no metric"), ({"kind": "disk"}, "no kind"), ({"names": "x"}, "names"),
+        ({"metric": "reads"}, "unknown metric"), ({"kind": "disk"}, "unknown kind"), ({"names": "x"}, "names"),
         ({"colour": 1}, "colour"), ({"value": "x"}, "value"),
-        ({"metric": "busy_ratio", "value": "rate"}, "does not add up"),
+        ({"metric": "busy_ratio", "value": "rate"}, "is a state, not a rate"),
         ({"factor": 0}, "factor"), ({"system": ""}, "system"), ({"where": 3}, "where"),
-        ({"value": "state"}, "no state"),
-        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "pattern"),
+        ({"value": "state"}, "not a state"),
+        ({"component": {"match": "x"}}, "label"), ({"component": {"label": "a", "match": "("}}, "regular expression"),
         ({"job": "{j}"}, "operation"), ({"job": "{j}", "operation": "x", "field": "y"}, "field"),
     ],
 )  # fmt: skip
