@@ -101,7 +101,7 @@ def _run_time_screen(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
         )
         yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
     yield from (group for group in answer.facts if group.name == "busy")
-    yield from answer.findings
+    yield from (finding for finding in answer.findings if finding.name != "as_of")
 
 
 def _seconds_range(low: float, high: float) -> str:

@@ -155,16 +155,27 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
             f"Job {row['job_id']} is still running: its run time is not known yet.",
             result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
         )
+    return judge_accounted_job(source.snapshot, job, counted, params.get("filesystem"), params.get("as_of"))
+
+
+def judge_accounted_job(
+    visible: Snapshot, job: Frame, counted: ServerIo | None, filesystem: str | None = None, as_of_ns: int | None = None
+) -> Answer:
+    """Return the verdict on an ended job (one row of `jobs`), from its run time and the system during it.
+
+    `visible` is the lake as the asking user sees it; with `as_of_ns`, only jobs that had ended by then are compared.
+    """
+    row = job.records()[0]
     # Times of other users' jobs enter as counts alone.
-    snapshot = source.snapshot.whole
-    jobs, this = _jobs_around(snapshot, row, params.get("as_of"))
-    filesystem = params.get("filesystem") or _filesystem(snapshot, counted)
+    snapshot = visible.whole
+    jobs, this = _jobs_around(snapshot, row, as_of_ns)
+    filesystem = filesystem or _filesystem(snapshot, counted)
     measures, coverage = _measure(snapshot, jobs, this, filesystem)
     verdict = judge_run_time(jobs, measures, this)
     seconds = float(accounting.run_seconds(jobs)[this])
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
-        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, row))),
+        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(visible, row))),
         _accounting_facts(row),
     )
     reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
@@ -287,19 +298,21 @@ def _exposure(measure: Floats, group: Ints) -> Floats:
 
 def _jobs_around(snapshot: Snapshot, job: dict[str, Any], as_of_ns: int | None) -> tuple[Frame, int]:
     """The jobs nearest in time to one and all similar ones, and its row; with a time, only jobs ended by then."""
-    jobs = accounting.started_jobs(snapshot, {"cluster": str(job["cluster"])})
-    key = [job[name] for name in ("job_id", "submit_ns")]
-    this = next(i for i, row in enumerate(jobs.select(("job_id", "submit_ns")).records()) if list(row.values()) == key)
-    if as_of_ns is not None:
-        kept = accounting.ends(jobs) <= as_of_ns
-        kept[this] = True
-        jobs, this = jobs.take(kept), int(kept[:this].sum())
+    key = f"jobs of {job['cluster']}"
+    if key not in snapshot.memory:
+        jobs = accounting.started_jobs(snapshot, {"cluster": str(job["cluster"])})
+        snapshot.memory[key] = jobs, accounting.SimilarJobs(jobs)
+    jobs, groups = snapshot.memory[key]
     start = jobs.ints("start_ns")
-    distance = np.abs(start - start[this])
-    near = distance <= _REACH_DAYS * DAY_NS
-    similar = accounting.SimilarJobs(jobs).of(this)
-    order = np.argsort(distance, kind="stable")
-    chosen = np.unique(np.concatenate([[this], similar, order[near[order]][:_MOST_JOBS]]))
+    of_this = (start == job["start_ns"]) & jobs.text("job_id").equals(job["job_id"])
+    this = int(np.flatnonzero(of_this & (jobs.ints("submit_ns") == (job["submit_ns"] or 0)))[0])
+    reach = _REACH_DAYS * DAY_NS
+    first, last = np.searchsorted(start, (start[this] - reach, start[this] + reach + 1))
+    near = np.arange(first, last)
+    if as_of_ns is not None:
+        near = near[(accounting.ends(jobs)[first:last] <= as_of_ns) & (near != this)]
+    near = near[np.argsort(np.abs(start[near] - start[this]), kind="stable")[:_MOST_JOBS]]
+    chosen = np.unique(np.concatenate([[this], groups.of(this, as_of_ns), near]))
     return jobs.take(chosen), int(np.searchsorted(chosen, this))
 
 

@@ -9,7 +9,7 @@ from ioweather.core.results import Answer
 from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.job import why_screen
 from ioweather.diagnosis.jobs_without_log import accounted_why_answer
-from ioweather.diagnosis.recorded_verdicts import recorded_of_job
+from ioweather.diagnosis.recorded_verdicts import recorded_of_accounted_job, recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
@@ -27,7 +27,7 @@ def run(source: DataSource, params: Params) -> Answer:
         answer = accounted_why_answer(source, params)
         if answer is None:
             raise
-        return answer
+        return with_recorded(answer, recorded_of_accounted_job(source, params), params["as_of"])
     reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
     found = slowed = None
     try:

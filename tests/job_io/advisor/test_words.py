@@ -26,7 +26,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     assert group.title.startswith("Worth changing (each alone; all together ")
     assert [(fact.label, fact.unit) for fact in group.facts] == [
         ("small requests", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
-        ("mixed directions", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
+        ("alternating I/O", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
         ("  before, after", ""),
     ]  # fmt: skip
     start = "file.100 and 3 more: 16,000 of 16,000 requests under 1 MiB, 16 KiB on average"
@@ -36,7 +36,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     assert [fact.label for fact in others.facts] == ["no MPI-IO"]
     (exhibit,) = answer.exhibits
     assert (exhibit.id, exhibit.tables, exhibit.charts) == ("advice", (), ())
-    assert [estimate.name for estimate in exhibit.estimates][:2] == ["small requests", "mixed directions"]
+    assert [estimate.name for estimate in exhibit.estimates][:2] == ["small requests", "alternating I/O"]
     assert all(e.low <= e.value <= e.high and e.level == 0.9 for e in exhibit.estimates)
     json.dumps(to_jsonable(answer), allow_nan=False)
 

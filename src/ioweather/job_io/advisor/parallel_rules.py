@@ -110,8 +110,7 @@ def exchange(profile: Profile) -> Pattern | None:
     nothing."""
     records = profile.records
     rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
-    slowest = profile.seconds("slowest_rank_seconds")
-    below = records.per_file(slowest, records.posix & (records.rank < 0))[records.file]
+    slowest, below = profile.seconds("slowest_rank_seconds"), _slowest_below(profile)
     rows &= (slowest > 0) & (below > 0) & (below < 0.7 * slowest)
     if not rows.any():
         return None
@@ -124,6 +123,14 @@ def exchange(profile: Profile) -> Pattern | None:
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
     line = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "disable")
     return Pattern(evidence, seconds, (line,), rows)
+
+
+def _slowest_below(profile: Profile) -> Floats:
+    """Return, for each row, the seconds of the slowest process in POSIX requests to a file shared by all; 0 if not
+    recorded."""
+    records = profile.records
+    slowest = profile.seconds("slowest_rank_seconds")
+    return np.asarray(records.per_file(slowest, records.posix & (records.rank < 0))[records.file], np.float64)
 
 
 def one_at_a_time(profile: Profile) -> Pattern | None:
@@ -226,22 +233,56 @@ def seconds_between_writes(profile: Profile) -> float:
     return max(0.0, float(last - first) / NS - (profile.io_seconds or 0.0))
 
 
-def aggregators(profile: Profile) -> Pattern | None:
-    """Find collective MPI-IO with fewer aggregators than nodes."""
-    records, rows = profile.records, profile.counted & profile.collective
-    # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
+def _count_aggregators(profile: Profile) -> int:
+    """Return how many processes make the requests below collective MPI-IO; 0 if unknown."""
+    records = profile.records
     mine = np.isin(records.file, np.unique(records.file[profile.collective])) & records.posix & profile.moved_rows
+    # A trace, or records of single processes, show them.
     callers = np.unique(records.rank[mine])
     trace = profile.log.records("DXT_POSIX") if profile.log else None
     if trace is not None and (not len(callers) or callers[0] < 0):
         callers = np.unique(trace["rank"][(trace["reads"] + trace["writes"]) > 0])
-    count = int((callers >= 0).sum())
-    if profile.node_count is None or not rows.any() or not 0 < count < profile.nodes:
+    if (callers >= 0).any() or not mine.any():
+        return int((callers >= 0).sum())
+    # A record of all processes has the bytes of the slowest and their variance: n processes with equal parts of b bytes
+    # have a sum of squares of b^2 / n. Unequal parts give a lower number.
+    worst = int(np.argmax(np.where(mine, profile.moved, -1)))
+    moved = float(profile.moved[worst])
+    if profile.ints("slowest_rank_bytes")[worst] >= ALMOST_ALL * moved:
+        return 1
+    raw = profile.log.records("POSIX") if profile.log else None
+    if raw is None or "POSIX_F_VARIANCE_RANK_BYTES" not in (raw.dtype.names or ()):
+        return 0
+    of_file = (raw["id"].astype(np.int64) == profile.ints("record_id")[worst]) & (raw["rank"] < 0)
+    variance = float(raw["POSIX_F_VARIANCE_RANK_BYTES"][of_file].max(initial=0.0))
+    squares = profile.nprocs * (variance + (moved / profile.nprocs) ** 2)
+    return math.ceil(moved**2 / squares - 1e-6) if variance > 0 else 0
+
+
+def aggregators(profile: Profile) -> Pattern | None:
+    """Find collective MPI-IO with far fewer aggregators than nodes: one process writes for many."""
+    rows = profile.counted & profile.collective
+    count = _count_aggregators(profile) if rows.any() else 0
+    if not 0 < 2 * count <= profile.nodes:
         return None
-    seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
+    spent = profile.saving(np.where(rows, profile.data_seconds, 0.0))
+    verb = "writes" if fixes.main_verb(profile, rows) == "write" else "reads"
+    who = f"one process {verb}" if count == 1 else f"{count:,} processes {verb.removesuffix('s')}"
+    nodes = f"{profile.nodes:,} nodes{'' if profile.node_count else ' (assuming 32 processes per node)'}"
+    evidence = f"{who} for all {profile.nprocs:,} on {nodes}, in collective calls that take {format_seconds(spent)}"
+    width = float(profile.nodes)
+    lines: tuple[str, ...] = ()
+    on = np.isin(profile.records.file, np.unique(profile.records.file[rows]))
+    stripes = int(profile.ints("stripe_count")[on].max(initial=0))
+    if profile.filesystem == "lustre" and stripes:
+        # MPI-IO on Lustre takes no more aggregators than targets.
+        size = float(profile.moved[rows].max())
+        width = max(min(math.ceil(size / GIB), fixes.most_stripes(profile)), 1.0)
+        lines = fixes.layout_lines(profile, rows, int(width))[:1] if stripes < width else ()
+    hints = {"cb_nodes": f"{int(width)}", "cb_config_list": "*:1"}
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
-    lines = fixes.hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
-    return Pattern(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
+    seconds = min(spent * (1.0 - min(count / width, 1.0)), most)
+    return Pattern(evidence, seconds, (*lines, *fixes.hint_lines(profile, hints)), rows)
 
 
 def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
@@ -266,6 +307,9 @@ def striping(profile: Profile) -> Pattern | None:
     if profile.nprocs < 2 or not rows.any():
         return None
     spent = profile.shared_seconds * ratio(profile.data_seconds, profile.spent)
+    # Targets wait while processes of a collective call exchange data: only requests below it count.
+    below = _slowest_below(profile)
+    spent = np.where(profile.collective & (below > 0), np.minimum(spent, below), spent)
     # A target's rate is at least the one observed here. With large requests, which collective MPI-IO makes too, it is
     # that one; else the rest of the time has other causes. The wider stripe still needs its part.
     observed = ratio(size, spent * stripes)
@@ -369,8 +413,13 @@ def slow_target(profile: Profile) -> Pattern | None:
 def _has_one_rank(profile: Profile) -> bool:
     """Whether one process moves all bytes. Unknown if some files have no record."""
     row, moved = profile.row, profile.moved_bytes
-    alone = row["io_rank_count"] == 1 or (row["rank0_bytes"] or 0) >= ALMOST_ALL * moved
-    return profile.parallel and not profile.incomplete and moved > 0 and alone
+    if not profile.parallel or profile.incomplete or moved <= 0:
+        return False
+    # Of a file that all processes open, the bytes of the slowest are known at the file system.
+    mine = profile.moved_by_one & ~profile.collective_file
+    who, place = np.unique(profile.ints("slowest_rank")[mine], return_inverse=True)
+    most = np.bincount(place, profile.moved[mine], len(who)).max(initial=0.0)
+    return bool(row["io_rank_count"] == 1 or max(row["rank0_bytes"] or 0, most) >= ALMOST_ALL * moved)
 
 
 def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Pattern:

@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Ask about storage": {
         "now": ("questions", "How slow is storage right now?"),
-        "fs": ("questions", "One file system, server or target over time"),
+        "fs": ("live", "One file system, server or target over time, or live"),
         "health": ("questions", "Which components are sick, since when, who is affected"),
         "who": ("questions", "Which jobs slow others down?"),
         "events": ("questions", "What happened, on one time line"),

@@ -298,12 +298,12 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
     return Listed.of(title, columns, rows, links, empty)
 
 
-def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
+def files_part(place: Place, exhibit: Exhibit, job_id: str, cluster: str) -> Markup:
     """The largest files of a job, with their pages; none of a log that was sent, and of a path that is not shown."""
 
     def address(row: Sequence[object]) -> str:
         has_page = job_id and row[0] != NOT_SHOWN
-        return place.link(f"/jobs/{job_id}/file", path=str(row[0])) if has_page else ""
+        return place.link(f"/jobs/{job_id}/file", path=str(row[0]), cluster=cluster) if has_page else ""
 
     tables = [Listed(table, {"file": address}, tools="brief") for table in exhibit.tables]
     return tables_part(*tables, notes=exhibit.caveats)

@@ -80,7 +80,7 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
 @router.get("/fragments/jobs/{job_id}/evidence")
 @shell.cached_part()
 def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
-    return _evidence(view, *job_answers(view, job_id, cluster), job_id)
+    return _evidence(view, *job_answers(view, job_id, cluster), job_id, cluster)
 
 
 @router.post("/fragments/upload")
@@ -141,7 +141,7 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     )
 
 
-def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "") -> Markup:
+def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "", cluster: str = "") -> Markup:
     """What the run did, and how it lies among similar runs. The same advice not twice, nor an id. Files of a job in the
     lake have a page each."""
     if reason is None:
@@ -156,7 +156,7 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
         blocks=(),
     )
     verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
-    files = [shell.files_part(Place(view), e, job_id) for e in facts.exhibits if e.id == "job.files"]
+    files = [shell.files_part(Place(view), e, job_id, cluster) for e in facts.exhibits if e.id == "job.files"]
     drawn = view.drawn(less=shell.PANEL_PX)
     return Markup("").join(
         [
@@ -225,19 +225,21 @@ def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
 
 
 @router.get("/jobs/{job_id}/file")
-def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
+def file_page(view: PublicView, job_id: str, path: FilePath, cluster: Cluster = "") -> Html:
     own = f"/jobs/{quote(job_id, safe='')}/file"
     place = Place(view, own)
-    part = (place.link(f"/fragments{own}", path=path), "Looking up how this file was used…", "The file")
-    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id))]
+    address = place.link(f"/fragments{own}", path=path, cluster=cluster)
+    part = (address, "Looking up how this file was used…", "The file")
+    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id, cluster=cluster))]
     return shell.parts_page(view, "/job", f"File of job {job_id}", part, heading="", crumbs=crumbs, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}/file")
 @shell.cached_part("{path}")
-def file(view: OwnView, job_id: str, path: FilePath) -> str:
+def file(view: OwnView, job_id: str, path: FilePath, cluster: Cluster = "") -> str:
     """How a job used one file: times, speeds, and the storage targets that hold it."""
-    answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
+    of = {"cluster": cluster} if cluster else {}
+    answer = view.ask("job", {"job": job_id, "file": glob.escape(path), **of})
     result = answer.result
     if not isinstance(result, JobOutcome) or not result.logs:
         raise DataUnavailable(f"Job {job_id} has no log, so its files are unknown.")
@@ -273,7 +275,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
         of_file_alone = shell.without_column(targets, "files", "Storage targets of this file")
         listed.append(Listed(of_file_alone, {"target": address}, tools="brief"))
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
-    facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
+    facts = [("job", job_id, place.to("jobs", job_id, **of)), *shell.where_to(place, filesystem, answer)]
     drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
     figures = [("The file", shell.answer_part(of_file, drawn, headed=False))]
     return shell.part(_TEMPLATE, head=head, facts=facts, figures=figures, tables=listed)
