@@ -119,7 +119,7 @@ def _read_limited(source: Source, path: Path, context: ReadContext) -> _Outcome:
         return run_limited(_read, pickle.dumps(source), path, size, context, wall_seconds=10 * _SECONDS)
     except WorkerDied as death:
         reason = (
-            f"took more than {_SECONDS:g} s of processor time" if death.kind == "TooMuchTime" else "its process crashed"
+            f"used more than {_SECONDS:g} s of processor time" if death.kind == "TooMuchTime" else "its process crashed"
         )
         return _Outcome(faults=[reason], was_ended=True)
 
@@ -147,7 +147,7 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outco
         if str(_copy_of(error)) != str(error):
             outcome.faults.append(f"its {type(error).__name__} changes when pickled")
     except MemoryError:
-        outcome.faults.append(f"took more than {(_MEMORY_BYTES + _MEMORY_RATIO * size) // MIB} MiB of memory")
+        outcome.faults.append(f"used more than {(_MEMORY_BYTES + _MEMORY_RATIO * size) // MIB} MiB of memory")
     except Exception as error:
         outcome.faults.append(f"{type(error).__name__} instead of a SourceError: {error}"[:300])
     return outcome

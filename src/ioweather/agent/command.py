@@ -63,7 +63,7 @@ def check_programs() -> Iterator[Check]:
     """Look for the programs of the file system, the scheduler and the system."""
     for name, why in _PROGRAMS.items():
         place = shutil.which(name)
-        yield Check(name, "ok", place) if place else Check(name, "note", "not here", why)
+        yield Check(name, "ok", place) if place else Check(name, "note", "not installed", why)
 
 
 def check_sources(facility: Facility) -> Iterator[Check]:

@@ -77,7 +77,7 @@ class ProbeFolder:
             with suppress(OSError):  # the next check says so
                 Path(target).mkdir(exist_ok=True)
         if not Path(target).is_dir():
-            raise SourceError(f"{target} is not a directory.", hint="Name a directory on the file system to measure.")
+            raise SourceError(f"{target} is not a directory.", hint="Use a directory on the file system to measure.")
         mount = mount_point(os.path.realpath(target))
         if required is not None and not is_inside(mount, os.path.realpath(required)):
             raise SourceError(

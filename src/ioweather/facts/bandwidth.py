@@ -62,7 +62,7 @@ def bandwidth_caveats(row: Mapping[str, Any], verb: Verb) -> dict[str, str]:
     if below and row["io_seconds"] > (1 + TOLERANCE) * below:
         factor = row["io_seconds"] / below
         causes["layer"] = (
-            f"the time is that of MPI-IO; the time of its POSIX calls gives a {factor:.1f} times higher rate"
+            f"the time is that of MPI-IO; with that of its POSIX calls, the rate is {factor:.1f} times as high"
         )
     if row["d_s_definition"] == "per_file":
         causes["spans"] = "no slowest rank is recorded: the time on shared files is from first open to last I/O"

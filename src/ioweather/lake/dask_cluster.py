@@ -222,7 +222,7 @@ class _DaskExecutor(Executor):
             here.set_result(remote.result())
         except KilledWorker:
             self.lost_task = True
-            here.set_exception(BrokenExecutor("every worker that ran the task died"))
+            here.set_exception(BrokenExecutor("the task crashed every worker that ran it"))
         except (CancelledError, CommClosedError):
             here.set_exception(_scheduler_lost())
         except ModuleNotFoundError as error:
