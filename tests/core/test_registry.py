@@ -75,7 +75,7 @@ def test_one_that_failed_where_it_must_not_is_left_out_from_then_on(installed, c
     ("entries", "why"),
     [
         ({"points": "Source"}, "it is a class"),
-        ({"other": "SOURCE"}, "it calls itself 'points'"),
+        ({"other": "SOURCE"}, "its name is 'points'"),
         ({"points": "Path"}, "it has no title, tables, detect, read"),
     ],
 )

@@ -76,7 +76,7 @@ def test_one_scan_of_a_tree_at_a_time(tree, lake_dir):
     (lock,) = (lake_dir / "scans").glob("*.lock")
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="already"):
+        with pytest.raises(UsageError, match="is running"):
             scan(lake_dir, ScanRequest(tree))
 
 

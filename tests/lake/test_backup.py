@@ -141,7 +141,7 @@ def test_a_first_backup_that_ended_before_its_list_was_written_goes_on(lake, tmp
 
 
 def test_what_is_no_backup_of_this_lake_is_not_touched(lake, tmp_path):
-    with pytest.raises(LakeError, match="lake itself"):
+    with pytest.raises(LakeError, match="inside the lake"):
         backup(lake, lake.root / "copy")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("x")

@@ -222,7 +222,7 @@ def test_a_mount_that_was_mounted_again(path: Path):
 
 def test_one_look_no_nfs_no_host_and_damage(path: Path):
     path.write_text(f"{START}\n" + look(100, 5))
-    with pytest.raises(EmptyInput, match="1 look"):
+    with pytest.raises(EmptyInput, match="1 sample"):
         rows_of_mountstats(path)
     path.write_text("device sysfs mounted on /sys with fstype sysfs\n")
     with pytest.raises(EmptyInput, match="no NFS mount"):
@@ -252,5 +252,5 @@ def test_mounts_against_a_plain_look_at_the_lines(samples: Path):
             assert mount.counters["read_bytes"] == int(lines["bytes"][4])
             assert mount.counters["read_ops"] == int(lines["READ"][0])
             assert mount.times_us["write_busy_seconds"] == int(lines["WRITE"][7]) * 1000
-        with pytest.raises(EmptyInput, match=r"1 look\(s\)"):
+        with pytest.raises(EmptyInput, match=r"1 sample\(s\)"):
             rows_of_mountstats(path)

@@ -85,7 +85,7 @@ def test_a_file_that_is_cut_or_growing(tmp_path: Path):
 def test_one_snapshot_alone(tmp_path: Path):
     path = tmp_path / "stats.txt"
     path.write_text(block(1000, 100))
-    with pytest.raises(EmptyInput, match="at least two"):
+    with pytest.raises(EmptyInput, match="only one sample"):
         rows(path)
     path.write_text("")
     with pytest.raises(EmptyInput):
