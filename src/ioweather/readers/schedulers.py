@@ -47,7 +47,7 @@ def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
     for number, line, torn in numbered_lines(path):
         if torn and not line.isspace():
             raise TruncatedInput(
-                f"{path}, line {number}: skipped the incomplete last line.",
+                f"{path}, line {number}: skipped the last line because it has no line end.",
                 hint="Ingest the file again when it is complete.",
             )
         if line and not line.startswith("#") and not line.isspace():

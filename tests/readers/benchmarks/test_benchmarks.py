@@ -142,7 +142,7 @@ def test_a_run_that_failed(tmp_path: Path) -> None:
 
 def test_two_outputs_mixed_in_one_file(tmp_path: Path) -> None:
     text = TEXT_4.replace("   1   \nread", "   0   \nread")
-    with pytest.raises(CorruptInput, match=r"write\[0\] twice"):
+    with pytest.raises(CorruptInput, match=r"two results for write\[0\]"):
         rows(written(tmp_path, text))
 
 

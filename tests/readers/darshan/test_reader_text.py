@@ -62,7 +62,7 @@ def test_the_rows_are_those_of_the_log(tmp_path, log):
         ("POSIX_OPENS\t1\t", "POSIX_OPENS\tmany\t", CorruptInput, "not a number"),
         ("POSIX\t-1\t11\tPOSIX_READS\t4\t/scratch/a\t/scratch\tlustre\n", "", TruncatedInput, "POSIX_READS"),
         ("POSIX\t3\t12\t", "POSIX\t9\t12\t", CorruptInput, "ranks"),
-        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", TruncatedInput, "no counter"),
+        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", TruncatedInput, "not a darshan-parser counter"),
     ],
 )
 def test_what_is_refused(log, old, new, error, reason):

@@ -173,7 +173,7 @@ def test_truncated_and_corrupt_files_are_refused_with_a_reason(tmp_path: Path):
     whole = write_tts(tmp_path / "x.hdf5", {"readbytes": np.random.default_rng(0).random((5000, 2))})
     data = whole.read_bytes()
     (tmp_path / "short.hdf5").write_bytes(data[: len(data) // 2])
-    with pytest.raises(TruncatedInput, match=r"short\.hdf5 ends before it should"):
+    with pytest.raises(TruncatedInput, match=r"short\.hdf5 is truncated"):
         read_of_tts(tmp_path / "short.hdf5")
     (tmp_path / "empty.hdf5").write_bytes(b"")
     with pytest.raises(EmptyInput):

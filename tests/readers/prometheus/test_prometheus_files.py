@@ -98,7 +98,7 @@ def test_counters_become_differences_and_states_stay(tmp_path):
 
 def test_undated_scrapes(tmp_path):
     path = write_scrapes(tmp_path / "a.prom", [1, 2], dated=False)
-    with pytest.raises(UndatedInput, match="does not say when"):
+    with pytest.raises(UndatedInput, match="several scrapes without times"):
         rows(path)
     dated = rows(path, ReadContext(start_ns=T0 * NS, interval_ns=MINUTE_NS))
     assert [r["value"] for r in dated if r["metric"] == "read_bytes"] == [1.0]

@@ -146,7 +146,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     with pytest.raises(CorruptInput, match="most lines"):
         read(FIND, path, now)
     path.write_bytes(gzip.compress(text)[:-30])
-    with pytest.raises(TruncatedInput, match="unzipped"):
+    with pytest.raises(TruncatedInput, match="is truncated"):
         read(FIND, path, now)
 
 

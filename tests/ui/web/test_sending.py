@@ -322,7 +322,7 @@ def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
 def test_the_token_goes_to_one_server_alone(token_file, tmp_path):
     with pytest.raises(FacilityError, match="unencrypted"):
         settings_from({"push_url": "http://weather.example.org", "push_token_file": "/x"})
-    with pytest.raises(FacilityError, match="go together"):
+    with pytest.raises(FacilityError, match="or neither"):
         settings_from({"push_url": "https://weather.example.org"})
     with pytest.raises(FacilityError, match="address of a server"):
         settings_from({"push_url": "weather", "push_token_file": "/x"})
