@@ -25,7 +25,12 @@ def asked(lake, what, **request):
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("normal", "Normal"), ("system", "The system"), ("you", "You, not the system"), ("both", "Both you and")],
+    [
+        ("normal", "I/O was as fast as usual"),
+        ("system", "Storage was slow"),
+        ("you", "Your job was slow"),
+        ("both", "Storage and your job were both slow"),
+    ],
 )
 def test_what_was_planted_is_the_headline(lake, what, words):
     answer = asked(lake, what)
@@ -69,7 +74,7 @@ def test_a_run_without_like_is_unknown(lake):
 
 
 def test_another_file_system_is_not_guessed(lake):
-    assert "no system data of home" in asked(lake, "system", filesystem="home").headline
+    assert "no system data for home" in asked(lake, "system", filesystem="home").headline
 
 
 def test_as_of_the_day_only_runs_that_had_ended_count(lake):
@@ -82,7 +87,7 @@ def test_the_command(lake, tmp_path, capsys):
     assert command(["why", target, "--lake", str(lake), "--full"]) == 0
     assert "highest quarter" in capsys.readouterr().out
     assert command(["why", target, "--lake", str(lake), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["headline"].startswith("The system")
+    assert json.loads(capsys.readouterr().out)["headline"].startswith("Storage was slow")
     page = tmp_path / "why.html"
     assert command(["why", target, "--lake", str(lake), "--html", str(page)]) == 0
     assert "This run among similar runs" in page.read_text()

@@ -152,12 +152,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Reference:
-    """A line across a chart (`value`), or a shaded stretch of it (`value` to `end`)."""
+    """A line across a chart (`value`), or a shaded stretch of it (`value` to `end`).
+
+    `role` is "this" for the subject of the chart, and "bad" for a problem.
+    """
 
     axis: Literal["x", "y"]
     value: float
     label: str = ""
     end: float | None = None
+    role: Literal["", "this", "bad"] = ""
 
 
 @dataclass(frozen=True)

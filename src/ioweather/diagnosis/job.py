@@ -10,7 +10,7 @@ from typing import Final
 from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
 from ioweather.core.units import format_seconds, format_span, format_value
 from ioweather.diagnosis.jobs_without_log import accounted_job_answer
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
@@ -67,13 +67,13 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
     took, usual = result.io_seconds, result.seconds.usual
     if took and usual is not None and usual.value is not None:
         most = max(took, usual.value)
-        times = f"{format_value(result.slowness, 'factor')} the median of " if result.slowness else "against "
+        rank = next((f.note for g in answer.facts for f in g.facts if f.name == "this_run"), "")
         between = "" if usual.low is None or usual.high is None else _seconds_range(usual.low, usual.high)
         yield FactGroup(
             "runs",
             "",
             (
-                Fact("this_run", "this run", took, "seconds", took / most, f"{times}{result.n} similar runs"),
+                Fact("this_run", "this run", took, "seconds", took / most, rank),
                 Fact("usual", "usual", usual.value, "seconds", usual.value / most, between),
             ),
         )
@@ -83,9 +83,9 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
                 "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra_parts(answer, result, extra))
             )
     if steps := _advice_steps(result.worth):
-        yield steps
+        yield replace(steps, title="What makes it faster on any day") if result.kind == "system" else steps
     elif result.kind == "system":
-        yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
+        yield Items("What you can do", (Item("", "Nothing: your job's own I/O was as usual."),))
     yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
 
 
@@ -99,7 +99,7 @@ def _run_time_screen(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
             Fact("this_job", "this job", took, "seconds", took / most),
             Fact("usual", "usual", usual, "seconds", usual / most, note),
         )
-        yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
+        yield FactGroup("runs", f"Run time compared with {result.n} similar jobs", runs)
     yield from (group for group in answer.facts if group.name == "busy")
     yield from (finding for finding in answer.findings if finding.name != "as_of")
 
@@ -110,26 +110,23 @@ def _seconds_range(low: float, high: float) -> str:
 
 def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
     """The parts of the time beyond the usual, each with its reason."""
-    parts = result.seconds
+    split = {fact.name: fact.value for group in answer.facts if group.name == "split" for fact in group.facts}
     sick = [_describe_unhealthy(each) for each in result.unhealthy[:2]]
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
     ]
     places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
-    no_cause = "no single cause found" if _is_positive(parts.system) else ""
+    no_cause = "no single cause found" if split.get("system") else ""
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
-    for name, label, part, note in (
-        ("system", "storage", parts.system, reason),
-        ("own", "your job", parts.own, change or "requests, files and sizes as in similar runs"),
-        ("unexplained", "not explained", parts.unexplained, ""),
+    for name, label, note in (
+        ("system", "storage", reason),
+        ("own", "your job", change or "requests, files and sizes as in similar runs"),
+        ("unexplained", "not explained", ""),
     ):
-        if part is not None and part.value is not None and (name != "unexplained" or part.value > _LEAST_RATIO * extra):
-            yield Fact(name, label, max(0.0, part.value), "seconds", note=note)
-
-
-def _is_positive(part: Amount | None) -> bool:
-    return part is not None and (part.value or 0.0) > 0
+        value = split.get(name)
+        if isinstance(value, float) and (name != "unexplained" or value > _LEAST_RATIO * extra):
+            yield Fact(name, label, value, "seconds", note=note)
 
 
 def _describe_unhealthy(each: Unhealthy) -> str:
@@ -221,7 +218,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["file"]:  # neither counts of servers nor the verdict are about single files
         view = only_files(whole, params["file"])
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
-        note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        note = Finding(f"Only files that match {params['file']}: {used:,} of {every:,}.", name="only_these_files")
         found, advised = job_answer(view), advise(view)
         found = replace(found, findings=(note, *found.findings))
     else:
@@ -231,7 +228,7 @@ def run(source: DataSource, params: Params) -> Answer:
             found = replace(found, facts=(*found.facts, beside_log(view, counted)))
         if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
             times = format_value(judged.slowness, "factor")
-            text = f"Its I/O took {times} the median time of similar runs: `ioweather why {params['job']}` says why."
+            text = f"Its I/O took {times} the median time of similar runs. See `ioweather why {params['job']}`."
             result = replace(found.result, slowness=judged.slowness)
             found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
     if params["detail"]:
@@ -264,7 +261,7 @@ QUESTION = Question(
         PATHS,
         UID,
         CLUSTER,
-        Param("file", "Only files whose name (with a slash: path) fits this pattern.", metavar="PATTERN"),
+        Param("file", "Only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
         Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",

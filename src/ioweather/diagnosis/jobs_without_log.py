@@ -47,7 +47,7 @@ _LEAST_EXPOSED: Final = 8
 _MOST_JOBS: Final = 400
 _REACH_DAYS: Final = 10
 _MEASURES: Final = {
-    "service": "requests at its slowest target",
+    "service": "requests at the slowest target",
     "probe_data": "reads and writes of the probe",
     "probe_metadata": "metadata operations of the probe",
 }
@@ -56,7 +56,7 @@ _RECORD_NEXT: Final = Finding(
     "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log).",
     name="record_next_time",
 )
-_NO_LOG: Final = "There is no Darshan log of this job: files, requests and time spent in I/O are not known."
+_NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         facts = tuple(group for group in answer.facts if group.name != "job")
         return replace(answer, facts=(about, *facts), result=known)
     took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no log."
+    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no Darshan log."
     return Answer("job", headline, (about,), findings=(_RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
 
 
@@ -152,7 +152,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     if row["end_ns"] is None:
         return Answer(
             f"Was storage slow during job {row['job_id']}?",
-            f"Job {row['job_id']} is still running: its run time is not known yet.",
+            f"Job {row['job_id']} is still running: it can be judged after it ends.",
             result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
         )
     return judge_accounted_job(source.snapshot, job, counted, params.get("filesystem"), params.get("as_of"))
@@ -184,7 +184,7 @@ def judge_accounted_job(
         _headline(verdict),
         tuple(group for group in groups if group.facts),
         findings=(*_findings(verdict, filesystem, counted), _RECORD_NEXT),
-        caveats=("This verdict is from run time alone and weaker than one with a log.",),
+        caveats=("This verdict uses run times alone. It is weaker than one with a Darshan log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
             verdict.kind,
@@ -361,21 +361,21 @@ def _measure(snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None)
 
 
 def _headline(verdict: _JobVerdict) -> str:
-    without = "without a Darshan log we cannot look inside the job."
+    without = "The job itself cannot be judged without a Darshan log."
     if verdict.kind == "system":
         sure = verdict.probability or 0.0
         word = "probably" if sure >= 0.5 else "perhaps"
-        return f"Storage {word} contributed (at least {sure:.0%} sure); {without}"
+        return f"Storage {word} contributed (at least {sure:.0%} sure). {without}"
     if verdict.kind == "normal":
-        slow = " Storage was slow during it." if verdict.is_exposed else ""
-        return f"It ran about as long as similar jobs do.{slow}"
+        slow = " Storage was slow at that time." if verdict.is_exposed else ""
+        return f"It ran about as long as similar jobs.{slow}"
     if verdict.kind == "unexplained":
-        return f"It ran longer than similar jobs, and storage was as usual: the cause is not known; {without}"
+        return f"It ran longer than similar jobs, but storage was as usual. {without}"
     if verdict.similar < accounting.LEAST_SIMILAR:
-        return f"Unknown: only {verdict.similar} similar jobs, {accounting.LEAST_SIMILAR} needed; {without}"
+        return f"Unknown: only {verdict.similar} similar jobs; a verdict needs {accounting.LEAST_SIMILAR}. {without}"
     if verdict.is_exposed:
-        return f"Unknown: job and storage were both slow, but the two are not related here; {without}"
-    return f"It ran longer than similar jobs; nothing measured storage then, and {without}"
+        return f"Unknown: job and storage were both slow, but slow storage did not slow similar jobs. {without}"
+    return f"It ran longer than similar jobs, and there are no storage data for that time. {without}"
 
 
 def _comparison_facts(verdict: _JobVerdict, seconds: float) -> Iterator[Fact]:
@@ -401,15 +401,15 @@ def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
 
 def _findings(verdict: _JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:
     if filesystem is not None and verdict.factor is not None:
-        text = f"Storage ({filesystem}) was as usual during it."
+        text = f"Storage ({filesystem}) was as usual at that time."
         if verdict.is_exposed:
             times = f"{verdict.factor:.1f} times the usual time"
-            text = f"During it, {_MEASURES[verdict.measure]} on {filesystem} took {times}."
+            text = f"During the job, {_MEASURES[verdict.measure]} on {filesystem} took {times}."
         yield Finding(text, name="storage_slow" if verdict.is_exposed else "storage_usual")
     if verdict.kind == "system" and verdict.exposed:
         then, else_ = verdict.slow_exposed / verdict.exposed, verdict.slow_others / max(verdict.others, 1)
         count = f"{verdict.slow_exposed} of {verdict.exposed}"
-        text = f"At such times {then:.0%} of jobs are slow ({count}), at other times {else_:.0%}."
+        text = f"At such times {then:.0%} of jobs are slow ({count}); at other times, {else_:.0%}."
         yield Finding(text, name="follows_system")
     if counted is not None:
         read, wrote = (format_bytes(each) for each in (counted.read_bytes, counted.write_bytes))

@@ -72,9 +72,7 @@ class RunOutcome:
 
     @property
     def verdict_words(self) -> str:
-        if self.verdict is None:
-            return ""
-        return f"{self.verdict}, {'at its end' if self.verdict_as_of == 'end' else 'revised'}"
+        return "" if self.verdict is None else _VERDICTS.get(self.verdict, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,10 @@ class RunsOutcome:
 
 
 _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: ioweather ingest FILES"
+_VERDICTS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
 _ORDERS: Final = {
     "newest": "the newest first",
-    "slowest": "the slowest against similar runs first",
+    "slowest": "the slowest relative to similar runs first",
     "largest": "the largest first",
     "longest": "the longest I/O first",
 }
@@ -206,9 +205,9 @@ def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
         return "No job matches."
     moved = format_value(sums["read_bytes"] + sums["write_bytes"], "bytes")
     if not wanted:
-        return f"{count:,} jobs, none of them with a Darshan log."
+        return f"{count:,} jobs, none with a Darshan log."
     if count > wanted:
-        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log: {moved}."
+        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log; these moved {moved}."
     jobs = f"{count:,} jobs ({sums['count']:,.0f} runs)" if sums["count"] > count else f"{count:,} runs"
     return f"{jobs} moved {moved}."
 
@@ -462,11 +461,11 @@ QUESTION = Question(
         Param("project", "Only runs of this project."),
         Param("program", "Only runs of this program."),
         Param("cluster", "Only jobs of this cluster."),
-        Param("filesystem", "Only runs whose I/O went mainly to this file system."),
-        Param("order", "Which come first.", default="newest", choices=tuple(_ORDERS)),
+        Param("filesystem", "Only runs that used mainly this file system."),
+        Param("order", "Sort order.", default="newest", choices=tuple(_ORDERS)),
         Param("without_log", "Only jobs without a Darshan log.", "flag", default=False),
         Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
-        Param("most", "How many to list.", "int", default=50, least=1),
+        Param("most", "Maximum number of jobs to list.", "int", default=50, least=1),
     ),
     help="""List jobs: the newest, the slowest against similar ones, the largest, the longest.
 

@@ -281,7 +281,7 @@ _WIDTH: Final = 80
 _BAR: Final = 36
 _PARTS: Final = {
     "usual": "as usual",
-    "system": "the system",
+    "system": "storage",
     "own": "its own change",
     "unexplained": "unexplained",
 }
@@ -354,7 +354,7 @@ def job_text(
             return found
     if recorded:
         raise DataUnavailable(
-            f"No verdict on job {job} was recorded yet.", hint="`ioweather ingest --watch` makes them."
+            f"Job {job} has no recorded verdict yet.", hint="`ioweather ingest --watch` records verdicts."
         )
     answer = ask("why", lake, {"job": job, "uid": uid, "cluster": cluster}, files=files)
     return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")

@@ -237,7 +237,7 @@ def _select_servers(view: JobView, row: int, snapshot: Snapshot, filesystem: str
         found = snapshot.facility.filesystem_of_path(mount) if mount else None
         name = found.name if found is not None and found.name in sampled else choices.busiest_filesystem(snapshot)
     if name is None or name not in sampled:
-        raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
+        raise DataUnavailable("no system data" if name is None else f"no system data for {name}")
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
     return Servers(name, kind, choose_step(snapshot, name, kind, start, end))

@@ -304,7 +304,7 @@ def with_recorded(answer: Answer, recorded: Sequence[RecordedVerdict], as_of_ns:
     """Add to the answer its time and the recorded verdicts, which do not change it."""
     if not isinstance(answer.result, WhyOutcome):
         return answer
-    shown = "now, from all runs" if as_of_ns is None else f"as of {format_time_ns(as_of_ns)}"
+    shown = "now, from all runs in the lake" if as_of_ns is None else f"as of {format_time_ns(as_of_ns)}"
     text = f"Judged {shown} (model {MODEL_VERSION})."
     if recorded:
         text += f" Recorded: {'; '.join(map(describe_recorded, recorded))}."

@@ -24,7 +24,7 @@ from ioweather.core.results import (
     ResultTable,
     number_names,
 )
-from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
+from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, one_line
 from ioweather.diagnosis.blame import Blame, Party, Slowed, Suspect, TotalBlame, blame, one_of_two, sum_blames
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
 from ioweather.diagnosis.verdict import LEAST_PROBABILITY, LEAST_RUNS, Comparison, Seconds, Verdict, judge
@@ -57,35 +57,31 @@ _NO_SYSTEM: Final = (
 
 
 class _KindWords(NamedTuple):
-    """Words of a verdict: how a headline begins, after "most likely", what explains the time, what would change it."""
+    """Words of a verdict: how a headline begins, what follows "most likely", what would change the verdict."""
 
     begins: str
     likely: str
-    explains: str = ""
     changes: str = ""
 
 
 _KINDS: Final[Mapping[VerdictKind, _KindWords]] = {
-    "normal": _KindWords("Normal", "nothing was slow"),
+    "normal": _KindWords("I/O was as fast as usual", "nothing was slow"),
     "system": _KindWords(
-        "The system",
-        "the storage system",
-        "; the system explains {system} of that",
+        "Storage was slow, not your job",
+        "storage",
         'It would be "both" if its own change had cost {harm} or more (it cost {own}).',
     ),
     "you": _KindWords(
-        "You, not the system",
+        "Your job was slow, not storage",
         "the job itself",
-        "; what it did differently explains {own} of that",
-        'It would be "both" if the system had cost {harm} or more (it cost {system}).',
+        'It would be "both" if storage had cost {harm} or more (it cost {system}).',
     ),
     "both": _KindWords(
-        "Both you and the system",
-        "both the job and the storage system",
-        "; the system explains {system} of that, what it did differently {own}",
+        "Storage and your job were both slow",
+        "both the job and storage",
         'It would be "system" if its own change had cost less than {harm} (it cost {own}).',
     ),
-    "unexplained": _KindWords("Unexplained", "a cause that was not measured", "; nothing measured explains it"),
+    "unexplained": _KindWords("Slow for a cause we did not measure", "a cause we did not measure"),
 }
 # Why there is no verdict, and what would help.
 _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
@@ -200,23 +196,25 @@ def _judged(view: JobView, found: Comparison) -> Answer:
 
 
 def _headline(view: JobView, found: Comparison, verdict: Verdict) -> str:
-    if verdict.reason is not None:
-        doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
-        return f"{doubt}: {_describe_doubt(verdict.reason, found, verdict)[0]}."
+    """Return what was slow, how sure that is, and the run's I/O time against the usual one."""
+    if verdict.reason is not None and verdict.reason is not Reason.LOW_PROBABILITY:
+        return f"Unknown: {_describe_doubt(verdict.reason, found, verdict)[0]}."
     assert verdict.usual is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
-    system, own, _ = (format_seconds(part) for part in _attribute_delay(verdict))
-    word, explains = _KINDS[verdict.kind].begins, _KINDS[verdict.kind].explains.format(system=system, own=own)
+    whose = f"I/O of {view.run_words}" if view.run_words else "I/O"
+    if verdict.reason is not None:
+        return f"Not sure: {_describe_doubt(verdict.reason, found, verdict)[0]}; {whose} took {took}, usually {usual}."
+    times = f"{whose} took {took} instead of {usual}"
+    if verdict.kind == "normal":
+        times = f"{whose if view.run_words else 'it'} took {took}, usually {usual}"
+    words, more = _KINDS[verdict.kind].begins, ""
     if verdict.kind == "unexplained" and found.node_slowdown is not None:
-        times = f"{found.node_slowdown:.1f} times as long as usual"
-        explains = f"; the node, not the storage: other runs on it took {times}"
+        words = "The node was slow, not storage"
+        more = f"; other runs on it took {found.node_slowdown:.1f} times as long as usual"
     if verdict.growth is not None:
-        grown = f"it moved {verdict.growth.factor:.1f} times its usual bytes"
-        explains = f"; {grown}{explains}"
-        if verdict.kind == "you":
-            word, explains = "Growth", f"; {grown}, which explains {own} of that"
-    whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
-    return f"{word} ({say_how_sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
+        grown = f"moved {verdict.growth.factor:.1f} times its usual bytes"
+        words, more = (f"Your job {grown}", "") if verdict.kind == "you" else (words, f"; it {grown}{more}")
+    return f"{words} ({say_how_sure(verdict.probability)}): {times}{more}."
 
 
 def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tuple[str, str]:
@@ -238,16 +236,18 @@ def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tupl
 
 
 def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
-    """Seconds of (system, own change, neither), which add up to the time beyond the usual.
+    """Seconds of (storage, own change, neither), which add up to the time beyond the usual.
 
-    Predicted effects are scaled down to the delay where they exceed it.
+    Medians of the parts do not add up. The difference goes to storage and own change as far as their intervals allow.
     """
     assert verdict.usual is not None
     delay = max(0.0, verdict.io_seconds - verdict.usual.value)
-    parts = [max(0.0, part.value) if part is not None else 0.0 for part in (verdict.system, verdict.own)]
-    scale = min(1.0, delay / sum(parts)) if sum(parts) > 0 else 0.0
-    system, own = (part * scale for part in parts)
-    return system, own, delay - system - own
+    rest = 0.0 if verdict.unexplained is None else min(delay, max(0.0, verdict.unexplained.value))
+    parts = [part or Seconds(0.0, 0.0, 0.0) for part in (verdict.system, verdict.own)]
+    together = sum(max(0.0, part.value) for part in parts)
+    scale = (delay - rest) / together if together > 0 else 0.0
+    system, own = (max(0.0, min(part.value * scale, max(part.value, part.high))) for part in parts)
+    return system, own, max(0.0, delay - system - own)
 
 
 def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
@@ -259,10 +259,10 @@ def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
     others = _known_of_others(found.runs.floats("io_seconds"))
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
-        slower = float(np.mean(others < verdict.io_seconds))
-        times = f", {format_value(found.slowdown, 'factor')} their median" if math.isfinite(found.slowdown) else ""
-        note = f"slower than {slower:.0%} of them{times}"
-        yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower, note)
+        slower = int(np.sum(others < verdict.io_seconds))
+        of_all = f"{slower} of" if slower < len(others) else "all"
+        note = f"slower than {of_all} {len(others)} similar runs"
+        yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower / len(others), note)
     threshold = "15%, or twice the usual spread"
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
 
@@ -335,7 +335,7 @@ def _split_facts(verdict: Verdict) -> Iterator[Fact]:
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
         ("usual", "as usual", usual, f"range {_seconds_range(verdict.usual)}"),
-        ("system", "the system", system, _seconds_range(verdict.system)),
+        ("system", "storage", system, _seconds_range(verdict.system)),
         ("own", "what it did differently", own, _seconds_range(verdict.own)),
         ("unexplained", "unexplained", rest, _seconds_range(verdict.unexplained)),
     )

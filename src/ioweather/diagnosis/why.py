@@ -28,7 +28,7 @@ def run(source: DataSource, params: Params) -> Answer:
         if answer is None:
             raise
         return with_recorded(answer, recorded_of_accounted_job(source, params), params["as_of"])
-    reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
+    reason, detail = Reason.NO_LAKE, "no system data for this period (no lake)"
     found = slowed = None
     try:
         similar = similar_to_job(source, params)
@@ -49,8 +49,8 @@ QUESTION = Question(
     tables=LOG_TABLES | COMPARED_TABLES | {"job_operations", "verdicts"},
     params=(
         JOB,
-        Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),
-        Param("as_of", "Only runs that had ended by this time count (default: all).", "time", metavar="TIME"),
+        Param("filesystem", "File system to judge (default: the one with most of the bytes).", metavar="NAME"),
+        Param("as_of", "Compare only with runs that ended by this time (default: all).", "time", metavar="TIME"),
         UID,
         CLUSTER,
     ),

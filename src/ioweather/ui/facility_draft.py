@@ -260,8 +260,8 @@ def _toml_key(system: str) -> str:
 # What facility.toml does not map, in words. A mount without a file system is a remark: homes and software need none.
 _UNMAPPED: Final = {
     "names": "not mapped to a file system",
-    "mounts": "mount in logs, in no `mounts`",
-    "mounted_here": "mounted on this machine, in no `mounts`",
+    "mounts": "mount in logs, missing in `mounts`",
+    "mounted_here": "mounted on this machine, missing in `mounts`",
     "targets": "target without a server",
     "servers": "server without a target in the data",
 }

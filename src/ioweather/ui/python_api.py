@@ -115,7 +115,7 @@ def simulate_facility(
 ) -> Lake:
     """A synthetic facility: its files in `out`, as real tools write them, and the lake of them in `out`/lake.
 
-    What was planted is in `out`/truth.json; `ioweather simulate --list` names the presets.
+    The planted causes are in `out`/truth.json; `ioweather simulate --list` names the presets.
     """
     chosen = preset_named(preset)
     made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)

@@ -77,8 +77,8 @@ def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
     _, view = small(tmp_path)
     smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
     said = with_advice(why_slower(kind, smaller), view).headline
-    assert said.startswith("Headline; according to the advisor's model, the pattern (small requests) may explain 1")
-    assert said.endswith("of the 16 s above the usual time.")
+    assert said.startswith("Headline; according to the advisor's model, small requests may account for 1")
+    assert said.endswith("of the extra 16 s.")
     for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
         assert with_advice(why_slower(kind, change), view).headline == "Headline."
     assert with_advice(why_slower(kind), view).headline == "Headline."

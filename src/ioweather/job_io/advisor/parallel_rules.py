@@ -38,7 +38,7 @@ def no_mpiio(profile: Profile) -> Pattern | None:
     if not profile.parallel or made < fixes.FEWEST or profile.without_mpiio_calls:
         return None
     operations = int(profile.operations[rows].sum())
-    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
+    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none with MPI-IO"
     return fixes.joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
@@ -53,7 +53,7 @@ def unjoined_below(profile: Profile) -> Pattern | None:
     mean = format_bytes(float(profile.moved[rows].sum()) / operations)
     evidence = (
         f"MPI-IO calls were not recorded; {operations:,} requests of {mean} by several processes reached the file "
-        "system, which collective buffering would have joined"
+        "system; collective buffering would have merged them"
     )
     return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows, "MPI-IO"), rows)
 
@@ -117,8 +117,8 @@ def exchange(profile: Profile) -> Pattern | None:
     worst = int(np.argmax(np.where(rows, slowest - below, -1.0)))
     size = float(ratio(profile.moved, profile.operations)[worst])
     evidence = (
-        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, the requests below "
-        f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
+        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, their POSIX requests "
+        f"{format_seconds(float(below[worst]))}: requests of this size need no exchange between processes"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
     line = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "disable")
@@ -152,7 +152,7 @@ def one_at_a_time(profile: Profile) -> Pattern | None:
     write = f"{'seem to ' if overlap is None else ''}write one after another"
     evidence = (
         f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
-        f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in the requests below it"
+        f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in its POSIX requests"
     )
     lines = (*_aligned_below(profile, rows), fixes.hint_line(profile, "romio_cb_write", "enable"))
     if profile.filesystem in _ONE_SERVER:
@@ -220,7 +220,7 @@ def blocking(profile: Profile) -> Pattern | None:
     if operations <= 1000 or nonblocking:
         return None
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
-    evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains if the run computes between them)"
+    evidence = f"{operations:,} MPI-IO operations, none non-blocking (a change helps if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
     return Pattern(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
 
@@ -353,7 +353,7 @@ def unused_targets(profile: Profile) -> Pattern | None:
         rows &= profile.shared & np.isin(mount.codes, lustre)
         if profile.files_in(rows) != 1:
             return None
-        evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
+        evidence = f"{format_bytes(moved)} in one file on Lustre, layout not recorded: the default is one target"
     lines = fixes.layout_lines(profile, rows & profile.shared, int(fixes.most_stripes(profile)))
     return Pattern(evidence, 0.0, lines, rows)
 
@@ -401,12 +401,12 @@ def slow_target(profile: Profile) -> Pattern | None:
     when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
     took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
     evidence = (
-        f"not your fault, storage target {name} was slow{when}: a file took {took} "
+        f"storage target {name} was slow{when}, not your program: a file took {took} "
         f"({int(slow.sum()):,} files), {others} on the {len(targets) - 1:,} others"
     )
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
     full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
-    lines = (f"report {full_name} to your site", "no change of the program helps")
+    lines = (f"report {full_name} to your site", "changing the program does not help")
     return Pattern(evidence, profile.saving(saved), lines, slow)
 
 
@@ -481,7 +481,7 @@ def straggler_bytes(profile: Profile) -> Pattern | None:
     """Find a shared file whose slowest process moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", fixes.hint_line(profile, "romio_cb_write", "enable"))
-    return Pattern(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
+    return Pattern(f"{evidence}; it moved more than its share", float(behind.sum()), lines, rows) if evidence else None
 
 
 def straggler_time(profile: Profile) -> Pattern | None:
@@ -490,7 +490,9 @@ def straggler_time(profile: Profile) -> Pattern | None:
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
     lines = (*([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
-    return Pattern(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
+    return (
+        Pattern(f"{evidence}; it moved no more than the others", float(behind.sum()), lines, rows) if evidence else None
+    )
 
 
 def _report_line(profile: Profile, rows: Bools) -> str:
@@ -506,7 +508,7 @@ def contention(profile: Profile) -> Pattern | None:
         return None
     hint = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "enable")
     lines = (*_aligned_below(profile, rows), hint)
-    evidence += ", a smooth spread, not one process: they seem to wait for each other"
+    evidence += ", with a smooth spread of times: processes seem to wait for each other"
     return Pattern(evidence, float(behind.sum()), lines, rows)
 
 
@@ -520,13 +522,13 @@ def uneven_ranks(profile: Profile) -> Pattern | None:
     if profile.nprocs < 2 or len(each) < 2 or profile.incomplete or each.max() - each.mean() <= 0.3 * each.max():
         return None
     evidence = (
-        f"on files of their own the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
+        f"on unshared files the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
         f"the mean {format_seconds(float(each.mean()))}"
     )
     line = "give each process the same bytes and files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
         others = np.delete(each, each.argmax()).mean()
-        evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
+        evidence, line = f"{evidence}; it moved no more than the others", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
             line = _report_line(profile, rows)
     return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

@@ -116,7 +116,7 @@ def strided(profile: Profile) -> Pattern | None:
         gaps += int(skipped[rows].sum())
     if gaps < fixes.FEWEST or gaps <= 0.5 * total:
         return None
-    evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
+    evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap after the previous one"
     lines = fixes.request_lines(profile, "collective", rows) if profile.parallel else fixes.sorting_lines(profile, rows)
     return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
@@ -151,7 +151,10 @@ def redundant_reads(profile: Profile) -> Pattern | None:
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
     lines = fixes.BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
     if profile.python or profile.separate:
-        lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
+        lines = (
+            "cp -r DATA $TMPDIR  # once per node, read there",
+            "functools.lru_cache on the reader of a sample",
+        )
     by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
     return _find_repeated(profile, "read", f"were read before{by}", lines)
 
@@ -300,7 +303,7 @@ def waiting_opens(profile: Profile) -> Pattern | None:
         f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
         "on pipes or locks; not storage time, so excluded from the advice"
     )
-    return Pattern(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
+    return Pattern(evidence, 0.0, ("find what the threads wait for; it is not I/O",), rows)
 
 
 def metadata_storm(profile: Profile) -> Pattern | None:
@@ -428,5 +431,5 @@ def reopening(profile: Profile) -> Pattern | None:
     line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:
         line = "file = open(path, 'rb')  # once, before the loop"
-    evidence = f"{count:,} opens of {which} that the process had opened before"
+    evidence = f"{count:,} repeated opens of {which} by the same process"
     return Pattern(evidence, profile.saving(saved), (line,), rows)

@@ -19,7 +19,7 @@ from ioweather.core.frames import Floats
 from ioweather.core.results import Chart, Reference, ResultColumn
 from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data
-from ioweather.ui.charts.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SHADE, Spec, text_px, wrapped
+from ioweather.ui.charts.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SERIES, SHADE, Spec, text_px, wrapped
 
 Measure: TypeAlias = Literal["number", "time", "names", "bins"]
 Side: TypeAlias = Literal["x", "y"]
@@ -360,6 +360,10 @@ ROW_PX: Final = LABEL_SIZE + 3
 _MOST_ROWS: Final = 3
 
 
+# By role of a shaded reference: its colour, opacity and the colour of its label.
+_SHADES: Final = {"": (SHADE, 0.2, REFERENCE), "this": (SERIES[4], 0.3, SERIES[4]), "bad": (SERIES[5], 0.14, SERIES[5])}
+
+
 def mark_references(
     references: Sequence[Reference], x: Axis, y: Axis, width: int, height: int
 ) -> tuple[list[Spec], list[Spec], list[str], int]:
@@ -368,7 +372,7 @@ def mark_references(
     below: list[Spec] = []
     above: list[Spec] = []
     notes: list[str] = []
-    top: list[tuple[float, str]] = []
+    top: list[tuple[float, str, str]] = []
     side: list[tuple[float, str]] = []
     for reference in references:
         is_x = reference.axis == "x"
@@ -385,14 +389,17 @@ def mark_references(
             mark |= {"type": "rule", "color": REFERENCE, "strokeWidth": 1.3, "strokeDash": [5, 3]}
             above.append(_once(mark, place))
         else:
-            mark |= {"type": "rect", "color": SHADE, "opacity": 0.2}
+            mark |= {"type": "rect", "color": _SHADES[reference.role][0], "opacity": _SHADES[reference.role][1]}
             below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
         if reference.label:
-            (top if is_x else side).append((sum(span) / 2, reference.label))
+            if is_x:
+                top.append((sum(span) / 2, reference.label, _SHADES[reference.role][2]))
+            else:
+                side.append((sum(span) / 2, reference.label))
     # Labels above the plot, in up to three rows; a repeated label is dropped where it would collide.
     ends: list[float] = []
     placed: set[str] = set()
-    for centre, text in sorted(top):
+    for centre, text, colour in sorted(top):
         # The tooltip of the reference has the whole text.
         shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
         size = text_px(shown)
@@ -402,8 +409,8 @@ def mark_references(
         if row is not None:
             ends[row : row + 1] = [left + size]
             placed.add(text)
-            above.append(_text(left + size / 2, -6 - row * ROW_PX, shown))
-    left_out = [text for text in dict.fromkeys(text for _, text in sorted(top)) if text not in placed]
+            above.append(_text(left + size / 2, -6 - row * ROW_PX, shown, colour))
+    left_out = [text for text in dict.fromkeys(text for _, text, _ in sorted(top)) if text not in placed]
     notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
     for number, (at, text) in enumerate(sorted(side)):  # neighbours at opposite ends of their lines
         centre = width - text_px(text) / 2 - 3 if number % 2 == 0 else text_px(text) / 2 + 3
@@ -430,8 +437,8 @@ def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, floa
     return round(low, 1), round(high, 1)
 
 
-def _text(x: float, y: float, text: str) -> Spec:
-    mark = {"type": "text", "text": text, "align": "center", "baseline": "alphabetic", "color": REFERENCE}
+def _text(x: float, y: float, text: str, colour: str = REFERENCE) -> Spec:
+    mark = {"type": "text", "text": text, "align": "center", "baseline": "alphabetic", "color": colour}
     return _once(mark, {"x": {"value": round(x, 1)}, "y": {"value": round(y, 1)}})
 
 

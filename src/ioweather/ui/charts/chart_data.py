@@ -218,6 +218,7 @@ class Series:
 
     names: tuple[str, ...] = ()
     heading: str = ""
+    subject: int = 0  # the place in the palette of a series that is drawn with the median of its peers
 
     @property
     def bundled(self) -> bool:
@@ -226,7 +227,9 @@ class Series:
     @property
     def order(self) -> list[int]:
         """The place of each series in the palette."""
-        fixed = {n: _COMPARED if n.startswith("median of ") else _FIXED.get(n.casefold()) for n in self.names}
+        peers = {n for n in self.names if n.startswith("median of ")}
+        other = self.subject if peers else None
+        fixed = {n: _COMPARED if n in peers else _FIXED.get(n.casefold(), other) for n in self.names}
         taken = {place for place in fixed.values() if place is not None}
         free = (index for index in range(len(SERIES) + len(taken)) if index not in taken)
         chosen = [fixed[n] for n in self.names[: len(SERIES)]]
@@ -268,7 +271,8 @@ def series_of(chart: Chart) -> Series:
     """The series of a chart in the order of the table, with the heading of their column."""
     if "series" not in chart.encoding:
         return Series()
-    return Series(distinct(names(chart, "series")), column(chart, "series").heading)
+    subject = 5 if any(each.role == "bad" for each in chart.references) else 0
+    return Series(distinct(names(chart, "series")), column(chart, "series").heading, subject)
 
 
 _KIND = {

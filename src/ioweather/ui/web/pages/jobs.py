@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Block, Chart, FactGroup, Finding, Items, Reference, ResultTable
+from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
@@ -112,29 +112,34 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
     # What to do first, then where the time went, and what the figures depend on.
-    lists = [block for block in reason.blocks if isinstance(block, Items)]
-    groups = [block for block in reason.blocks if isinstance(block, FactGroup) and block.name != "runs"]
-    side: list[Block] = [*lists, *groups, *(block for block in reason.blocks if isinstance(block, Finding))]
+    steps, groups, notes = (
+        [block_html(block, 2, view.drawn(), "side") for block in reason.blocks if isinstance(block, kind)]
+        for kind in (Items, FactGroup, Finding)
+    )
+    groups = groups[any(isinstance(block, FactGroup) and block.name == "runs" for block in reason.blocks) :]
     tables = []
     if isinstance(result, WhyOutcome) and result.culprits:
-        rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
+        rows = [
+            (str(c.job_id or ""), c.user or "", c.project or "", f"{c.probability or 0:.0%}", c.seconds)
+            for c in result.culprits
+        ]
         links = {
             "job": place.to_column("jobs"),
             "user": place.to_column("users", 1),
             "project": place.to_column("projects", 2),
         }
-        columns = "job; user; project; probability [ratio]; cost this run [seconds]"
+        columns = "job; user; project; sure; cost this run [seconds]"
         tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
     elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
-    said = replace(reason, findings=findings, exhibits=(), blocks=())
-    bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.closing_part(reason)
+    evidence = replace(reason, findings=findings, exhibits=(), blocks=())
+    bars = shell.answer_part(evidence, view.drawn(), headed=False, folded=False) + shell.closing_part(reason)
     return shell.part(
         _TEMPLATE,
         head=Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
         facts=[*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
         figures=[*_pictures(view, reason, facts)],
-        side=[block_html(block, 2, view.drawn(), "side") for block in side],
+        side=[*steps, *groups, *([Markup("").join(notes)] if notes else [])],
         tables=tables,
         folded=[("Bars, coverage and caveats of the verdict", bars)],
         below=below,
@@ -174,7 +179,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
     if not isinstance(result, JobOutcome) or not isinstance(verdict, WhyOutcome):
         return
     drawn = view.drawn(_PICTURE_PX, shell.MAIN_SHARE, shell.PANEL_PX)
-    run = Reference("x", result.start_ns, "this run", result.end_ns)
+    run = Reference("x", result.start_ns, "this run", result.end_ns, "this")
     sick = next((each for each in verdict.unhealthy if each.component and verdict.kind in ("system", "both")), None)
     length = max(result.end_ns - result.start_ns, 15 * MINUTE_NS)
     start, end = result.start_ns, result.end_ns
