@@ -145,15 +145,15 @@ def test_what_is_no_backup_of_this_lake_is_not_touched(lake, tmp_path):
         backup(lake, lake.root / "copy")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("x")
-    with pytest.raises(LakeError, match=r"not a backup|another lake"):
+    with pytest.raises(LakeError, match=r"a backup|another lake"):
         backup(lake, tmp_path / "mine")
     other = open_lake(tmp_path / "other", create=True)
-    with pytest.raises(LakeError, match=r"not a backup|another lake"):
+    with pytest.raises(LakeError, match=r"a backup|another lake"):
         backup(lake, other.root)
     backup(other, tmp_path / "copy")
     with pytest.raises(LakeError, match="another lake"):
         backup(lake, tmp_path / "copy")
-    with pytest.raises(LakeError, match=r"not a backup|another lake"):
+    with pytest.raises(LakeError, match=r"a backup|another lake"):
         restore(lake.root, tmp_path / "new")
     with pytest.raises(LakeError, match="already exists"):
         restore(tmp_path / "copy", lake.root)

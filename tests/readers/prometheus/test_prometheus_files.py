@@ -109,7 +109,7 @@ def test_undated_scrapes(tmp_path):
     assert frame.records()[0]["start_ns"] == T0 * NS // MINUTE_NS * MINUTE_NS
     with pytest.raises(StopIteration) as end:
         next(generator)
-    assert "the modification time of the file" in end.value.value
+    assert "time: modification time of the file" in end.value.value
 
 
 def test_own_times_in_any_order_of_series(tmp_path):

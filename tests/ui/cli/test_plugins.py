@@ -56,7 +56,7 @@ def test_a_plugin_reads_and_broken_ones_break_nothing(folder):
     assert "Please report this to the authors of points-source 1.0." in " ".join(out.split())
     assert err.count("'darshan' of package points-source 1.0: ioweather already has this name.") == 1
     assert err.count("'absent' of package") == 1
-    assert "'raises' of the package" in err  # by each reader that met it
+    assert "'raises' of package" in err  # by each reader that met it
     assert "RuntimeError: no idea" in err
     with open_lake(folder / "lake").snapshot() as snapshot:
         assert snapshot.query("SELECT source, sum(value) FROM series GROUP BY 1").fetchall() == [("points", 11.0)]

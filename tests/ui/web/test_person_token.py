@@ -101,7 +101,7 @@ def test_a_login_node_without_the_lake_asks_the_server(lake, tokens, tmp_path, c
         assert command(["why", job]) == 2
         assert "Other users can read" in capsys.readouterr().err
     assert command(["why", job, "--server", "http://weather.example.org"]) == 2
-    assert "in clear" in capsys.readouterr().err
+    assert "unencrypted" in capsys.readouterr().err
 
 
 # What a login node need not have; all of it but click and rich is absent from the light installation.

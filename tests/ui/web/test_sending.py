@@ -324,7 +324,7 @@ def test_the_token_goes_to_one_server_alone(token_file, tmp_path):
         settings_from({"push_url": "http://weather.example.org", "push_token_file": "/x"})
     with pytest.raises(FacilityError, match="or neither"):
         settings_from({"push_url": "https://weather.example.org"})
-    with pytest.raises(FacilityError, match="address of a server"):
+    with pytest.raises(FacilityError, match="not a server URL"):
         settings_from({"push_url": "weather", "push_token_file": "/x"})
     found = settings_from({"push_url": "https://weather.example.org/", "push_token_file": "/x"}).server
     assert found == Server("https://weather.example.org", Path("/x"))
