@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.units import DAY_NS
+from ioweather.core.tables import query_columns
+from ioweather.core.units import DAY_NS, utc_day
 from ioweather.facts.job_metrics import FileRecords
 from ioweather.facts.system_activity import Stretches
+from ioweather.lake.database import fetch_frame
+from ioweather.lake.lake import Snapshot
 
 # A target with less than this share of an even spread of the run's bytes does not count as used.
 _LEAST_SHARE: Final = 0.01
@@ -456,3 +459,30 @@ def shared_contrast(contrast: Floats, io_ends_ns: tuple[Ints, Ints], used: Bools
     seen = used & (total > 0.05)
     slowest = np.where(seen, mean, -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slowest), np.maximum(slowest, 0.0), np.nan)
+
+
+_MOST_RESPONSES: Final = 200_000
+_SERIES_KEY: Final = "host, target, op, request_bytes, mode, component"
+# `number` is a hash of the key of a series.
+_PROBED: Final = query_columns("number=int64 start_ns=int64 duration_ns=int64")
+_SERIES: Final = query_columns("number=int64 op=text component=text? place=text")
+
+
+def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
+    """Mean durations of probes and samplers of the file system around each run's I/O, by series."""
+    days = {
+        utc_day(t)
+        for low, high in zip(first.tolist(), last.tolist(), strict=True)
+        if high > 0
+        for t in (*range(low, high, DAY_NS), high)
+    }
+    rows = snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)
+    ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
+    # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
+    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number FROM ({rows})
+        WHERE duration_ns > 0 AND cached IS NOT TRUE AND hash(start_ns) % {count // _MOST_RESPONSES + 1} = 0"""
+    names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
+        any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
+    probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
+    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
+    return probe_means(probes, series, first, last)

@@ -135,7 +135,7 @@ def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
     ]
     checks = [check.found for check in examine(str(root)) if check.name in ("agent", "agents")]
     assert any(re.fullmatch(r"silent for 16.* min on n2", found) for found in checks)
-    assert "1 of 3 agents of other hosts are running" in checks
+    assert "1 of 3 agents on other hosts are running" in checks
 
 
 def test_troubles_are_told_in_the_words_of_the_journal(root):

@@ -99,7 +99,7 @@ def draw(
     """A specification as a picture, exactly `inches` wide if given. Drawings in a page must not share the `prefix` of
     their ids."""
     if format not in get_args(Format):
-        raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
+        raise UsageError(f"Cannot write pictures as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
     svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
@@ -131,7 +131,7 @@ def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
     missing = [channel for channel in kind.required if channel not in chart.encoding]
     unknown = sorted(set(chart.encoding) - set(kind.required) - set(kind.optional))
     if missing or unknown:
-        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        wrong = f"lacks {', '.join(missing)}" if missing else f"does not use {', '.join(unknown)}"
         raise UsageError(
             f"The {chart.kind} chart {chart.title!r} {wrong}.",
             hint=f"A {chart.kind} is drawn from {', '.join(kind.required)} and optionally {', '.join(kind.optional)}.",

@@ -162,7 +162,7 @@ _LIVE_OPTIONS: Final = (
         type=click.Choice(list(ORDERS.values())),
         default="total",
         show_default=True,
-        help="With --live: which targets come first.",
+        help="With --live: sort order.",
     ),
 )
 

@@ -201,8 +201,8 @@ def _verdict(now: Found) -> str:
         parts.append(f"Storage was slow (at least twice its usual time) for {share:.0%} of the time.")
     if whole:
         parts.append(
-            f"Users' runs spent {format_value(whole, 'seconds')} in I/O, {format_value(lost, 'seconds')} of it "
-            f"({format_value(lost / whole, 'ratio')}) beyond what the same runs usually take."
+            f"Users' runs spent {format_value(whole, 'seconds')} in I/O. Of this, {format_value(lost, 'seconds')} "
+            f"({format_value(lost / whole, 'ratio')}) is above the usual time of similar runs."
         )
     return " ".join(parts)
 
@@ -233,7 +233,7 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
     cost = sum(lost_seconds(run) for run in now.runs if overlaps_any(run, now.troubles))
-    note = f"runs overlaps_any them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
+    note = f"runs during these lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
     note = note if now.troubles else ""
     yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
     count = trend(len(then.runs), len(before.runs), "count")
@@ -372,7 +372,7 @@ def _runs_table(now: Found) -> ResultTable:
     shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1
     cells = tuple(row[:shown] for row in rows)
     return ResultTable(
-        "runs", columns[:shown], cells, "Runs that lost most time against similar ones: ioweather why JOB"
+        "runs", columns[:shown], cells, "Runs with the most time lost against similar runs: ioweather why JOB"
     )
 
 
@@ -387,7 +387,7 @@ def _unlogged_table(now: Found) -> ResultTable:
             for r in now.slow_unlogged
             if r.slowness is not None and r.slowness > 1
         ],
-        "Jobs without a log that ran longest against similar ones: ioweather why JOB",
+        "Slowest jobs without a log, against similar jobs: ioweather why JOB",
     )
 
 

@@ -138,7 +138,7 @@ def problems(view: OwnView) -> str:
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
     lists = [replace(block, items=block.items[:_MOST_PROBLEMS]) for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(Place(view), block) for block in lists]
-    return Markup("").join(parts) or _NOTHING.format("Nothing was wrong in this period.")
+    return Markup("").join(parts) or _NOTHING.format("No problems in this period.")
 
 
 @router.get("/fragments/fixes")
