@@ -143,8 +143,8 @@ def test_targets_now_are_those_with_the_highest_newest_rates(client, lake):
     with lake.snapshot() as snapshot:
         rates = snapshot.query(
             "SELECT component, sum(value / interval_ns) FROM series WHERE component_kind = 'ost' AND metric IN "
-            "('read_bytes', 'write_bytes') AND start_ns = (SELECT max(start_ns) FROM series WHERE metric = 'read_bytes' "
-            "AND component_kind = 'ost') GROUP BY 1 ORDER BY 2 DESC"
+            "('read_bytes', 'write_bytes') AND start_ns = (SELECT max(start_ns) FROM series "
+            "WHERE metric = 'read_bytes' AND component_kind = 'ost') GROUP BY 1 ORDER BY 2 DESC"
         ).fetchall()
     assert re.findall(r'href="/components/([^"]+OST[^"]+)"', text)[0] == rates[0][0]
     assert 'data-every="5"' in client.get("/filesystems/scratch").text
