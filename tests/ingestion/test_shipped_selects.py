@@ -88,32 +88,6 @@ KIB = 1024.0
                 ("fs1", "device", "nsd_b", "free_bytes", 1_048_576 * KIB),
             },
         ),
-        (
-            "lfs_quota",
-            LFS_QUOTA,
-            (),
-            {
-                ("mount:/scratch", "quota", "group:hpc", "capacity_bytes", 2_000_000 * KIB),
-                ("mount:/scratch", "quota", "group:hpc", "free_bytes", 500_000 * KIB),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "capacity_bytes", 300_000 * KIB),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "free_bytes", 0.0),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "capacity_files", 100.0),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "free_files", 10.0),
-            },
-        ),
-        (
-            "mmrepquota",
-            MMREPQUOTA,
-            (),
-            {
-                ("fs1", "quota", "group:hpc", "capacity_bytes", 4000 * KIB),
-                ("fs1", "quota", "group:hpc", "free_bytes", 3000 * KIB),
-                ("fs1", "quota", "group:hpc", "capacity_files", 70.0),
-                ("fs1", "quota", "group:hpc", "free_files", 63.0),
-                ("fs1", "quota", "fileset:proj", "capacity_bytes", 8000 * KIB),
-                ("fs1", "quota", "fileset:proj", "free_bytes", 0.0),
-            },
-        ),
     ],
 )
 def test_shipped_select_reads_capacity(
@@ -129,6 +103,44 @@ def test_shipped_select_reads_capacity(
         ).fetchall()
     assert {row[:5] for row in rows} == expected
     assert {row[5] for row in rows} == {1794724380 * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "lfs_quota",
+            LFS_QUOTA,
+            [
+                ("mount:/lustre/a/long/mount/point", "project", "1001", "", None, 400_000, 300_000, None, 90, 50, 100),
+                ("mount:/scratch", "group", "free", "", None, 12, None, None, 3, None, None),
+                ("mount:/scratch", "group", "hpc", "", None, 1_500_000, 1_000_000, 2_000_000, 120, None, None),
+                ("mount:/scratch", "user", "anna", "", 1000, 100, 200, 300, 1, 2, 3),
+            ],
+        ),
+        (
+            "mmrepquota",
+            MMREPQUOTA,
+            [
+                ("fs1", "fileset", "proj", "", None, 9000, 8000, None, 5, None, None),
+                ("fs1", "group", "hpc", "", None, 1000, None, 4000, 7, None, 70),
+                ("fs1", "user", "anna", "root", 1000, 5, 10, 20, 1, None, None),
+            ],
+        ),
+    ],
+)
+def test_shipped_select_reads_quotas(tmp_path: Path, name: str, text: str, expected: list[tuple[object, ...]]) -> None:
+    """Amounts in the text are in KiB; no limit is null, not 0."""
+    file = tmp_path / "recorded.txt"
+    file.write_text(text)
+    lake = tmp_path / "lake"
+    assert run(["ingest", "--lake", str(lake), "--as", "quotas", "--select", name, str(file)]) == 0
+    with open_lake(lake).snapshot() as snapshot:
+        rows = snapshot.query(
+            "SELECT system, owner_kind, owner, fileset, uid, used_bytes // 1024, soft_bytes // 1024, "
+            "hard_bytes // 1024, used_files, soft_files, hard_files FROM quotas ORDER BY ALL"
+        ).fetchall()
+    assert rows == expected
 
 
 def test_unknown_select_names_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
