@@ -470,6 +470,10 @@ PLANTED: tuple[Planted, ...] = (
     Planted("data_sieving", 2.5, {
         "MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
         "POSIX": [shared(**requests("WRITE", 100, LARGE, 30.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=10.0)]}),
+    # Independent writes wait for locks too: only the 12 s of the writes below remain, a quarter for each process.
+    Planted("data_sieving", 7.0, {
+        "MPI-IO": [shared(**independent("WRITE", 100, LARGE, 40.0))],
+        "POSIX": [shared(**requests("WRITE", 100, LARGE, 12.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=4.0)]}),
     # 200 flushes took 40 s; one remains. Few flushes, and large ones, are fine.
     Planted("flushed_streams", 40.0 * (1 - 1 / 200), {"STDIO": [
         own(0, **requests("WRITE", 400, SMALL, 30.0, "STDIO", OPENS=1, FLUSHES=200, F_META_TIME=10.0))]}),

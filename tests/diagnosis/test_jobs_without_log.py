@@ -253,7 +253,7 @@ def test_lists_and_reports_show_recorded_verdicts_of_jobs_without_a_log(lake: La
     assert "12 of these jobs were judged from their run times: 0 were slow while storage was slow" in said
     tables = {table.name: table for table in operator_sheet(found).tables}
     assert tables["unlogged"].rows[0][0] == "12"
-    assert tables["unlogged"].rows[0][-1] == "unknown, at its end"
+    assert tables["unlogged"].rows[0][-1] == "not sure"
 
 
 def test_a_log_that_comes_late_is_judged_too_and_counts_instead(lake: Lake, tmp_path: Path) -> None:

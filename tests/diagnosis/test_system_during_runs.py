@@ -159,7 +159,7 @@ def test_on_a_quiet_day_all_is_usual(lake):
 
 
 def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):
-    monkeypatch.setattr("ioweather.diagnosis.similar_runs._MOST_RESPONSES", 1500)
+    monkeypatch.setattr("ioweather.facts.run_targets._MOST_RESPONSES", 1500)
     answer = why(SLOW, lake)
     assert answer.headline.startswith("Storage was slow"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}

@@ -218,15 +218,24 @@ class Facility:
     most_memory_bytes: int = 2 * GIB
     most_rows: int = 20_000_000
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Addresses and other labels of hosts, with their names: of [hosts], and of the lake.
+    hosts: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
 
     def filesystem_of(self, system: str) -> str:
         """Canonical file system of a raw `system` (an fsname, 'mount:/path' or 'host:device'); itself if unmapped.
 
-        An unmapped disk is named by its host without the domain: collectors write either.
+        An unmapped disk is named by its host without the domain, also where a collector writes an address that `hosts`
+        names.
         """
         found = self._lookup(system)
-        return found.name if found else without_domain(system)
+        return found.name if found else self.disk_of(system)
+
+    def disk_of(self, system: str) -> str:
+        """The one name of a disk that collectors name by an address, a host or a host with its domain."""
+        host, _, device = system.partition(":")
+        named = self.hosts.get(host)
+        return without_domain(f"{named}:{device}" if named is not None and is_local_disk(system) else system)
 
     def is_mapped(self, system: str) -> bool:
         """Whether a file system of facility.toml has this raw name."""
@@ -258,9 +267,11 @@ class Facility:
             # The only file system that has a path to probe on this mount and declares no mount of its own.
             probed = [fs for fs in self.filesystems if not fs.mounts and any(is_inside(p, mount) for p in fs.probes)]
             return probed[0] if len(probed) == 1 else None
+        host, _, device = system.partition(":")
+        raw = [system, f"{self.hosts[host]}:{device}"] if host in self.hosts else [system]
         for fs in self.filesystems:
             named = system == fs.name or system in fs.lustre
-            if named or any(fnmatch.fnmatchcase(system, pattern) for pattern in fs.devices):
+            if named or any(fnmatch.fnmatchcase(name, pattern) for name in raw for pattern in fs.devices):
                 return fs
         return None
 
@@ -418,6 +429,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         "retention_ns": {key: retention.read(key, _duration, usual) for key, usual in _RETENTION.items()},
         "baseline": top.read("baseline", lambda text: parse_baseline(_text(text), zone), "whole"),
         "visibility": top.read("visibility", parse_visibility, {}),
+        "hosts": {label: _text(name) for label, name in top.read("hosts", _table, {}).items()},
         "stuck_after_ns": ingest.read("stuck_after", _from(1, _duration), "30s"),
         "most_memory_bytes": ingest.read("most_memory", _from(64 * MIB, lambda text: parse_size(str(text))), "2GiB"),
         "most_rows": ingest.read("most_rows", _from(1, _whole), Facility.most_rows),

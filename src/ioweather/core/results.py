@@ -171,10 +171,11 @@ class Chart:
     Encodings by kind (column names of `table`; optional ones in brackets):
       timeline   x (time_ns), y, [series], [low, high]      cdf      x, y (0-1), [series]
       histogram  low, high, y, [series]                      box      x, q05, q25, q50, q75, q95, [series]
-      band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label]
-      heatmap    x, y, value                                 bars     x, y, [series], [low, high]
+      band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label], [curve]
+      heatmap    x, y, value, [curve]                        bars     x, y, [series], [low, high]
       matrix     x, y, value (numbers printed in cells)      umami    metric, x (time_ns), y, this, q25, q50, q75
-    In umami `this` is true on this run's row.
+    In umami `this` is true on this run's row. A row with a name in `curve` is a point of that line over the data, in
+    the order of the rows; without x or y the line breaks there.
     `scales` sets an axis to 'log' or 'linear'; `facet` names a column that splits the chart into panels.
     """
 

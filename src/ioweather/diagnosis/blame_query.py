@@ -31,7 +31,7 @@ from ioweather.diagnosis.blame import (
     total_saved,
     usual_times,
 )
-from ioweather.diagnosis.job_loads import merge_windows, share_inside
+from ioweather.diagnosis.job_loads import share_inside
 from ioweather.diagnosis.job_records import (
     FILES,
     Records,
@@ -42,6 +42,7 @@ from ioweather.diagnosis.job_records import (
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, read_runs
 from ioweather.facts.run_targets import used_targets
+from ioweather.facts.system_activity import merge_windows
 from ioweather.lake.lake import Snapshot
 
 # A shared target may do up to so many times less than it ever did before its work no longer explains that a run waits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,10 +12,12 @@ from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
-from ioweather.core.units import format_seconds, format_span, format_value
-from ioweather.diagnosis.jobs_without_log import accounted_job_answer
+from ioweather.core.units import format_seconds, format_span, format_time_ns, format_value, one_line
+from ioweather.diagnosis.jobs_without_log import RECORD_NEXT, accounting_facts, find_accounted_job, user_of
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
+from ioweather.facts.accounting import run_seconds
+from ioweather.facts.quotas import NEARLY_FULL, quotas_of_user
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
@@ -33,6 +36,7 @@ from ioweather.job_io.view import (
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
+_NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
 # From this share of the extra time on, what is not explained has a line.
 _LEAST_RATIO: Final = 0.02
 # Groups of facts on the first screen of `job`, each with its most rows.
@@ -45,6 +49,7 @@ _OF_COUNTED_JOB: Final = {
     "server_targets": 5,
 }
 _NOTES_OF_JOB: Final = (
+    "quota",
     "record_next_time",
     "record_it_whole",
     "which_run",
@@ -53,6 +58,7 @@ _NOTES_OF_JOB: Final = (
     "only_these_files",
     "waiting_opens",
 )
+_SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 
 
@@ -115,7 +121,7 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
     ]
-    places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
+    places = [finding.text for finding in answer.findings if finding.name in _SLOW_PLACES]
     no_cause = "no single cause found" if split.get("system") else ""
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
@@ -143,12 +149,9 @@ def _advice_steps(worth: Sequence[AdviceItem]) -> Items | None:
     for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
         evidence, _, _ = each.evidence.partition(";")
-        note = "  ".join(filter(None, (*each.fix[:1], each.note)))
-        items.append(
-            Item(
-                "", f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note
-            )
-        )
+        of_site = f". Your site: {each.note}" if each.note else ""
+        text = f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}{of_site}"
+        items.append(Item("", text, note="".join(each.fix[:1])))
     left = len(worth) - len(shown)
     return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
@@ -199,6 +202,70 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
 
 
+def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
+    """The answer to `job` without a log: accounting, and the servers' counts if there are any."""
+    found = source.shared(find_accounted_job, params)
+    if found is None:
+        return None
+    job, counted = found
+    row = job.records()[0]
+    user, name = user_of(row), one_line(row["name"] or "")
+    seconds = float(run_seconds(job)[0])
+    known = JobOutcome(
+        job_id=row["raw_job_id"],
+        user=user,
+        project=source.facility.project_of(account=row["account"], uid=row["uid"], exe=None),
+        program=name,
+        logs=0,
+        processes=None,
+        nodes=row["node_count"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"] or row["start_ns"],
+        run_seconds=seconds if math.isfinite(seconds) else None,
+        io_seconds=None,
+        read_bytes=None if counted is None else counted.read_bytes,
+        write_bytes=None if counted is None else counted.write_bytes,
+        bytes_per_s=None,
+        metadata_ratio=None,
+        files=0,
+    )
+    about = accounting_facts(row)
+    if counted is not None:
+        answer = server_answer(row["job_id"], counted, detail=params["detail"])
+        facts = tuple(group for group in answer.facts if group.name != "job")
+        return replace(answer, facts=(about, *facts), result=known)
+    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
+    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no Darshan log."
+    return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
+
+
+def _with_quotas(source: DataSource, answer: Answer, uid: int | None) -> Answer:
+    """The answer with the last recorded quotas of the job's user, and a finding if one is nearly full."""
+    if not source.has_lake or not isinstance(answer.result, JobOutcome):
+        return answer
+    user = answer.result.user or f"uid {uid}"
+    found = quotas_of_user(source.snapshot, user, uid)
+    if not found:
+        return answer
+    source.note_tables(("quotas",))
+    facts, findings = [], []
+    for number, each in enumerate(found, 1):
+        where = each.filesystem + (f", fileset {each.fileset}" if each.fileset else "")
+        limit = each.hard_bytes or each.soft_bytes
+        note = f"of {format_value(limit, 'bytes')}" if limit else "no limit"
+        if most := each.hard_files or each.soft_files:
+            note += f"; {each.used_files or 0:,} of {most:,} files"
+        share = None if each.full_ratio is None else min(each.full_ratio, 1.0)
+        facts.append(Fact(f"quota_{number}", one_line(where), float(each.used_bytes), "bytes", share, note))
+        if each.full_ratio is not None and each.full_ratio >= NEARLY_FULL:
+            when = format_time_ns(each.recorded_ns)[:16]
+            text = f"{user} has used {each.full_ratio:.0%} of the quota on {where} (recorded {when})."
+            findings.append(Finding(one_line(text), "alarm", "quota"))
+    title = f"Quotas of {user}, last recorded {format_time_ns(found[0].recorded_ns)[:16]}"
+    group = FactGroup("quota", one_line(title), tuple(facts))
+    return replace(answer, facts=(*answer.facts, group), findings=(*findings, *answer.findings))
+
+
 def run(source: DataSource, params: Params) -> Answer:
     """The I/O of the job, from its logs; without one, accounting and what servers counted of it."""
     if params["file"]:
@@ -206,9 +273,10 @@ def run(source: DataSource, params: Params) -> Answer:
     try:
         log = named_log(source, params)
     except DataUnavailable:
-        answer = accounted_job_answer(source, params)
+        answer = _accounted_job_answer(source, params)
         if answer is not None:
-            return answer
+            job, _ = source.shared(find_accounted_job, params) or (None, None)
+            return _with_quotas(source, answer, None if job is None else job.records()[0]["uid"])
         source.note_logs("job")
         counted = counted_by_servers(source, params)
         if counted is None:
@@ -233,6 +301,8 @@ def run(source: DataSource, params: Params) -> Answer:
             found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
     if params["detail"]:
         found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
+    if not params["file"]:
+        found = _with_quotas(source, found, int(log.applications.ints("uid")[log.main_run]))
     return advised_answer(found, advised)
 
 
@@ -254,7 +324,7 @@ QUESTION = Question(
     name="job",
     result=JobOutcome,
     run=run,
-    tables=LOG_TABLES | {"events", "job_io", "job_operations", "responses"},
+    tables=LOG_TABLES | {"events", "job_io", "job_operations", "quotas", "responses"},
     params=(
         JOB,
         PROCESSES_PER_NODE,

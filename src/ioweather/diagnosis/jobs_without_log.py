@@ -23,14 +23,12 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
-from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
 from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
 from ioweather.facts import accounting
-from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
+from ioweather.facts.run_targets import BUSY, probe_slowdowns, probe_times, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
-from ioweather.facts.system_activity import Stretches
-from ioweather.job_io.job_page import server_answer
-from ioweather.job_io.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
+from ioweather.facts.system_activity import Servers, Stretches, choose_step, merged_windows
+from ioweather.job_io.outcomes import Reason, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
@@ -52,11 +50,10 @@ _MEASURES: Final = {
     "probe_metadata": "metadata operations of the probe",
 }
 _MOST_BUSY: Final = 3
-_RECORD_NEXT: Final = Finding(
+RECORD_NEXT: Final = Finding(
     "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log).",
     name="record_next_time",
 )
-_NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
 
 
 @dataclass(frozen=True)
@@ -105,43 +102,6 @@ def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, Serve
     return job, counted
 
 
-def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
-    """The answer to `job` without a log: accounting, and the servers' counts if there are any."""
-    found = source.shared(find_accounted_job, params)
-    if found is None:
-        return None
-    job, counted = found
-    row = job.records()[0]
-    user, name = _user(row), one_line(row["name"] or "")
-    seconds = float(accounting.run_seconds(job)[0])
-    known = JobOutcome(
-        job_id=row["raw_job_id"],
-        user=user,
-        project=source.facility.project_of(account=row["account"], uid=row["uid"], exe=None),
-        program=name,
-        logs=0,
-        processes=None,
-        nodes=row["node_count"],
-        start_ns=row["start_ns"],
-        end_ns=row["end_ns"] or row["start_ns"],
-        run_seconds=seconds if math.isfinite(seconds) else None,
-        io_seconds=None,
-        read_bytes=None if counted is None else counted.read_bytes,
-        write_bytes=None if counted is None else counted.write_bytes,
-        bytes_per_s=None,
-        metadata_ratio=None,
-        files=0,
-    )
-    about = _accounting_facts(row)
-    if counted is not None:
-        answer = server_answer(row["job_id"], counted, detail=params["detail"])
-        facts = tuple(group for group in answer.facts if group.name != "job")
-        return replace(answer, facts=(about, *facts), result=known)
-    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no Darshan log."
-    return Answer("job", headline, (about,), findings=(_RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
-
-
 def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     """The answer to `why` without a log: run time against similar jobs, and the system during the job."""
     found = source.shared(find_accounted_job, params)
@@ -176,14 +136,14 @@ def judge_accounted_job(
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
         FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(visible, row))),
-        _accounting_facts(row),
+        accounting_facts(row),
     )
     reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
     return Answer(
         f"Was it job {row['job_id']}, or the system?",
         _headline(verdict),
         tuple(group for group in groups if group.facts),
-        findings=(*_findings(verdict, filesystem, counted), _RECORD_NEXT),
+        findings=(*_findings(verdict, filesystem, counted), RECORD_NEXT),
         caveats=("This verdict uses run times alone. It is weaker than one with a Darshan log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
@@ -416,9 +376,10 @@ def _findings(verdict: _JobVerdict, filesystem: str | None, counted: ServerIo | 
         yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
 
 
-def _accounting_facts(row: dict[str, Any]) -> FactGroup:
+def accounting_facts(row: dict[str, Any]) -> FactGroup:
+    """What accounting has of a job: a row of `jobs`."""
     said = {name: (name, one_line(str(row[name] or ""))) for name in ("account", "name", "cluster", "state")}
-    said = {"user": ("user", _user(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
+    said = {"user": ("user", user_of(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
     if row["end_ns"] is not None:
         said["run_seconds"] = "run time", format_seconds((row["end_ns"] - row["start_ns"]) / NS)
     if row["node_count"] is not None:
@@ -427,5 +388,6 @@ def _accounting_facts(row: dict[str, Any]) -> FactGroup:
     return FactGroup("accounting", "From accounting", tuple(facts))
 
 
-def _user(row: dict[str, Any]) -> str:
+def user_of(row: dict[str, Any]) -> str:
+    """Name of the user of a row of `jobs`, else the uid."""
     return one_line(str(row["user"] or f"uid {row['uid']}"))

@@ -368,7 +368,15 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         used = _counted(row["file_count"], "file", "files")
         return f"{ran} and opened {used}: no I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
-    part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
+    part = (
+        ""
+        if share is None
+        else " (all of it)"
+        if share >= 1
+        else " (under 0.1%)"
+        if share < 1e-3
+        else f" ({format_value(share, 'ratio')})"
+    )
     bound = "at least " if view.incomplete else ""
     if not moved:
         touched = _counted(row["file_count"], "file", "files")

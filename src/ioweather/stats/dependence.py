@@ -161,9 +161,10 @@ def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def coefficients(x: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
-    """Return the four coefficients without intervals; NaN with fewer than MIN_PAIRS pairs."""
+    """Return the four coefficients without intervals; NaN with fewer than MIN_PAIRS pairs, or where one side is
+    constant."""
     a, b = complete_pairs(x, y)
-    if len(a) < MIN_PAIRS:
+    if len(a) < MIN_PAIRS or not (np.ptp(a) and np.ptp(b)):
         return dict.fromkeys(MEASURES, float("nan"))
     return {name: measure(a, b) for name, measure in MEASURES.items()}
 

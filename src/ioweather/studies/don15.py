@@ -380,7 +380,7 @@ def example(shown: Sequence[FittedSample]) -> FittedSample:
 def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
     """Head and tail of one sample, each with the fitted distribution."""
     sample, fit, seconds = item.sample, item.fit, item.sample.seconds
-    edges = np.linspace(0.0, max(float(np.quantile(seconds, 0.99)), fit.pivot * 1.05), 41)
+    edges = np.geomspace(seconds.min() * 0.999, seconds.max() * 1.001, 41)
     title = f"{sample.label}: all response times"
     shares = np.histogram(seconds, edges)[0] / sample.n
     binned = ResultTable.of(
@@ -389,7 +389,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         zip(cells(edges[:-1]), cells(edges[1:]), cells(shares), strict=True),
     )
     pivot = Reference("x", fit.pivot, "pivot")
-    yield Chart.of("histogram", binned, "low high y=share", title, references=(pivot,))
+    yield Chart.of("histogram", binned, "low high y=share", title, log="x", references=(pivot,))
     rows: list[tuple[Cell, ...]] = []
     for part, law, ks, inside, below, up_to in (
         ("head", fit.best.head, fit.best.head_ks, seconds <= fit.pivot, 0.0, 1 - fit.tail_share),
@@ -616,7 +616,7 @@ def _overlay(item: FittedSample) -> Chart:
     grid = np.unique(np.quantile(seconds, levels))
     families = {
         FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
-        for pair in item.fit.pairs
+        for pair in sorted(item.fit.pairs, key=lambda pair: FAMILY_LABELS[pair.tail.name])
         if pair.head.name == item.fit.best.head.name
     }
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}

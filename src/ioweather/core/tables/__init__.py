@@ -45,7 +45,7 @@ ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 _TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
-COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
+COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost")
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 # How the processes of a job use a file.
@@ -212,6 +212,7 @@ RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
     "component_kinds": frozenset(COMPONENT_KINDS),
     "verdict_kinds": frozenset(VERDICT_KINDS),
     "event_kinds": frozenset(EVENT_KINDS),
+    "quota_owners": frozenset(names_of("fileset group project user")),
     "metrics": frozenset(METRICS),
     "operations": frozenset(names_of("create delete file_read read stat write write_sync")),
     "modes": frozenset(names_of("cache nocache")),

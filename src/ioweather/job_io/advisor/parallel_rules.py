@@ -195,8 +195,11 @@ def data_sieving(profile: Profile) -> Pattern | None:
     if not files.any():
         return None
     reading, writing = (records.per_file(profile.seconds(f"{v}_seconds"), records.posix) for v in VERBS)
-    share = np.where(files, ratio(reading, reading + writing), 0.0)
-    saved = np.where(records.mpiio, profile.seconds("write_seconds") * share[records.file], 0.0)
+    share = np.where(files, ratio(reading, reading + writing), 0.0)[records.file]
+    # Independent writes lock the range that they read and write back: all time beyond that of the writes below goes.
+    asking = records.per_file(profile.seconds("write_seconds"), records.mpiio)
+    share = np.where(profile.collective, share, np.maximum(share, 1.0 - ratio(writing, asking)[records.file]))
+    saved = np.where(records.mpiio & files[records.file], profile.seconds("write_seconds") * share, 0.0)
     amount = float(done[files].sum())
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     evidence = (
@@ -278,7 +281,9 @@ def aggregators(profile: Profile) -> Pattern | None:
         # MPI-IO on Lustre takes no more aggregators than targets.
         size = float(profile.moved[rows].max())
         width = max(min(math.ceil(size / GIB), fixes.most_stripes(profile)), 1.0)
-        lines = fixes.layout_lines(profile, rows, int(width))[:1] if stripes < width else ()
+        if stripes < width:
+            lines = fixes.layout_lines(profile, rows, int(width))[:1]
+            evidence += f" and write to {fixes.describe_count(stripes, 'one stripe', 'stripes')}"
     hints = {"cb_nodes": f"{int(width)}", "cb_config_list": "*:1"}
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
     seconds = min(spent * (1.0 - min(count / width, 1.0)), most)
@@ -401,8 +406,8 @@ def slow_target(profile: Profile) -> Pattern | None:
     when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
     took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
     evidence = (
-        f"storage target {name} was slow{when}, not your program: a file took {took} "
-        f"({int(slow.sum()):,} files), {others} on the {len(targets) - 1:,} others"
+        f"storage target {name} was slow{when}, not your program: a file there took {took} "
+        f"({int(slow.sum()):,} files), a file on the {len(targets) - 1:,} other targets {others}"
     )
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
     full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name

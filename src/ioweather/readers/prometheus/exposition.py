@@ -169,7 +169,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
 PROMETHEUS = FileReader(
     "prometheus",
     "Prometheus: exposition text of exporters, a server's samples (http://...), remote write",
-    ("series", "job_operations"),
+    ("series", "job_operations", "components"),
     _detect_prometheus,
     _read_prometheus,
 )

@@ -42,8 +42,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, Quality
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, TABLES, Quality
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.readers.server_counters import series_frame
 from ioweather.readers.text_files import shown_counts
 
@@ -51,6 +51,8 @@ Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
 JOB_FIELDS: Final = ("count", "bytes", "time_ns")
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
+# node_exporter's metric whose labels name the host.
+_HOST_INFO: Final = "node_uname_info"
 _PORT: Final = re.compile(r"(.+?)(?::[0-9]{1,5})?")
 _KEYS: Final = frozenset(
     {"names", "where", "metric", "system", "kind", "component", "factor", "value", "job", "operation", "field"}
@@ -59,7 +61,8 @@ _KEYS: Final = frozenset(
 
 class Mapped(NamedTuple):
     """What a series of samples is: the target and metric it measures, the factor to our units, and what its numbers are
-    (`value`: counter, amount, rate or state). `group` identifies the reporter, which sends its counters together."""
+    (`value`: counter, amount, rate or state; name: `metric` is the name of the host). `group` identifies the reporter,
+    which sends its counters together."""
 
     target: Target
     metric: str
@@ -126,8 +129,8 @@ class Mappings:
 
     @property
     def names(self) -> list[str]:
-        """Names of the metrics that have rules."""
-        return sorted(self._rules)
+        """Names of the metrics that are read."""
+        return sorted({*self._rules, _HOST_INFO})
 
     def find(self, key: str, name: str, labels: Labels) -> Mapped | None:
         """What a series is; None where no rule fits. Remembered by `key`."""
@@ -145,11 +148,21 @@ class Mappings:
 
     def _apply(self, name: str, labels: Labels, host: str | None) -> Mapped | None:
         """What the first rule says that fits; `host` is the reporter where the labels name none."""
-        if name not in self._rules:
+        if name not in self._rules and name != _HOST_INFO:
             return None
         reporter = _PORT.fullmatch(labels.get("instance") or labels.get("host") or "")
         whole = {**labels, "__name__": name, "host": reporter[1] if reporter else host or ""}
+        if name == _HOST_INFO:
+            return _name_of_host(whole)
         return next((mapped for rule in self._rules[name] if (mapped := rule.apply(whole)) is not None), None)
+
+
+def _name_of_host(labels: Labels) -> Mapped | None:
+    """The name of a host that is labelled by an address, from `node_uname_info`; None if the label is its name."""
+    name, host = labels.get("nodename", "").partition(".")[0], labels["host"]
+    if not name or not host or host.partition(".")[0] == name:
+        return None
+    return Mapped(Target(host, "host", host), name, None, 1.0, "name", (host,))
 
 
 def _require(holds: object, message: str, hint: str = "") -> None:
@@ -313,12 +326,15 @@ class Amounts:
     _stored_spans: dict[str, int] = field(default_factory=dict)
     _series: dict[tuple[int, int, Target, str], tuple[float, int]] = field(default_factory=dict)
     _jobs: dict[_JobPlace, dict[str, float]] = field(default_factory=dict)
+    _names: dict[tuple[str, str], int] = field(default_factory=dict)  # day on which a label stood for a host
 
     def add(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
         """Add a sample of the series `key`. NaN and infinity are ignored."""
         if not abs(value) < 1e300:
             return
-        if mapped.value == "state":
+        if mapped.value == "name":
+            self._names[mapped.target.name, mapped.metric] = time_ns // DAY_NS * DAY_NS
+        elif mapped.value == "state":
             self._add_state(key, mapped, time_ns, value * mapped.factor)
         else:
             self._add_counter(key, mapped, time_ns, value * mapped.factor)
@@ -404,7 +420,9 @@ class Amounts:
             )
         if self._jobs:
             yield "job_operations", _job_frame(self._jobs.items(), self.cluster)
-        self._series, self._jobs = {}, {}
+        if self._names:
+            yield "components", _host_frame(self._names)
+        self._series, self._jobs, self._names = {}, {}, {}
 
     def state(self) -> dict[str, Any]:
         """The last samples as JSON, for `restore` in another process. Rows that wait are not in it."""
@@ -425,6 +443,18 @@ class Amounts:
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
         self._stored_spans = dict(state["kept"])
+
+
+def _host_frame(names: Mapping[tuple[str, str], int]) -> Frame:
+    """Rows of `components`: the name of each host that samples label otherwise."""
+    labels = [label for label, _ in names]
+    return TABLES["components"].frame(
+        system=labels,
+        kind=["host"] * len(labels),
+        component=labels,
+        valid_from_ns=[*names.values()],
+        server=[name for _, name in names],
+    )
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:

@@ -510,10 +510,17 @@ def _grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int
     return width, min(height, max(len(axes.y.names) * 26, 60)) if axes.y.names else height
 
 
+def _heat_map_axes(chart: Chart, _: int) -> Axes:
+    """The axes of the cells; curves over them do not make them longer."""
+    chart = chart_data.split_curves(chart)[0]
+    return Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart))
+
+
 HEATMAP = PanelKind(
     ("x", "y", "value"),
-    lambda chart, _: Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart)),
+    _heat_map_axes,
     _draw_cells,
+    optional=("curve",),
     size=_grid_size,
     shown=("value",),
 )
@@ -573,8 +580,8 @@ def _draw_scatter(view: View) -> Drawing:
             "symbolStrokeColor": NEUTRAL,
             **axis.number_labels(5),
         }
-        if "values" in legend:
-            legend["values"] = [value for value in legend["values"] if value > 0]
+        step = axis_of.tick_step(0.0, axis.high, axis.unit, 5)
+        legend["values"] = [step * i for i in range(1, round(axis.high / step) + 1)]  # no symbol for zero
         scale = {"type": "linear", "domain": [0, axis.high], "range": [6, 260]}
         encoding["size"] = {"field": "z", "type": "quantitative", "legend": legend, "scale": scale}
     else:
@@ -610,7 +617,7 @@ SCATTER = PanelKind(
     ("x", "y"),
     lambda chart, _: Axes(position_axis(chart, "x"), position_axis(chart, "y")),
     _draw_scatter,
-    optional=("series", "size", "label"),
+    optional=("series", "size", "label", "curve"),
 )
 
 

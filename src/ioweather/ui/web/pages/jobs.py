@@ -20,6 +20,7 @@ from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Ref
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.facts.quotas import quotas_of_user
 from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.ui.charts.page import block_html
@@ -45,9 +46,15 @@ Order = Literal["newest", "slowest", "largest", "longest"]
 
 @router.get("/jobs")
 def search_page(
-    view: PublicView, q: Name = "", user: Name = "", program: Name = "", filesystem: Name = "", order: str = ""
+    view: PublicView,
+    q: Name = "",
+    user: Name = "",
+    program: Name = "",
+    filesystem: Name = "",
+    cluster: Cluster = "",
+    order: str = "",
 ) -> Html:
-    asked = {"q": q, "user": user, "program": program, "filesystem": filesystem, "order": order}
+    asked = {"q": q, "user": user, "program": program, "filesystem": filesystem, "cluster": cluster, "order": order}
     chosen = {name: text for name, text in asked.items() if text}
     return shell.page("find_job.html", view, "/jobs", "Jobs", chosen=chosen)
 
@@ -308,7 +315,32 @@ def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Ht
 
 @router.get("/users/{name}")
 def user_page(view: PublicView, name: str) -> Html:
-    return _entity(view, "user", name)
+    with view.lake.snapshot() as snapshot:
+        has_quotas = bool(snapshot.pinned["quotas"].uris)
+    address = Place(view).link(f"/fragments/users/{quote(name, safe='')}/quotas")
+    return _entity(view, "user", name, *([(address, "Reading quotas…", "Quotas")] if has_quotas else []))
+
+
+@router.get("/fragments/users/{name}/quotas")
+@shell.cached_part()
+def quotas(view: OwnView, name: str) -> str:
+    """The quotas of a user, as last recorded; those of other users are not shown to a user."""
+    with view.lake.snapshot() as snapshot:
+        found = quotas_of_user(snapshot, name)
+    rows = [
+        (
+            *(q.filesystem, q.fileset, q.recorded_ns, q.used_bytes, q.hard_bytes or q.soft_bytes),
+            *(q.used_files, q.hard_files or q.soft_files, q.full_ratio),
+        )
+        for q in found
+    ]
+    columns = (
+        "file system; fileset; recorded [time_ns]; used [bytes]; limit [bytes]; files [count]; limit of files [count]; "
+        "full [ratio]"
+    )
+    empty = "No quota of this user was recorded, or it is not shown to you."
+    links = {"file system": Place(view).to_column("filesystems")}
+    return shell.tables_part(Listed.of("Quotas", columns, rows, links, empty, tools="brief"))
 
 
 @router.get("/programs/{name}")
@@ -346,12 +378,14 @@ def runs(
     project: Name = "",
     program: Name = "",
     filesystem: Name = "",
+    cluster: Cluster = "",
     order: Order = "newest",
     most: Annotated[int, Query(ge=0, le=1000)] = 0,
     days: Annotated[int, Query(ge=0, le=36500)] = 0,
 ) -> str:
     """`days`: of the newest, where the page has no range. `most`: as many as the screen has room for."""
     asked = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
+    asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}
     period = period_for(view, days * DAY_NS or None)
     result = view.ask("runs", {**chosen, "order": order, "most": most or _MOST_RUNS[view.screen]}, period).result
