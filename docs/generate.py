@@ -179,6 +179,19 @@ def exhibits_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def gallery_page() -> str:
+    lines = [
+        "# All figures on one page\n",
+        "Each exhibit of the simulated facility of `ioweather demo`, by paper. Click one for what it shows, how it is "
+        "computed and what it needs. The built site (`make docs`) shows pictures; this file is a list.\n",
+    ]
+    for key, paper in PAPERS.items():
+        lines.append(f"## {key}\n\n{paper.citation}\n")
+        lines += [f"- [{each.id}](exhibits.md#{each.id.replace('.', '')}): {each.title}" for each in paper.exhibits]
+        lines.append("")
+    return "\n".join(lines)
+
+
 def _cell(equation: str) -> str:
     return equation_html(equation).replace("|", "\\|")
 
@@ -409,6 +422,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "commands.md": commands_page(),
         REFERENCE / "sources.md": sources_page(),
         REFERENCE / "exhibits.md": exhibits_page(),
+        REFERENCE / "gallery.md": gallery_page(),
         REFERENCE / "api.md": api_page(),
         REFERENCE / "questions.md": questions_page(),
         Path(ioweather.__path__[0]) / "__init__.pyi": stub(),
