@@ -93,6 +93,16 @@ def test_the_command(lake, tmp_path, capsys):
     assert "This run among similar runs" in page.read_text()
 
 
+def test_a_run_beside_a_stuck_target_is_not_surely_unexplained(tmp_path, capsys):
+    made = make_why_lake(tmp_path / "lake", with_stuck_target=True)
+    assert command(["why", str(ASKED["stuck"]), "--lake", str(made.root)]) == 0
+    screen = capsys.readouterr().out
+    first, *rest = screen.split("\n\n")
+    assert " ".join(first.split()).startswith("Slow for a cause that is not proved (70% sure)"), screen
+    assert "perhaps because OST0000 was stuck at 22%" in " ".join(first.split())
+    assert "Unusual during the run, but not proved to be the cause: OST0000" in " ".join(" ".join(rest).split())
+
+
 def test_a_log_alone_is_unknown(samples, tmp_path, monkeypatch):
     monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "none"))
     answer = why(samples / "causes" / "job_000.darshan")

@@ -58,6 +58,7 @@ _NOTES_OF_JOB: Final = (
     "only_these_files",
     "waiting_opens",
 )
+_SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 
 
@@ -120,7 +121,7 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
     ]
-    places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
+    places = [finding.text for finding in answer.findings if finding.name in _SLOW_PLACES]
     no_cause = "no single cause found" if split.get("system") else ""
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")

@@ -284,6 +284,7 @@ def read_system_states(
     queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
     return state, {
         "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
+        "wait": run_targets.wait_that_stands_out(targets, run_targets.used_targets(own)),
         "queue": run_targets.queue_that_stands_out(queues, run_targets.used_targets(own), similar, components),
         "probe": run_targets.probe_that_stands_out(probed),
     }

@@ -346,6 +346,9 @@ _MOST_USUAL: Final = 0.75
 _LONGER_QUEUE: Final = 1.5
 _SLOWER_PROBE: Final = 3.0
 _NEXT: Final = 2.0
+# Requests of one target take so many times as long as those of another with this many at most. [ours]
+_LONGER_WAIT: Final = 4.0
+_ABOUT_AS_MANY: Final = 2.0
 _HALF_A_REQUEST: Final = 0.5
 
 
@@ -368,6 +371,26 @@ def queue_that_stands_out(queues: Floats, used: Bools, similar: Bools, component
     if not is_longer or longest + _HALF_A_REQUEST < _NEXT * (following + _HALF_A_REQUEST):
         return None
     return StandsOut(components[int(order[-1])], longest, following, max(most, 0.0))
+
+
+def wait_that_stands_out(sampled: TargetAmounts, used: Bools) -> StandsOut | None:
+    """Return the target of run 0 whose requests took far longer than those of another one with about as many.
+
+    Both served about as much. `value` and `next_value` are seconds per request.
+    """
+    shape = used.shape
+    requests, seconds = (
+        np.sum([sampled.amounts.get(name, np.zeros(shape))[0] for name in names], axis=0)
+        for names in (BUSY.values(), BUSY)
+    )
+    found: StandsOut | None = None
+    chosen = np.flatnonzero(used[0] & (requests >= _MANY_REQUESTS))
+    took = seconds / np.maximum(requests, 1.0)
+    for slow, other in itertools.permutations(chosen.tolist(), 2):
+        alike = max(requests[slow], requests[other]) <= _ABOUT_AS_MANY * min(requests[slow], requests[other])
+        if alike and took[slow] >= _LONGER_WAIT * took[other] > 0 and (found is None or took[slow] > found.value):
+            found = StandsOut(sampled.components[slow], float(took[slow]), float(took[other]), float(took[other]))
+    return found
 
 
 def probe_that_stands_out(means: Frame) -> StandsOut | None:
