@@ -276,7 +276,7 @@ class Exhibit:
         if self.charts or numbers or any(table.rows for table in self.tables):
             return ""
         words = [f.text for f in self.findings if not f.claim] or list(self.caveats)
-        return words[0] if words else "these data give nothing to show"
+        return words[0] if words else "no data to show"
 
     def __repr__(self) -> str:
         counts = (

@@ -99,7 +99,7 @@ def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
 
     pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
     told = [finding.text for finding in association_findings(pairs, "D_D", "PsiD")]
-    assert told[1] == "steady: nothing can be said (one of the two does not vary)."
+    assert told[1] == "steady: nothing can be said (one of the two variables is constant)."
 
 
 def test_a_wrong_name_of_a_group_is_refused(data):
