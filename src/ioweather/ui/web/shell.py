@@ -147,10 +147,15 @@ def page(
 
 
 def parts_page(
-    view: View, path: str, title: str, *parts: tuple[str, str, str], heading: str | None = None, **values: Any
+    view: View,
+    path: str,
+    title: str,
+    *parts: tuple[str, str, str] | tuple[str, str, str, int],
+    heading: str | None = None,
+    **values: Any,
 ) -> Html:
-    """A page of parts that the browser fetches: the address of each, what it says until then, its label. Without a
-    heading a part brings its own."""
+    """A page of parts that the browser fetches: the address of each, the text until then, its label, and the seconds
+    after which it is fetched again. Without a heading a part brings its own."""
     heading = title if heading is None else heading
     return page("entity.html", view, path, title, heading=heading, parts=parts, **{"crumbs": [], **values})
 

@@ -19,6 +19,7 @@ from ioweather.core.units import format_bytes, format_seconds, format_time_ns, f
 from ioweather.diagnosis.events import EventOutcome, without_name
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.facts.latest_rates import latest_rates
 from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
@@ -41,6 +42,8 @@ _BESIDE_PX = 250  # the numbers beside a chart, and the borders of its panel
 _MOST_LINES = 4
 _MOST_TILES = 32
 _MOST_STEPS = 96
+_MOST_LIVE = 12
+_LIVE_SECONDS = 5
 _MOST_EVENTS = 200
 _MOST_RUNS = 10
 _MOST_BUSIEST = 4
@@ -202,15 +205,35 @@ def storage_home(view: PublicView) -> str:
 @router.get("/filesystems/{name}")
 def filesystem_page(view: PublicView, name: str) -> Html:
     place = Place(view, f"/filesystems/{quote(name, safe='')}")
+    runs = place.link("/fragments/runs", filesystem=name, order="slowest", days="7", most="10")
     parts = (
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
-        (
-            place.link("/fragments/runs", filesystem=name, order="slowest", days="7", most="10"),
-            "Comparing runs…",
-            "Runs",
-        ),
+        (place.link("/fragments/targets", where=name), "Reading the newest samples…", "Targets now", _LIVE_SECONDS),
+        (runs, "Comparing runs…", "Runs"),
     )
     return shell.parts_page(view, place.path, name, *parts, heading="", default_ns=RANGE_NS)
+
+
+@router.get("/fragments/targets")
+@shell.cached_part("Targets now")
+def targets(view: PublicView, where: str) -> str:
+    """The newest rates of the busiest targets of a file system."""
+    with view.lake.snapshot() as snapshot:
+        found = latest_rates(snapshot, where)
+    rows = [
+        (t.target, t.server or "", t.read_bytes_per_s, t.write_bytes_per_s, t.ops_per_s, t.full_ratio, t.end_ns)
+        for t in found.targets
+    ]
+    rows.sort(key=lambda row: -((row[2] or 0.0) + (row[3] or 0.0)))
+    count = f"The busiest {_MOST_LIVE} of {len(rows):,} targets" if len(rows) > _MOST_LIVE else f"{len(rows):,} targets"
+    columns = (
+        "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
+        "sampled [time_ns]"
+    )
+    place = Place(view)
+    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
+    listed = Listed.of(count, columns, rows[:_MOST_LIVE], links, tools="brief")
+    return Markup("<h2>Targets now</h2>{}").format(listed.html)
 
 
 @router.get("/components/{name}")
