@@ -15,7 +15,7 @@ from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
-from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
@@ -81,7 +81,15 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     """The first screen of a job; the evidence below it is a part that loads on scrolling."""
     address = Place(view).link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
     below = shell.lazy_part(address, "Drawing the evidence…")
-    return _job_part(view, *job_answers(view, job_id, cluster), below)
+    try:
+        return _job_part(view, *job_answers(view, job_id, cluster), below)
+    except UsageError:
+        listed = view.ask("runs", {"words": job_id, "most": _MOST_WANTED}).result
+        assert isinstance(listed, RunsOutcome)
+        same = [run for run in listed.runs if str(run.job_id) == job_id]
+        if len({run.cluster for run in same}) < 2:
+            raise
+        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} of several clusters"))
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
