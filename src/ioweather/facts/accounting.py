@@ -275,8 +275,8 @@ def one_job(jobs: Frame, named: str) -> Frame:
             for row in jobs.records()[:_MOST_LISTED]
         ]
         raise UsageError(
-            f"Job id {named} stands for {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
-            hint="Say which with --cluster or --uid.",
+            f"Job id {named} matches {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
+            hint="Select one with --cluster or --uid.",
         )
     return jobs.take([int(np.argmax(np.nan_to_num(run_seconds(jobs))))])
 

@@ -136,7 +136,7 @@ class Snapshot:
             rows = self.query(sql).fetchall()
         except duckdb.Error as error:
             self._raise_if_damaged(error)
-            raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
+            raise LakeError(f"The query {sql!r} failed: {error}.") from None
         return rows[0][0] if rows else None
 
     def series(self) -> list[SeriesGroup]:
@@ -245,7 +245,7 @@ class Snapshot:
         if not groups:
             raise DataUnavailable(
                 f"The lake has no {', '.join(metrics)} of any {component_kind} of {filesystem} in this period.",
-                hint="`ioweather lake` shows what there is.",
+                hint="Run `ioweather lake` for a list of the data.",
             )
         chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))
         return grid.Selection(
@@ -285,7 +285,7 @@ class Snapshot:
             self._raise_if_damaged(error)
         if isinstance(error, duckdb.IOException):
             reason = str(error).splitlines()[0]
-            raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
+            raise LakeError(f"Cannot read a file of the lake: {reason}.", hint="Check the disk.") from None
 
 
 def _column_of(condition: str) -> str:
@@ -445,7 +445,7 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
     if not layout.is_lake(root):
         if not create:
             raise LakeError(
-                f"There is no lake at {root}.", hint="Make one with `ioweather ingest FILES`, or name one with --lake."
+                f"There is no lake at {root}.", hint="Create one with `ioweather ingest FILES`, or set --lake."
             )
         layout.create_lake(root)
     elif create:

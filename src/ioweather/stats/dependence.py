@@ -197,7 +197,7 @@ def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES)
     for name, measure in MEASURES.items():
         value = measure(a, b) if np.ptp(a) and np.ptp(b) else float("nan")
         if not np.isfinite(value):
-            out[name] = Association(name, value, None, None, n, None, "one of the two does not vary")
+            out[name] = Association(name, value, None, None, n, None, "one of the two variables is constant")
             continue
         low, high, method = (_bootstrap if name in SIGNED else _half_samples)(name, a, b, value, replicates)
         out[name] = Association(name, value, low, high, n, shift_p(name, a, b, value), method)
@@ -331,7 +331,7 @@ def _half_samples(
     thinned = np.mean([_fisher_z(measure(x[first::step], y[first::step])) for first in range(step)])
     lifted = max(0.0, at - float(thinned))
     low, high = max(0.0, float(np.tanh(min(at, freed) - half - 0.5 * lifted))), float(np.tanh(max(at, freed) + half))
-    return low, high, f"spread over half samples of blocks of {block} runs, about the value with and without its bias"
+    return low, high, f"spread of half samples in blocks of {block} runs, with and without bias correction"
 
 
 def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIFTS) -> float:

@@ -102,7 +102,7 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         text = client.get("/fragments/agents").text
         assert "node&lt;1&gt;" in text
         assert "probe /scratch" in text
-        assert "17 rows given up" in text
+        assert "17 rows dropped" in text
         assert "no live measurements" in client.get("/fragments/agents?lake=again").text
 
 

@@ -144,12 +144,12 @@ def test_troubles_are_told_in_the_words_of_the_journal(root):
     keep_status(root, told(spool=spool, sources=(failed,)), now_ns())
     assert texts(root) == [
         "n1: slurm: failed: no sacct",
-        "n1: not shipped: 503: the lake is full",
+        "n1: delivery failed: 503: the lake is full",
         "n1: the lake refused 1 files: 503: the lake is full",
-        "n1: 1,200 rows given up: 503: the lake is full",
+        "n1: 1,200 rows dropped: 503: the lake is full",
     ]
     problems = [check.found for check in examine(str(root)) if check.state == "problem" and check.name == "agent"]
-    assert "n1: 1,200 rows given up: 503: the lake is full" in problems
+    assert "n1: 1,200 rows dropped: 503: the lake is full" in problems
 
 
 def test_a_hang_elsewhere_is_as_old_as_it_was_when_it_was_told(root):
@@ -198,7 +198,7 @@ def test_the_pages_and_the_metrics_show_them(client, root):
     now = client.get("/fragments/now").text
     assert "Agents on other hosts" in now
     assert "has been silent for" in now
-    assert "5 rows given up" in now
+    assert "5 rows dropped" in now
     text = render(root / "no spool", pushed_to=root).decode()
     assert 'ioweather_remote_up{host="n1"} 1.0' in text
     assert 'ioweather_remote_up{host="n<2>"} 0.0' in text
@@ -221,4 +221,4 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     shipper = Shipper(tmp_path, server=Server(server, token_file))
     shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))
     assert outcome(shipper) == Shipment(True, 0, 0, "")
-    assert texts(root) == ["n1: 1 rows given up: 1 rows not written: No space left on device"]
+    assert texts(root) == ["n1: 1 rows dropped: 1 rows not written: No space left on device"]

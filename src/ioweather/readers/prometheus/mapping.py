@@ -174,7 +174,7 @@ def _require(holds: object, message: str, hint: str = "") -> None:
 def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
     """Raise UsageError for keys that do not exist."""
     unknown = sorted(set(given) - set(known))
-    _require(not unknown, f"{where}: there is no {', '.join(unknown)}.", f"There are: {', '.join(sorted(known))}.")
+    _require(not unknown, f"{where}: unknown key {', '.join(unknown)}.", f"Keys: {', '.join(sorted(known))}.")
 
 
 def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
@@ -183,7 +183,7 @@ def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
     entries, defaults = document.get("metric"), document.get("defaults", {})
     is_listed = isinstance(entries, list) and entries and all(isinstance(entry, Mapping) for entry in entries)
     _require(is_listed, f"{where} has no [[metric]].", "See docs/how-to/prometheus-in.md.")
-    _require(isinstance(defaults, Mapping), f"{where}: [defaults] should be a table.")
+    _require(isinstance(defaults, Mapping), f"{where}: [defaults] must be a table.")
     numbered = enumerate(entries or (), start=1)
     return [_rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in numbered]
 
@@ -193,10 +193,10 @@ def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
     _refuse_unknown(entry, _KEYS, where)
     names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
     is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
-    _require(is_named, f"{where}: `names` should be a list of names of metrics.")
-    _require(isinstance(given, Mapping), f"{where}: `where` should be a table of labels.")
+    _require(is_named, f"{where}: `names` must be a list of metric names.")
+    _require(isinstance(given, Mapping), f"{where}: `where` must be a table of labels.")
     is_number = isinstance(factor, int | float) and not isinstance(factor, bool) and 0 < factor < 1e30
-    _require(is_number, f"{where}: `factor` should be a number above 0.")
+    _require(is_number, f"{where}: `factor` must be a number above 0.")
     needed = ("system", "kind", "component", *(("job", "operation") if "job" in entry else ("metric",)))
     for name in needed:
         _require(name in entry, f"{where}: `{name}` is missing.")
@@ -213,16 +213,16 @@ def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
         **{name: text for name, (text, _) in texts.items()},
     )
     for metric in texts["metric"][1] if "metric" in texts else ():
-        hint = "docs/reference/tables.md lists them."
-        _require(metric in METRICS, f"{where}: {metric!r} is no metric of ours.", hint)
+        hint = "See docs/reference/tables.md for a list."
+        _require(metric in METRICS, f"{where}: unknown metric {metric!r}.", hint)
         is_extensive = METRICS[metric].extensive
-        _require(rule.value != "state" or not is_extensive, f"{where}: {metric} adds up, and is no state.")
+        _require(rule.value != "state" or not is_extensive, f"{where}: {metric} is an amount, not a state.")
         fits = rule.value not in ("amount", "rate") or is_extensive
-        _require(fits, f"{where}: {metric} does not add up, and is no {rule.value}.")
+        _require(fits, f"{where}: {metric} is a state, not a {rule.value}.")
     for kind in texts["kind"][1]:
-        _require(kind in COMPONENT_KINDS, f"{where}: {kind!r} is no kind.", f"There are: {', '.join(COMPONENT_KINDS)}.")
-    _require(rule.value in ("", *VALUES), f"{where}: `value` is one of {', '.join(VALUES)}.")
-    _require(rule.job_field in JOB_FIELDS, f"{where}: `field` is one of {', '.join(JOB_FIELDS)}.")
+        _require(kind in COMPONENT_KINDS, f"{where}: unknown kind {kind!r}.", f"Kinds: {', '.join(COMPONENT_KINDS)}.")
+    _require(rule.value in ("", *VALUES), f"{where}: `value` must be one of {', '.join(VALUES)}.")
+    _require(rule.job_field in JOB_FIELDS, f"{where}: `field` must be one of {', '.join(JOB_FIELDS)}.")
     return rule
 
 
@@ -237,15 +237,15 @@ def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
 
         return fill, [] if needed else [given]
     is_table = isinstance(given, Mapping) and isinstance(given.get("label"), str) and given["label"]
-    _require(is_table, f"{where}: expected a text, or a table with a `label`.")
+    _require(is_table, f"{where}: expected text, or a table with a `label`.")
     _refuse_unknown(given, ("label", "match", "map", "other"), where)
     translated, other = given.get("map"), given.get("other")
     is_map = isinstance(translated, Mapping) and all(isinstance(text, str) for text in translated.values())
-    _require(translated is None or is_map, f"{where}: `map` should be a table of texts.")
+    _require(translated is None or is_map, f"{where}: `map` must be a table of texts.")
     try:
         pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
     except (re.error, TypeError) as error:
-        raise UsageError(f"{where}: `match` is no pattern: {error}.") from None
+        raise UsageError(f"{where}: `match` is not a regular expression: {error}.") from None
 
     def translate(labels: Labels) -> str | None:
         found = pattern.fullmatch(labels.get(given["label"], ""))
@@ -481,7 +481,7 @@ def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str 
 
 
 _FRAME_ROWS: Final = 50_000
-_OWN: Final = "A mapping of your own says what they are: docs/how-to/prometheus-in.md."
+_OWN: Final = "Write a mapping for them: see docs/how-to/prometheus-in.md."
 Pieces = Generator[tuple[str, Frame], None, str | None]
 
 
@@ -515,23 +515,23 @@ class SampleRows:
         yield from self._rows()
         once = len(self.amounts.shown_once)
         left = {
-            "counter(s) shown once, where two samples give amounts": once,
-            "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
-            "series that no mapping names": self.mappings.unnamed,
-            "series of an unknown host (give --host)": self.mappings.without_host,
+            "counter(s) with only one sample": once,
+            "difference(s) across a gap of more than ten intervals": self.amounts.gaps,
+            "series without a mapping": self.mappings.unnamed,
+            "series without a host (use --host)": self.mappings.without_host,
         }
         said = shown_counts(left)
         if self.amounts.late:
             raise CorruptInput(
-                f"{self.path}: {self.amounts.late:,} sample(s) follow later ones of their series and were left out.",
-                hint="Put the samples into the order of time.",
+                f"{self.path}: skipped {self.amounts.late:,} sample(s) that are not in time order.",
+                hint="Sort the samples by time.",
             )
         if not self.made:
             if self.mappings.without_host and not once:
-                raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")
+                raise SourceError(f"{self.path} contains no host name.", hint="Use --host.")
             raise EmptyInput(
-                f"{self.path} holds {content} and nothing to take{f' ({said})' if said else ''}.",
+                f"{self.path} has {content} but no usable data{f' ({said})' if said else ''}.",
                 hint=self._hint if once else _OWN,
             )
-        parts = [*self.notes, *([f"left out: {said}"] if said else [])]
+        parts = [*self.notes, *([f"skipped: {said}"] if said else [])]
         return f"{self.path}: {'; '.join(parts)}." if parts else None

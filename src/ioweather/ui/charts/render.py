@@ -16,7 +16,7 @@ from ioweather.core.units import marked
 from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.panels import HOVER
-from ioweather.ui.charts.theme import Spec, Theme, config, recolour
+from ioweather.ui.charts.theme import LABEL_SIZE, Spec, Theme, config, recolour, wrapped
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 Column: TypeAlias = Literal["single", "double"]
@@ -76,14 +76,15 @@ def exhibit_figure(
     """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it. `column`: as
     wide as one column of a printed paper or as both, PNG then in 300 dots per inch."""
     inches = COLUMN_INCHES[column] if column else None
-    whole = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
+    width = round(inches * _PX_PER_INCH) if inches else 640
+    whole = exhibit_spec(exhibit, theme, width)
     if not origin:
         return draw(whole, format, scale, inches=inches)
     outer: Spec = {
         key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole
     }
     inner = {key: value for key, value in whole.items() if key not in outer}
-    words = {"text": marked(origin), "fontSize": 10, "fontWeight": "normal"}
+    words = {"text": wrapped(marked(origin), width - 16, LABEL_SIZE), "fontSize": LABEL_SIZE, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
     return draw(recolour(titled, theme), format, scale, inches=inches)

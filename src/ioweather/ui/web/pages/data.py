@@ -94,7 +94,7 @@ def agents(view: PublicView) -> Html:
     for status in statuses if rows else ():
         spooled = status.spool
         why = f" ({spooled.dropped_why})" if spooled.dropped_why else ""
-        lost = f", {spooled.dropped_rows:,} rows given up{why}" if spooled.dropped_rows else ""
+        lost = f", {spooled.dropped_rows:,} rows dropped{why}" if spooled.dropped_rows else ""
         room = f"{spooled.bytes / 2**20:.1f} of {spooled.limit_bytes / 2**20:.0f} MiB"
         held = f"{spooled.files:,} files queued ({room}){lost}. {spooled.message}"
         notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
