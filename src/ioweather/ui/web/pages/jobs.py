@@ -32,7 +32,9 @@ from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _TEMPLATE: Final = "job_parts.html"
 _PICTURE_PX: Final = 200
-_MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
+# Rows until more are wanted: of the page Jobs, and of the page of a file system.
+_MOST_RUNS: Final = {"wide": 50, "narrow": 15}
+_FEW_RUNS: Final = {"wide": 10, "narrow": 3}
 _MOST_WANTED: Final = 500
 _LISTED_BY: Final = "car11.fig4"
 # Groups of facts that are about the file; the answer is that of the job restricted to this file.
@@ -396,7 +398,11 @@ def runs(
     asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}
     period = period_for(view, days * DAY_NS or None)
-    result = view.ask("runs", {**chosen, "order": order, "most": most or _MOST_RUNS[view.screen]}, period).result
+    result = view.ask(
+        "runs",
+        {**chosen, "order": order, "most": most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]},
+        period,
+    ).result
     assert isinstance(result, RunsOutcome)
     place = Place(view)
     query = {("q" if name == "words" else name): text for name, text in chosen.items()}
