@@ -33,8 +33,8 @@ from scipy.stats import beta
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
-from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
-from ioweather.diagnosis.verdict_wording import explain, with_culprits
+from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict
+from ioweather.diagnosis.verdict_wording import explain, judge_among_measures, with_culprits
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
 from ioweather.lake.lake import open_lake
@@ -109,7 +109,7 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
             if known is None or job in known:
                 similar = similar_runs(view, snapshot)
                 state = read_conditions(similar, snapshot)
-                said = judge(state.pool, 0)
+                said = judge_among_measures(state)
                 slowed = read_slowed_run(snapshot, similar, state.filesystem)
                 answers[job] = with_culprits(explain(view, state), slowed)
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))

@@ -10,12 +10,13 @@ from store_lakes import series_frame
 
 from ioweather.core.tables import FILES
 from ioweather.core.units import MINUTE_NS, NS
+from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS, system_load
 
 # Job ids of the runs to ask about: what was planted in them.
-ASKED = {"normal": 901, "system": 902, "you": 903, "both": 904, "gap": 905, "stranger": 906}
+ASKED = {"normal": 901, "system": 902, "you": 903, "both": 904, "gap": 905, "stranger": 906, "stuck": 907}
 MINUTES = 6 * 1440
 
 
@@ -52,10 +53,19 @@ def job(job_id, start, seconds, **more):
     } | more  # fmt: skip
 
 
-def make_why_lake(root: Path, *, with_samples: bool = True) -> Lake:
+def make_why_lake(root: Path, *, with_samples: bool = True, with_stuck_target: bool = False) -> Lake:
+    """`with_stuck_target`: OST0000 is stuck at 22% of its maximum while an unchanged run at a quiet time takes thrice
+    as long; no measure of load or slowness shows it."""
     made = open_lake(root, create=True)
     load = system_load(np.random.default_rng(11), MINUTES)
     jobs = planted_runs(load)
+    if with_stuck_target:
+        quiet = next(each for each in jobs if each["job_id"] == ASKED["normal"])
+        stuck = {"io": 3.0 * quiet["io"], "run_seconds": 3.0 * quiet["io"] + 60}
+        jobs.append(quiet | stuck | {"job_id": ASKED["stuck"], "start_ns": quiet["start_ns"] + NS})
+        start = quiet["start_ns"] - 60 * MINUTE_NS
+        incident = Incident("OST0000", "capped", start, start + 240 * MINUTE_NS, 0.85, 1 / 0.22, ("limit",))
+        made.append("events", to_events([incident], "scratch"), source="health")
     frames = planted(jobs)
     digests = frames["applications"].text("log_digest").tolist()
     rows = [

@@ -186,7 +186,7 @@ def test_every_source_reaches_the_lake(collected, run, place):
     assert len(query(lake, "SELECT * FROM jobs WHERE job_id = '7'")) == 1
     labels = [row["label"] for row in query(lake, "SELECT label FROM events")]
     assert "trial" in labels
-    assert "device is gone" in labels
+    assert "device disappeared" in labels
 
 
 def test_the_status_has_every_field(collected):
@@ -373,7 +373,7 @@ def test_rows_are_pushed_to_a_server_and_its_pages_know_the_agent(place, server,
     done = run("agent", "run", "block", "--lake", settings, "--spool", place / "pushing", "--for", "300ms")
     status = json.loads((place / "pushing/status.json").read_text())
     assert status["spool"]["last_ship_ok"] is False
-    assert "can be read by others" in status["spool"]["message"]
+    assert "Other users can read" in status["spool"]["message"]
     token.chmod(0o600)
 
 

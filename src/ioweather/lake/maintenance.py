@@ -56,7 +56,7 @@ def compact(lake: Lake, *, everything: bool = False, progress: Progress = silent
             continue
         if unknown := table.unknown_columns:
             raise LakeError(
-                f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
+                f"`{name}` has the unknown column {min(unknown)}; sealing would drop it.",
                 hint="Upgrade ioweather.",
                 kind="LakeVersionError",
             )
@@ -272,11 +272,11 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
             f"SELECT string_agg(rows_ingest_ids, ',') FROM ({entries}) WHERE digest = ({newest}) GROUP BY digest"
         ).fetchall()
         if not found:
-            raise UsageError(f"The lake has read no file {name}.", hint="Name it as it was ingested, or by its digest.")
+            raise UsageError(f"The lake has no file {name}.", hint="Use the path from ingestion, or the digest.")
         if found[0][0] is None:
             raise LakeError(
-                f"Which rows {name} brought was not noted: it brought none, or came in by an older ioweather.",
-                hint="Read it again with `ioweather ingest --again`, or make a new lake.",
+                f"The rows of {name} are not recorded: it has none, or an older ioweather ingested it.",
+                hint="Ingest it again with `ioweather ingest --again`, or create a new lake.",
             )
         ids = tuple(found[0][0].split(","))
         together = f"list_has_any(string_split(rows_ingest_ids, ','), [{literals(ids)}])"
@@ -293,7 +293,7 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
 def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], ingest_ids: Collection[str]) -> None:
     """Remove what `find_file` found: rows first, then the ledger entries."""
     if rolled := [table for table in _ROLLED_UP if table in rows]:
-        raise LakeError(f"Rows of {rolled[0]} cannot be taken back: sums were made of them.")
+        raise LakeError(f"Cannot remove rows of {rolled[0]}: they are already part of daily sums.")
     layout.lake_directory(lake.root).close()
     for table in rows:
         _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")

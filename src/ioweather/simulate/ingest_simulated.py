@@ -24,7 +24,7 @@ def ingest_simulated(
     """A new lake at `root`; one that is there is replaced only if it is simulated too."""
     if layout.lake_marker(root).exists():
         if not open_lake(root).facility.simulated:
-            raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
+            raise UsageError(f"{root} is a real lake.", hint="Use another directory with --out.")
         shutil.rmtree(root)
     lake = open_lake(root, create=True)
     write_whole(layout.facility_file(root), made.facility.read_bytes(), 0o644)
@@ -38,8 +38,8 @@ def ingest_simulated(
     refused = [outcome for report in reports for outcome in report.bad]
     if refused:
         raise UsageError(
-            f"{len(refused)} files of the simulated facility were refused, the first: {refused[0].message}",
-            hint=f"Make it again: it may be of another version. It lies in {made.out}.",
+            f"{len(refused)} files of the simulated facility were rejected. First: {refused[0].message}",
+            hint=f"Create it again with this version. It is in {made.out}.",
         )
     compact(lake)
     return lake

@@ -380,7 +380,7 @@ def example(shown: Sequence[FittedSample]) -> FittedSample:
 def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
     """Head and tail of one sample, each with the fitted distribution."""
     sample, fit, seconds = item.sample, item.fit, item.sample.seconds
-    edges = np.linspace(0.0, max(float(np.quantile(seconds, 0.99)), fit.pivot * 1.05), 41)
+    edges = np.geomspace(seconds.min() * 0.999, seconds.max() * 1.001, 41)
     title = f"{sample.label}: all response times"
     shares = np.histogram(seconds, edges)[0] / sample.n
     binned = ResultTable.of(
@@ -389,7 +389,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         zip(cells(edges[:-1]), cells(edges[1:]), cells(shares), strict=True),
     )
     pivot = Reference("x", fit.pivot, "pivot")
-    yield Chart.of("histogram", binned, "low high y=share", title, references=(pivot,))
+    yield Chart.of("histogram", binned, "low high y=share", title, log="x", references=(pivot,))
     rows: list[tuple[Cell, ...]] = []
     for part, law, ks, inside, below, up_to in (
         ("head", fit.best.head, fit.best.head_ks, seconds <= fit.pivot, 0.0, 1 - fit.tail_share),
@@ -476,26 +476,41 @@ def _median_of_groups(name: str, values: Floats, samples: Sequence[ResponseSampl
 
 
 def _beyond_bulk(items: Sequence[FittedSample]) -> Estimate:
-    """Share of requests beyond the 97.5% point of the Normal that fits the bulk (median and median deviation).
+    """Share of requests beyond the 97.5% point of the Exponential that has the bulk's 5% point and median.
 
-    A Normal sample has 2.5% there, a Uniform one none: unlike the pivot search, this can come out either way. Series of
-    one file system share their incidents, so their errors are taken to add up.
+    An Exponential sample has 2.5% there, a Normal or a Uniform one none: unlike the pivot search, this can come out
+    either way. Series of one file system share their incidents, so their errors are taken to add up.
     """
-    shares, errors = [], []
-    for item in items:
-        seconds = item.sample.seconds
-        middle = float(np.median(seconds))
-        scale = float(np.median(np.abs(seconds - middle))) / float(ndtri(0.75))
-        beyond = (seconds > middle - float(ndtri(_NORMAL_SHARE)) * scale).astype(np.float64)
-        shares.append(float(beyond.mean()))
-        errors.append(effective_sample(beyond).error)
-    places, value = np.array([item.sample.place for item in items]), float(np.mean(shares))
-    parts = [float(np.sum(np.array(errors)[places == place])) / len(items) for place in np.unique(places)]
-    reach = -float(ndtri((1 - LEVEL) / 2)) * math.sqrt(sum(part**2 for part in parts))
+    parts = [_beyond_parts(item.sample.seconds) for item in items]
+    errors = np.array([effective_sample(each).error for each in parts])
+    places, value = np.array([item.sample.place for item in items]), float(np.mean([each.mean() for each in parts]))
+    together = [float(np.sum(errors[places == place])) / len(items) for place in np.unique(places)]
+    reach = -float(ndtri((1 - LEVEL) / 2)) * math.hypot(*together)
     low, high = max(0.0, value - reach), min(1.0, value + reach)
     n = sum(item.sample.n for item in items)
-    method = f"mean over {len(items)} samples; beyond 1.96 sd of the bulk, by its median and median deviation"
+    method = f"mean over {len(items)} samples; beyond the 97.5% point of an Exponential with the 5% point and median"
     return Estimate("beyond_bulk_ratio_mean", value, "ratio", low, high, LEVEL, n, method)
+
+
+def _beyond_parts(seconds: Floats) -> Floats:
+    """Return for each time what it contributes to the share beyond the bulk; their mean is this share.
+
+    The end of the bulk is estimated too: each time moves it by the influence that it has on the two quantiles.
+    """
+    at, step = (0.05, 0.5), 0.025
+    early, middle = (float(each) for each in np.quantile(seconds, at))
+    if early == middle:
+        return np.asarray(seconds > middle, np.float64)
+    stretch = math.log(at[1] / _NORMAL_SHARE) / math.log((1 - at[0]) / at[1])
+    end = middle + stretch * (middle - early)
+    nearby = (middle - early) / 2
+    density = float(np.mean(np.abs(seconds - end) <= nearby)) / (2 * nearby)
+    moved = np.zeros(len(seconds))
+    for place, quantile, factor in zip(at, (early, middle), (-stretch, 1 + stretch), strict=True):
+        spacing = float(np.subtract(*np.quantile(seconds, (place + step, place - step)))) / (2 * step)
+        influence = (place - (seconds <= quantile)) * spacing
+        moved += factor * (influence - influence.mean())
+    return (seconds > end) - density * moved
 
 
 def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
@@ -601,7 +616,7 @@ def _overlay(item: FittedSample) -> Chart:
     grid = np.unique(np.quantile(seconds, levels))
     families = {
         FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
-        for pair in item.fit.pairs
+        for pair in sorted(item.fit.pairs, key=lambda pair: FAMILY_LABELS[pair.tail.name])
         if pair.head.name == item.fit.best.head.name
     }
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}

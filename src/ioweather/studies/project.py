@@ -154,7 +154,7 @@ def _on_servers(seen: Seen | None) -> list[FactGroup]:
         Fact("log_bytes", "moved in that time, by logs", seen.log_bytes, "bytes"),
         Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
     )
-    return [FactGroup("servers", "As the servers count it", facts)]
+    return [FactGroup("servers", "According to server counters", facts)]
 
 
 def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:

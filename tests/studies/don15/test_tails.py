@@ -11,7 +11,7 @@ from ioweather.core.units import MIB
 from ioweather.studies.don15 import RESPONSE_TAILS as STUDY
 from judging import stands
 from planted_responses import ALPHA, FACILITY, SIZES, TAIL_SHARE, data_of, law_of, params_of, rows
-from planted_source import run_study
+from planted_source import PlantedSource, run_study
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,43 @@ def test_shares_stand_beside_what_a_normal_would_give(exhibits: dict[str, Exhibi
     assert found["tail_ratio_normal_searched"].value is not None
     assert stands(fig5, "heavy_tail") == "supported"
     assert len(fig5.tables[0].rows) == 2
+
+
+PURE = {
+    "normal": lambda rng, n: rng.normal(10.0, 1.0, n),
+    "uniform": lambda rng, n: rng.uniform(5.0, 15.0, n),
+    "exponential": lambda rng, n: rng.exponential(10.0, n) + 1e-6,
+}
+
+
+def responses_of(seed: int, law: str) -> PlantedSource:
+    """Two sizes, read and written, whose times have one law."""
+    rng, frames = np.random.default_rng([seed, len(law)]), []
+    for size in SIZES[:2]:
+        for op in ("read", "write"):
+            frame = rows(size, 800, op=op, seed=seed)
+            if law != "power law":
+                frame = Frame({**frame, "duration_ns": np.round(PURE[law](rng, 800) * 1e6).astype(np.int64)})
+            frames.append(frame)
+    return data_of(*frames)
+
+
+@pytest.mark.parametrize(
+    ("law", "allowed"),
+    [
+        ("normal", {"refuted"}),
+        ("uniform", {"refuted"}),
+        ("exponential", {"refuted", "undecided"}),
+        ("power law", {"supported"}),
+    ],
+)
+def test_only_power_law_tails_are_heavy(law: str, allowed: set[str]) -> None:
+    """A pivot search finds a tail in any sample: 80 to 95% of a Normal one."""
+    for seed in range(3):
+        made = run_study(STUDY, responses_of(seed, law), FACILITY, params_of(STUDY, request_size=MIB, replicates=0))
+        by_id = {exhibit.id: exhibit for exhibit in made}
+        assert stands(by_id["don15.fig5"], "heavy_tail") in allowed
+        assert law == "power law" or stands(by_id["don15.fig6"], "power_law_tail") != "supported"
 
 
 def test_normal_and_power_law_win(exhibits: dict[str, Exhibit]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,11 +159,19 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     yield Chart.of("cdf", drawn, "x=value y=share", title, references=tuple(lines)), steps.coverage("intervals")
 
 
+Shape: TypeAlias = Literal["step", "drift", "unclear"]
+
+
 @dataclass(frozen=True)
 class Change:
     """The series is at `before` up to `index` (not included), at `after` from there. `explained` is the share of the
-    weighted variance that the change explains; `p_value` how often series without a change, with the autocorrelation
-    `lag_one`, have as much explained by their best one."""
+    weighted variance that this step explains; `p_value` how often series without a change, with the autocorrelation
+    `lag_one`, have as much explained by their best step or by a line.
+
+    `drift` has the first and the last value of the straight line, `drift_explained` what the line explains. `step_p` is
+    the share of drifting series in which a step fits as much better than the line, `drift_p` the share of stepped
+    series in which the line fits as much better than the step.
+    """
 
     index: int
     before: float
@@ -172,6 +180,70 @@ class Change:
     p_value: float
     lag_one: float
     replicates: int
+    drift: tuple[float, float]
+    drift_explained: float
+    step_p: float
+    drift_p: float
+
+    @property
+    def shape(self) -> Shape:
+        """The shape that is not ruled out, if the other one is."""
+        if (self.step_p < _SIGNIFICANT) == (self.drift_p < _SIGNIFICANT):
+            return "unclear"
+        return "step" if self.step_p < _SIGNIFICANT else "drift"
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Values of a shape fitted to each row, its parameter (the place of a step), and the share of the weighted variance
+    that it explains."""
+
+    fitted: Floats
+    index: Ints
+    explained: Floats
+
+
+def _fit_steps(rows: Floats, weight: Floats, min_side: int) -> _Fit:
+    """Fit two levels to each row, at the place that explains most."""
+    n = rows.shape[1]
+    mass, amount, left = np.cumsum(weight), np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
+    mean = amount[:, -1:] / mass[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Between-sides sum of squares: (W_l * W / W_r) * (mean_l - mean)^2, so that an empty side gives 0.
+        shift = amount[:, left] - mean * mass[left]
+        gain = np.nan_to_num(shift**2 * mass[-1] / (mass[left] * (mass[-1] - mass[left])), nan=0.0, posinf=0.0)
+        index, explained = gain.argmax(axis=1) + min_side, gain.max(axis=1) / (weight * (rows - mean) ** 2).sum(axis=1)
+    fitted, before = np.zeros_like(rows), np.arange(n) < index[:, None]
+    for side in (before, ~before):
+        sides = (side * weight).sum(axis=1)
+        level = (side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0)
+        fitted += side * level[:, None]
+    return _Fit(fitted, index, np.asarray(explained))
+
+
+def _fit_lines(rows: Floats, weight: Floats, min_side: int) -> _Fit:
+    """Fit a straight line to each row; `min_side` is not used."""
+    n, mass = rows.shape[1], weight.sum()
+    time = np.arange(n) - weight @ np.arange(n) / mass
+    mean = rows @ weight / mass
+    slope = rows @ (weight * time) / (weight @ time**2)
+    fitted = mean[:, None] + slope[:, None] * time
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = (weight * (rows - mean[:, None]) ** 2).sum(axis=1)
+        return _Fit(fitted, np.zeros(len(rows), np.int64), np.asarray(slope**2 * (weight @ time**2) / whole))
+
+
+def _lag_one_autocorrelation(rows: Floats) -> Floats:
+    squares = (rows**2).sum(axis=1)
+    return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
+
+
+def _autoregressive(innovations: Floats, lag_one: float) -> Floats:
+    """Return autoregressive series of these innovations, without the first _LEAD_IN steps."""
+    out = innovations.copy()
+    for step in range(1, out.shape[1]):
+        out[:, step] += lag_one * out[:, step - 1]
+    return out[:, _LEAD_IN:]
 
 
 def single_change(
@@ -183,61 +255,58 @@ def single_change(
     Weighted least squares over all places (values as shares, weights as volumes: the level of a side is then its volume
     share). The p-value compares with autoregressive series of order one without a change. Shuffled blocks would forget
     more than days do: on series with an autocorrelation of 0.8 they found a change in a quarter of the cases at 5%.
+
+    A straight line has as many parameters as two levels. The difference of their information criteria, n times the log
+    of the ratio of residual variances, is compared with series drawn from the fitted line and from the fitted step
+    (Cox's test of separate families, by simulation).
     """
     level = np.asarray(values, np.float64)
     weight = np.ones(len(level)) if weights is None else np.asarray(weights, np.float64)
     n = len(level)
     if n < 2 * min_side or weight.sum() <= 0:
         return None
-    rng, mass = np.random.default_rng(_SEED), np.cumsum(weight)
+    rng = np.random.default_rng(_SEED)
+    white = rng.standard_normal((len(_TRIED), _SERIES, n + _LEAD_IN))
+    simulated = [_autoregressive(each, tried) for each, tried in zip(white, _TRIED, strict=True)]
 
-    def best_of(rows: Floats) -> tuple[Ints, Floats]:
-        """Return the index of each row's best change, and the share of the weighted variance that it explains."""
-        amount, left = np.cumsum(weight * rows, axis=1), slice(min_side - 1, n - min_side)
-        mean = amount[:, -1:] / mass[-1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Between-sides sum of squares: (W_l * W / W_r) * (mean_l - mean)^2, so that an empty side gives 0.
-            shift = amount[:, left] - mean * mass[left]
-            gain = np.nan_to_num(shift**2 * mass[-1] / (mass[left] * (mass[-1] - mass[left])), nan=0.0, posinf=0.0)
-            return gain.argmax(axis=1) + min_side, gain.max(axis=1) / (weight * (rows - mean) ** 2).sum(axis=1)
+    def noise_about(fit: Callable[..., _Fit]) -> tuple[Floats, float]:
+        """Return autoregressive series like the residuals of a fit, and their lag-one autocorrelation.
 
-    def without_best(rows: Floats) -> Floats:
-        """Return the rows minus their levels before and after the best change of each."""
-        before, out = np.arange(n) < best_of(rows)[0][:, None], rows.copy()
-        for side in (before, ~before):
-            sides = (side * weight).sum(axis=1)
-            out -= side * ((side * weight * rows).sum(axis=1) / np.where(sides > 0, sides, 1.0))[:, None]
-        return out
+        The fit biases the autocorrelation of residuals down: it is calibrated by simulation.
+        """
+        rest = level - fit(level[None], weight, min_side).fitted
+        again = [_lag_one_autocorrelation(rows - fit(rows, weight, min_side).fitted) for rows in simulated]
+        own, seen = float(_lag_one_autocorrelation(rest)[0]), [np.quantile(each, _MATCHED_QUANTILE) for each in again]
+        lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
+        steps = rest[0, 1:] - own * rest[0, :-1]
+        return _autoregressive(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one), lag_one
 
-    def lag_one_autocorrelation(rows: Floats) -> Floats:
-        squares = (rows**2).sum(axis=1)
-        return np.asarray((rows[:, 1:] * rows[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1.0))
+    def better_step(rows: Floats) -> Floats:
+        """Return by how much a step fits each row better than a line: log of the ratio of residual variances."""
+        step, line = (1 - fit(rows, weight, min_side).explained for fit in (_fit_steps, _fit_lines))
+        return np.asarray(np.log(np.maximum(line, 1e-300) / np.maximum(step, 1e-300)))
 
-    def autoregressive(innovations: Floats, lag_one: float) -> Floats:
-        """Return autoregressive series of these innovations, without the first _LEAD_IN steps."""
-        out = innovations.copy()
-        for step in range(1, out.shape[1]):
-            out[:, step] += lag_one * out[:, step - 1]
-        return out[:, _LEAD_IN:]
+    def share_beyond(null: Floats, found: float) -> float:
+        """Return the share of `null` at or above `found`, which counts as one of them: p is never 0."""
+        return (1 + int(np.sum(null >= found - 1e-12 * abs(found)))) / (1 + replicates)
 
-    places, explained = best_of(level[None])
-    if not explained[0] > 0:
+    step, line = _fit_steps(level[None], weight, min_side), _fit_lines(level[None], weight, min_side)
+    index, explained = int(step.index[0]), float(step.explained[0])
+    if not explained > 0:
         return None
-    index, rest = int(places[0]), without_best(level[None])
-    # Removing the best change biases the autocorrelation down: it is calibrated by simulation.
-    seen = []
-    for tried in _TRIED:
-        again = without_best(autoregressive(rng.standard_normal((_SERIES, n + _LEAD_IN)), tried))
-        seen.append(np.quantile(lag_one_autocorrelation(again), _MATCHED_QUANTILE))
-    own = float(lag_one_autocorrelation(rest)[0])
-    lag_one = float(np.interp(own, np.maximum.accumulate(seen), _TRIED, left=0.0))
-    steps = rest[0, 1:] - own * rest[0, :-1]
-    null = best_of(autoregressive(rng.choice(steps - steps.mean(), (replicates, n + _LEAD_IN)), lag_one))[1]
-    # The observed order counts as one of the series, so p is never 0.
-    p_value = (1 + int(np.sum(null >= explained[0] * (1 - 1e-12)))) / (1 + replicates)
+    drifted = float(line.explained[0])
+    (around_step, of_step), (around_line, of_line) = noise_about(_fit_steps), noise_about(_fit_lines)
+    # Residuals of the wrong shape are autocorrelated; those of the better one say how much the noise is.
+    noise, lag_one = (around_step, of_step) if explained >= drifted else (around_line, of_line)
+    either = [fit(noise, weight, min_side).explained for fit in (_fit_steps, _fit_lines)]
+    p_value = share_beyond(np.maximum(*either), max(explained, drifted))
+    gained = float(better_step(level[None])[0])
+    step_p = share_beyond(better_step(line.fitted + around_line), gained)
+    drift_p = share_beyond(-better_step(step.fitted + around_step), -gained)
     sides = (slice(None, index), slice(index, None))
     before, after = (float(level[s] @ weight[s] / weight[s].sum()) if weight[s].any() else math.nan for s in sides)
-    return Change(index, before, after, float(explained[0]), p_value, lag_one, replicates)
+    ends = float(line.fitted[0, 0]), float(line.fitted[0, -1])
+    return Change(index, before, after, explained, p_value, lag_one, replicates, ends, drifted, step_p, drift_p)
 
 
 def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -300,11 +369,20 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             side = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, unit=1, unit_name="day")
             sums = np.stack([reads[chosen], writes[chosen]], axis=1)
             yield side.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
+        yield plain("drift_explained_ratio", change.drift_explained, "ratio", n=len(use), method="straight line")
         if change.p_value < _SIGNIFICANT:
-            sides = f"from {change.before:.1%} before to {change.after:.1%} after (p = {change.p_value:.3f})"
-            yield Finding(f"The read share changed on {names[split]}, {sides}.", name="change_of_mix")
-            references = (Reference("x", (first + split) * DAY_NS / 1e6, "change of the mix"),)
-            yield _projects(source, first, first + n, split, totals[0] / sum(totals))
+            first_share, last_share = (f"{min(1.0, max(0.0, end)):.1%}" for end in change.drift)
+            p_value = f"(p = {change.p_value:.3f})"
+            sides = f"from {change.before:.1%} before to {change.after:.1%} after {p_value}"
+            text = f"The read share changed on {names[split]}, {sides}."
+            if change.shape == "drift":
+                text = f"The read share drifted from {first_share} to {last_share}, in no step {p_value}."
+            elif change.shape == "unclear":
+                text = f"The read share changed {sides}: on {names[split]} or slowly, these data do not tell."
+            yield Finding(text, name="change_of_mix")
+            if change.shape != "drift":
+                references = (Reference("x", (first + split) * DAY_NS / 1e6, "change of the mix"),)
+                yield _projects(source, first, first + n, split, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
             yield Finding(f"The mix did not change significantly: {best}.", "undecided", name="change_of_mix")

@@ -292,10 +292,10 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
         "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]",
         rows,
     )
-    if pairs:
+    if any(value is not None for *_, value in cells):
         matrix = ResultTable.of("matrix", "pair [text]; measure [text]; value", cells)
         yield Chart.of("matrix", matrix, "x=measure y=pair value", f"Coefficients of {symbol} with {time}")
-    else:
+    elif not pairs:
         yield Finding("No group has runs enough.", "undecided", name="no_groups")
     yield association_findings(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
 
@@ -457,14 +457,14 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
             every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
             pairs = complete_pairs(level.psid[way], level.d_d)
             rank = spearman_interval(*pairs, _REPLICATES)
-            if rank is not None:
-                ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *rank, len(pairs[0])))
-        found = coefficients(level.psi_read_ops, level.metadata) if asked else {}
+            known_rank = rank or (None, None, None)  # a gap in the line
+            ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *known_rank, len(pairs[0])))
+        found = coefficients(level.psi_read_ops, above_resolution(level.metadata)) if asked else {}
         metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
     interval, encoding = "interval: sampling interval [seconds]", "x=interval y=value series=measure"
     drawn = ResultTable.of("all", f"{interval}; way [text]; measure [text]; value: coefficient", every)
     yield Chart.of("timeline", drawn, encoding, f"D_D with PsiD: {data.name(data.asked)}", facet="way")
-    if ranks:
+    if any(row[2] is not None for row in ranks):
         columns = f"{interval}; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
         drawn, title = ResultTable.of("ranks", columns, ranks), "Spearman of D_D with PsiD, and its 90% interval"
         yield Chart.of("band", drawn, "x=interval y=value low high", title, facet="series")
@@ -643,14 +643,20 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         yield plain(f"files_{word}[{name}]", len(order), "count")
         first, last = ((t[order] - start) / 1e9 for t in (spans.first_ns, spans.last_ns))
         for i in thin(last - first, _MOST_FILES // 2).tolist():
-            rows += [(i + 1, f"first {verb}", float(first[i])), (i + 1, f"last {verb}", float(last[i]))]
+            ends = (
+                (i + 1, word, float(t), None) for word, t in ((f"first {verb}", first[i]), (f"last {verb}", last[i]))
+            )
+            line = ((i + 1, None, float(t), "from the first to the last") for t in (first[i], last[i]))
+            rows += [*ends, *line, (None, None, None, "from the first to the last")]
     for letter in ("R", "W"):
         longest = data.of(f"d_f_{letter.lower()}_seconds")[row]
         yield plain(f"D_F_{letter}[{name}]", longest, "seconds", method="Eq. 6")
     if rows:
-        columns = "file: file, by first access [count]; series [text]; time: since the start of the run [seconds]"
+        columns = (
+            "file: file, by first access [count]; series; time: since the start of the run [seconds]; curve [text]"
+        )
         title = f"First and last access of each file: {_run_label(data, row)}"
-        yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series", title)
+        yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series curve", title)
         span = spans.median_span_seconds()
         longer, sharper = ("longer", "is hardly") if span / data.grid.step_seconds >= 1 else ("shorter", "can be")
         yield Finding(

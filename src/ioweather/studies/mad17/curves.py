@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -296,9 +296,9 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         at = np.linspace(float(least), float(most), _POINTS)
         low_end, high_end = conformal_band(x, y, at)
         middle, explained = forest_curve(x, y, at)
-        drawn = _overlay(x, y, at, {"forest": middle, "5% of new runs": low_end, "95% of new runs": high_end})
+        drawn = _overlay(x, y, at, {"forest": [middle], "90% of new runs": [low_end, high_end]})
         title = f"D_D of each run against PsiD, {way}s: forest, and 90% of new runs"
-        yield Chart.of("scatter", drawn, "x=volume y=time series", title)
+        yield Chart.of("scatter", drawn, "x=volume y=time curve", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")
         yield plain(f"explained_{way}", explained, "ratio", n=len(x), method="variance explained out of bag")
@@ -315,12 +315,24 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
     yield _learning(data), data.caveats, data.coverage
 
 
-def _overlay(x: Floats, y: Floats, at: Floats, curves: Mapping[str, Floats]) -> ResultTable:
+def _overlay(x: Floats, y: Floats, at: Floats, curves: Mapping[str, Sequence[Floats]]) -> ResultTable:
     """Return the runs and curves over the same axes."""
-    rows = [(float(v), float(t), "run") for v, t in zip(x, y, strict=True)]
-    for name, curve in curves.items():
-        rows += [(float(v), float(t), name) for v, t in zip(at, curve, strict=True) if np.isfinite(t) and t > 0]
-    return ResultTable.of("overlay", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; series [text]", rows)
+    rows: list[tuple[Cell, ...]] = [(float(v), float(t), None) for v, t in zip(x, y, strict=True)]
+    rows += _curve_rows(at, curves)
+    return ResultTable.of("overlay", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; curve [text]", rows)
+
+
+def _curve_rows(at: Floats, curves: Mapping[str, Sequence[Floats]]) -> list[tuple[Cell, ...]]:
+    """Volume, time and name of each point of the curves, with a break after each line of a curve."""
+    return [
+        row
+        for name, lines in curves.items()
+        for line in lines
+        for row in (
+            *((float(v), float(t) if np.isfinite(t) else None, name) for v, t in zip(at, line, strict=True)),
+            (None, None, name),
+        )
+    ]
 
 
 def _learning(data: AssociationData) -> Iterator[Piece]:
@@ -463,27 +475,32 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         low, median, high = joint.conditional_quantiles(((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
         inside = np.flatnonzero((joint.x >= x.min()) & (joint.x <= x.max()))
         picked = inside[:: max(1, len(inside) // _POINTS)]
-        lines = ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
-        # As the paper overlays them: the runs, and what is conditional on the volume.
-        curves = {"median": median[picked], "5%": low[picked], "95%": high[picked]}
-        yield Chart.of(
-            "scatter",
-            _overlay(x, y, joint.x[picked], curves),
-            "x=volume y=time series",
-            f"{group}: D_D of each run, median and central 90% given {symbol}, against mean ± 1.645 sd of all",
-            references=tuple(Reference("y", mean + k * HALF_WIDTH_SD * sd, words) for k, words in lines),
-        )
         factor = len(joint.x) // _CELLS
         count = factor * _CELLS
         cells = joint.values[:count, :count].reshape(_CELLS, factor, _CELLS, factor).mean(axis=(1, 3))
-        xs, ys = (axis[:count].reshape(_CELLS, factor).mean(axis=1) for axis in (joint.x, joint.y))
+        # Where each cell begins.
+        xs, ys = (axis[:count:factor] - (axis[1] - axis[0]) / 2 for axis in (joint.x, joint.y))
         share = cells / cells.sum()
         # Kernels reach below zero; bytes and seconds do not.
         shown = np.argwhere((share > 1e-5) & (xs >= 0)[:, None] & (ys >= 0))
-        columns = f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]"
-        cells_shown = ((float(xs[i]), float(ys[j]), float(share[i, j])) for i, j in shown)
-        heat = ResultTable.of("density", columns, cells_shown)
-        yield Chart.of("heatmap", heat, "x=volume y=time value=density", f"Joint density, {way}s")
+        columns = f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]; curve [text]"
+        cells_shown = ((float(xs[i]), float(ys[j]), float(share[i, j]), None) for i, j in shown)
+        # As the paper overlays them: the density, what is conditional on the volume, and what is not.
+        curves = {
+            f"median given {symbol}": [median[picked]],
+            f"central 90% given {symbol}": [low[picked], high[picked]],
+        }
+        over = ((volume, time, None, name) for volume, time, name in _curve_rows(joint.x[picked], curves))
+        yield Chart.of(
+            "heatmap",
+            ResultTable.of("density", columns, (*cells_shown, *over)),
+            "x=volume y=time value=density curve",
+            f"{group}: joint density of D_D and {symbol}",
+            references=tuple(
+                Reference("y", mean + k * HALF_WIDTH_SD * sd, words)
+                for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
+            ),
+        )
         yield Estimate(f"example_volume_{way}", float(np.median(x)), "bytes", n=len(x), method="median volume")
         place = np.clip(np.searchsorted(joint.x, np.quantile(x, (0.1, 0.5, 0.9))), 0, len(joint.x) - 1)
         for words, level, i in zip(("low", "median", "high"), (0.1, 0.5, 0.9), place, strict=True):

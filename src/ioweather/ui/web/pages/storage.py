@@ -16,9 +16,10 @@ from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, parse_size
-from ioweather.diagnosis.events import EventOutcome
+from ioweather.diagnosis.events import EventOutcome, without_name
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.facts.latest_rates import latest_rates
 from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
@@ -41,8 +42,10 @@ _BESIDE_PX = 250  # the numbers beside a chart, and the borders of its panel
 _MOST_LINES = 4
 _MOST_TILES = 32
 _MOST_STEPS = 96
+_MOST_LIVE = 12
+_LIVE_SECONDS = 5
 _MOST_EVENTS = 200
-_MOST_RUNS = 20
+_MOST_RUNS = 10
 _MOST_BUSIEST = 4
 _MOST_TALKERS = 50
 _NOTHING = Markup('<p class="quiet">{}</p>')
@@ -98,11 +101,12 @@ def filesystems(view: PublicView) -> str:
     whole = view.ask("storage", {}, period)
     assert isinstance(whole.result, StorageOutcome)
     states = whole.result.filesystems
-    drawn = view.drawn(_CARD_CHART_PX, 1.0 if len(states) == 1 else 0.5, _BESIDE_PX)
+    drawn = view.drawn(_CARD_CHART_PX, *((1.0, _BESIDE_PX) if len(states) == 1 else (0.5, PANEL_PX)))
     cards: list[tuple[Any, list[Markup]]] = []
     for number, state in enumerate(states):
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
-        lines = shell.time_lines(answer)[:2] if number < _MOST_CARDS else []
+        most = (2 if len(states) < 3 else 1) if number < _MOST_CARDS else 0
+        lines = shell.time_lines(answer)[:most]
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
 
@@ -134,7 +138,7 @@ def problems(view: OwnView) -> str:
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
     lists = [replace(block, items=block.items[:_MOST_PROBLEMS]) for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(Place(view), block) for block in lists]
-    return Markup("").join(parts) or _NOTHING.format("Nothing was wrong in this period.")
+    return Markup("").join(parts) or _NOTHING.format("No problems in this period.")
 
 
 @router.get("/fragments/fixes")
@@ -201,11 +205,35 @@ def storage_home(view: PublicView) -> str:
 @router.get("/filesystems/{name}")
 def filesystem_page(view: PublicView, name: str) -> Html:
     place = Place(view, f"/filesystems/{quote(name, safe='')}")
+    runs = place.link("/fragments/runs", filesystem=name, order="slowest", days="7", most="10")
     parts = (
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
-        (place.link("/fragments/runs", filesystem=name, order="slowest", days="1"), "Comparing runs…", "Runs"),
+        (place.link("/fragments/targets", where=name), "Reading the newest samples…", "Targets now", _LIVE_SECONDS),
+        (runs, "Comparing runs…", "Runs"),
     )
     return shell.parts_page(view, place.path, name, *parts, heading="", default_ns=RANGE_NS)
+
+
+@router.get("/fragments/targets")
+@shell.cached_part("Targets now")
+def targets(view: PublicView, where: str) -> str:
+    """The newest rates of the busiest targets of a file system."""
+    with view.lake.snapshot() as snapshot:
+        found = latest_rates(snapshot, where)
+    rows = [
+        (t.target, t.server or "", t.read_bytes_per_s, t.write_bytes_per_s, t.ops_per_s, t.full_ratio, t.end_ns)
+        for t in found.targets
+    ]
+    rows.sort(key=lambda row: -((row[2] or 0.0) + (row[3] or 0.0)))
+    count = f"The busiest {_MOST_LIVE} of {len(rows):,} targets" if len(rows) > _MOST_LIVE else f"{len(rows):,} targets"
+    columns = (
+        "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
+        "sampled [time_ns]"
+    )
+    place = Place(view)
+    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
+    listed = Listed.of(count, columns, rows[:_MOST_LIVE], links, tools="brief")
+    return Markup("<h2>Targets now</h2>{}").format(listed.html)
 
 
 @router.get("/components/{name}")
@@ -261,12 +289,15 @@ def _storage(view: View, where: str | None) -> str:
     if result.kind not in ("facility", "filesystem"):
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
     wrong = [block for block in answer.blocks if isinstance(block, Items)]
-    drawn = view.drawn(CHART_PX, MAIN_SHARE if wrong else 1.0, PANEL_PX)
-    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-    charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
-    side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
+    if isinstance(state, ResultTable):
+        side.append(Listed(state, {"file system": place.to_column("filesystems")}, tools="brief").html)
+    elif state is not None:
+        side.append(block_html(state, 3, view.drawn(), "state"))
+    drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
+    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     return shell.part(
         "place_parts.html",
         head=Markup("<h1>{}</h1>").format(answer.headline),
@@ -301,7 +332,7 @@ def _tiles(place: Place, answer: Answer, result: StorageOutcome) -> str:
         most = format_value(each.most_bytes_per_s, "bytes_per_s")
         context = f"{each.server or ''} · max {most} · {moved}".removeprefix(" · ")
         event = sick.get(each.component)
-        words = event.label.partition(", for ")[0].removeprefix(f"{event.component} ") if event else ""
+        words = without_name(event.label, event.component) if event else ""
         name = each.component.removeprefix(f"{result.filesystem}-")
         address = place.to("components", each.component)
         tiles.append((name, address, len(values), list(_polygons(values, top)), context, words))
@@ -376,7 +407,7 @@ def event(view: PublicView, event_id: str) -> str:
         answer = view.ask("storage", {"where": where or None}, period_for(view))
     except DataUnavailable:
         answer = view.ask("storage", {}, period_for(view))
-    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
+    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1], "this")
     drawn = view.drawn(CHART_PX, 1.0, PANEL_PX)
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
