@@ -296,3 +296,12 @@ def test_the_program_of_the_site_is_run_for_jobs_without_a_log(lake: Lake, tmp_p
     lines = (tmp_path / "lines").read_text().splitlines()
     assert {line.split(":")[0] for line in lines} == {f"{job} one" for job in range(1, 13)}
     assert all("(ioweather, as of its end)" in line for line in lines)
+
+
+def test_one_coincidence_of_a_slow_job_and_slow_storage_is_no_relation() -> None:
+    """No other job was slow at such times: that is silence, not evidence."""
+    count = 40
+    frame = job_rows(list(range(count)), [200.0] + [100.0] * (count - 1))
+    measures = {"service": np.array([5.0 if i < 8 else 0.01 * (i % 3) for i in range(count)])}
+    found = judge_run_time(frame, measures, 0)
+    assert (found.kind, found.is_exposed, found.probability) == ("unknown", True, None)

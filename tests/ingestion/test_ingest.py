@@ -132,7 +132,11 @@ def test_a_wrong_zone_is_refused_where_the_hour_does_not_exist(lake, tmp_path):
 
 def test_an_unreadable_name_is_a_usage_error(lake, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for path, words in ((Path("/no/such/file"), "no file"), (tmp_path / "pipe", "pipe"), (Path("/dev/null"), "device")):
+    for path, words in (
+        (Path("/no/such/file"), "does not exist"),
+        (tmp_path / "pipe", "pipe"),
+        (Path("/dev/null"), "device"),
+    ):
         with pytest.raises(UsageError, match=words):
             ingest(lake, [path])
 
