@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 import ioweather
 from ioweather.agent.settings import WatchSettings
@@ -23,6 +24,7 @@ from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run as command
 from ioweather.ui.report.sheets import director_sheet, find, operator_sheet
+from ioweather.ui.web.app import create_app
 from planted_logs import write_climate
 
 BEGIN = 1_700_000_000 * NS
@@ -151,6 +153,13 @@ def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:
     listed = ioweather.runs(lake=lake, cluster="two").result
     assert isinstance(listed, RunsOutcome)
     assert {(run.job_id, run.cluster) for run in listed.runs} == {(3, "two"), (4, "two")}
+    with TestClient(create_app(lake.root), base_url="http://127.0.0.1", client=("127.0.0.1", 5)) as client:
+        page = client.get("/fragments/jobs/3").text
+        assert "/jobs/3?cluster=one" in page
+        assert "/jobs/3?cluster=two" in page
+        assert "/jobs/4" not in page
+        assert "bob" in client.get("/fragments/jobs/3?cluster=two").text
+        assert len(client.get("/api/v1/jobs?cluster=two").json()["jobs"]) == 2
 
 
 def _planted(seed: int, *, effect: float) -> tuple[Frame, dict[str, np.ndarray], np.ndarray]:
@@ -296,3 +305,12 @@ def test_the_program_of_the_site_is_run_for_jobs_without_a_log(lake: Lake, tmp_p
     lines = (tmp_path / "lines").read_text().splitlines()
     assert {line.split(":")[0] for line in lines} == {f"{job} one" for job in range(1, 13)}
     assert all("(ioweather, as of its end)" in line for line in lines)
+
+
+def test_one_coincidence_of_a_slow_job_and_slow_storage_is_no_relation() -> None:
+    """No other job was slow at such times: that is silence, not evidence."""
+    count = 40
+    frame = job_rows(list(range(count)), [200.0] + [100.0] * (count - 1))
+    measures = {"service": np.array([5.0 if i < 8 else 0.01 * (i % 3) for i in range(count)])}
+    found = judge_run_time(frame, measures, 0)
+    assert (found.kind, found.is_exposed, found.probability) == ("unknown", True, None)

@@ -144,7 +144,7 @@ def test_recorded_verdicts_reach_the_comments_of_their_jobs_in_slurm(jobs, lake,
     assert len(lines) == 7
     assert all("(ioweather, as of its end)" in line for line in lines.values()), lines
     assert "only 0 similar jobs" in lines[str(jobs["alone"]["id"])]
-    assert "nothing measured storage then" in lines[str(jobs["slow"]["id"])]
+    assert "no storage data for that time" in lines[str(jobs["slow"]["id"])]
 
 
 def test_a_line_for_another_cluster_changes_no_job(jobs):

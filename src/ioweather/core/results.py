@@ -410,14 +410,14 @@ def largest_facts(group: FactGroup, most: int) -> FactGroup:
     """The group with its `most` largest facts by share, in their order, and how many were left out; the first facts if
     not all have shares. Lines about the fact above (its interval, its model) and facts of share 0 are left out."""
     about_the_one_above = ("_interval", "_model", "_how")
-    never_cut = ("reading", "writing", "read", "write", "sequential")
+    never_cut = ("reading", "writing", "read", "write", "sequential", "unique", "partially_shared", "shared")
     rows = [fact for fact in group.facts if not fact.name.endswith(about_the_one_above) and fact.share != 0]
     if any(fact.share is None for fact in rows):
         return replace(group, facts=tuple(rows[:most]))
     ranked = sorted(rows, key=lambda fact: (fact.name not in never_cut, -(fact.share or 0.0)))
     shown = tuple(fact for fact in rows if fact in ranked[:most])
     cut = len(rows) - len(shown)
-    more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
+    more = Fact("more_rows", f"+{cut} more row{'s' if cut > 1 else ''}", "")
     return replace(group, facts=(*shown, more) if cut else shown)
 
 

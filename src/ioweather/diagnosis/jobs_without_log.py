@@ -206,13 +206,14 @@ def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> _JobV
 
 
 def excess_fraction(slow: Bools, exposed: Bools, calm: Bools, group: Ints) -> float | None:
-    """Return the share of the slow exposed jobs that is more than expected; None if jobs of one kind are missing.
+    """Return the share of the slow exposed jobs that is more than expected; None if jobs of one kind are missing, or if
+    no exposed job was slow: then nothing relates the judged job to storage.
 
     Expected is the share of slow jobs among those not exposed, standardized to the groups of the exposed jobs: some
     programs are slow more often than others, and run at other times. Half a job is added to both sums, and a job at the
     overall share to each group (Jeffreys), so that a few jobs without a slow one do not mean never.
     """
-    if not exposed.any() or not calm.any():
+    if not (exposed & slow).any() or not calm.any():
         return None
     overall = (float((calm & slow).sum()) + 0.5) / (float(calm.sum()) + 1.0)
     groups = int(group.max(initial=-1)) + 1

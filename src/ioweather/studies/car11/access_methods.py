@@ -173,7 +173,7 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     )
     yield _shares_by_size(bins, "strategy", "Files used by jobs of each size", used, read, written)
     for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
-        where = "do not predominate in the largest size of jobs"
+        where = "do not predominate among the largest jobs"
         if lowest is not None:
             where = f"predominate from {lowest:,} processes up"
         yield Finding(f"By {what}, shared or partially shared files {where}.", name="shared_files_predominate")

@@ -150,7 +150,7 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
         yield Chart.of("bars", bars, "x=run y=deviation series=kind", "Deviation", references=lines)
         yield Finding(
             f"Of {len(checks)} bandwidths {agreeing} are within 3% of the benchmark's own; {len(differing) - left} "
-            f"differ for a cause that the log shows; {left} are not explained.",
+            f"differ for a cause in the log; {left} are not explained.",
             name="bandwidths_agree",
         )
     else:
@@ -158,7 +158,7 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
     for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):
         count = sum(name in check.causes for check in differing)
         if count:
-            yield Finding(f"{count} deviations show {words}.", name="deviations")
+            yield Finding(f"{count} deviations are due to {words}.", name="deviations")
     layered = sum("layer" in check.causes for check in checks)
     if layered:
         text = f"{layered} bandwidths are right only because the time is taken from MPI-IO, not from POSIX."
@@ -250,7 +250,7 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         close = f"{int(np.sum((share > 0.5) & (share <= 1))):,} jobs reach more than half of their ceiling"
         yield Finding(f"{close}; the median job reaches {np.nanmedian(share):.1%} of it.", name="near_ceiling")
     else:
-        text = "Whether jobs reach the ceiling cannot be said without the limits of this facility."
+        text = "Without the limits of this facility it is unknown whether jobs reach the ceiling."
         yield Finding(text, "undecided", name="ceiling_unknown")
     rows: list[tuple[Cell, ...]] = []
     points: list[tuple[Cell, ...]] = []

@@ -224,7 +224,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
     If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
     """
     if not data.mounts_known:
-        text = f"Which files are on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
+        text = f"Which files are on {data.params['filesystem']} is unknown: set `mounts` in facility.toml."
         yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
         return
     changes: list[Finding] = []
@@ -246,7 +246,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
         _, change = _spearman_change([data.of(column)[rows] for column in columns], 20)
         if change is not None:
             value, low, high = change
-            words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
+            words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no detectable difference"
             by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
             text = f"{name}: restricting to monitored mounts {words} {by}."
             changes.append(Finding(text, name="monitored_change"))
@@ -296,7 +296,7 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
         matrix = ResultTable.of("matrix", "pair [text]; measure [text]; value", cells)
         yield Chart.of("matrix", matrix, "x=measure y=pair value", f"Coefficients of {symbol} with {time}")
     elif not pairs:
-        yield Finding("No group has runs enough.", "undecided", name="no_groups")
+        yield Finding("No group has enough runs.", "undecided", name="no_groups")
     yield association_findings(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
 
 
@@ -323,10 +323,10 @@ def _pool_groups(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
         method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
         yield Estimate(name, float(np.tanh(mean)), "", low, high, LEVEL, n, method)
     else:
-        yield plain(name, None, "", n=0, method="no group has runs enough")
+        yield plain(name, None, "", n=0, method="no group has enough runs")
     freedom = len(known) - 1
     if freedom < 1:
-        yield plain(differ, None, "factor", n=len(known), method="one group has nothing to differ from")
+        yield plain(differ, None, "factor", n=len(known), method="needs two groups")
     else:
         q = float((weight / 1.06 * (z - mean) ** 2).sum())
         low, high = (q / float(chdtri(freedom, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
@@ -343,7 +343,7 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
         if not own:
-            text = f"{group}: nothing can be said ({mine[0].found['spearman'].method})."
+            text = f"{group}: no estimate ({mine[0].found['spearman'].method})."
             yield Finding(text, "undecided", name="association")
             continue
 
@@ -364,11 +364,11 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         if not chance <= SURE:
             yield Finding(f"{words}: no more than chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
-            too = f"but runs moved in time have {null.median:.2f} too ({p_text(moved)}): the shared steps may give it"
+            too = f"but runs shifted in time have {null.median:.2f} too ({p_text(moved)}): shared steps may cause it"
             yield Finding(f"{words}, {too}.", "undecided", name="association")
         else:
-            beyond = f", and than runs moved in time have ({null.median:.2f}, {p_text(moved)})" if null else ""
-            yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
+            beyond = f", and more than runs shifted in time ({null.median:.2f}, {p_text(moved)})" if null else ""
+            yield Finding(f"{words}: more than chance{beyond}.", name="association")
 
 
 @dataclass(frozen=True)
@@ -623,7 +623,7 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
             name="volume_during_run",
         )
     else:
-        yield Finding(f"The system was not sampled all through this run ({state}).", "undecided", name="not_sampled")
+        yield Finding(f"The system was sampled for only part of this run ({state}).", "undecided", name="not_sampled")
     yield (
         "Amounts within the first and the last step are taken as even over the step (mad17 Eq. 2 to 4); the ends "
         "of an interval are what all or none of it would give."

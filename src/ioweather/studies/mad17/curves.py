@@ -248,7 +248,7 @@ def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
 
 
 ERROR: Final = Param(
-    "error", "say how many runs a model of I/O time needs for an error of this share", kind="float", default=0.1
+    "error", "estimate how many runs a model of I/O time needs for this relative error", kind="float", default=0.1
 )
 _POINTS: Final = 60
 _SHIFTED: Final = 39
@@ -303,9 +303,9 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")
         yield plain(f"explained_{way}", explained, "ratio", n=len(x), method="variance explained out of bag")
         low, high = (format_seconds(float(middle[at])) for at in (0, -1))
-        text = f"From little to much system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
+        text = f"From low to high system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
         yield Finding(text, name="time_with_volume")
-    yield f"The forest has {TREES} trees with leaves of at least {LEAST_LEAF} runs; the paper does not name its own."
+    yield f"The forest has {TREES} trees with leaves of at least {LEAST_LEAF} runs; the paper gives no settings."
     yield "The band is conformal: 90% of new runs of this group fall inside.", SHARED_STEPS
     yield (
         f"Runs needed: a model's error is what {SHARE:.0%} of new runs stay within. It is measured by fitting straight "
@@ -380,7 +380,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         "limit: with infinitely many runs [ratio]; limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; "
         f"needed: runs for {percent} [count]; needed_low: 90% from [count]; needed_high: 90% to [count]",
         needed,
-        "Runs that a model of I/O time needs; empty: no number of them is known",
+        "Runs that a model of I/O time needs; empty: unknown",
     )
     # The error of the same model in the quiet, the usual and the busy third of the runs.
     load = rates.sum(axis=1)[-curves["volume"].runs :]
@@ -395,7 +395,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         "conditions",
         "system [text]; from [bytes_per_s]; to [bytes_per_s]; n: runs [count]; error [ratio]",
         conditions,
-        f"Error of the model {_MODELS['volume']}, by what the system moved",
+        f"Error of the model {_MODELS['volume']}, by system volume",
     )
     columns = (
         f"runs: runs that a model was fitted to [count]; model [text]; error: error of {SHARE:.0%} of new runs [ratio]"
@@ -411,9 +411,9 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
     )
     yield _runs_needed(curves["volume"], error, percent)
     if curves["volume"].limit()[2] < curves["nothing"].limit()[1]:
-        yield Finding("Knowing what the system does makes the model better.", name="system_helps")
+        yield Finding("The state of the system improves the model.", name="system_helps")
     else:
-        text = "These runs do not show that knowing what the system does makes a model better."
+        text = "These runs do not show that the state of the system improves a model."
         yield Finding(text, "undecided", name="system_helps")
 
 
@@ -423,14 +423,14 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
     runs, low, high = curve.runs_for(error)
     if np.isinf(low):
         span = " to ".join(format_value(end, "ratio") for end in curve.limit()[1:])
-        text = f"No number of runs brings {model} to an error of {percent}: infinitely many have {span}."
+        text = f"No number of runs brings {model} to an error of {percent}: the limit is {span}."
     elif low > FAR * there:
-        text = f"An error of {percent} needs more than {FAR} times the {there} runs there are."
+        text = f"An error of {percent} needs more than {FAR} times the {there} available runs."
     elif np.isinf(high):
-        text = f"These {there} runs do not decide whether any number of runs brings {model} to an error of {percent}"
+        text = f"These {there} runs cannot show whether any number of runs brings {model} to an error of {percent}"
         return Finding(f"{text}; it needs {low:,.0f} at least.", "undecided", name="runs_needed")
     else:
-        enough = f"; {there} are there" if high <= there else f", and there are {there}"
+        enough = f"; {there} are available" if high <= there else f", but only {there} are available"
         text = f"A{model[1:]} needs {runs:,.0f} runs ({low:,.0f} to {high:,.0f}) for an error of {percent}{enough}."
     return Finding(text, name="runs_needed")
 
@@ -520,7 +520,7 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
             name="normal_interval",
         )
         little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
-        text = f"{group}: the median D_D is {little} at little {way} volume (10%) and {much} at much (90%)."
+        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high (90%)."
         yield Finding(text, name="median_by_volume")
     if drawn:
         yield Estimate("credible_level", LEVEL, "ratio", method="as the paper has it")
