@@ -103,6 +103,14 @@ def test_a_run_beside_a_stuck_target_is_not_surely_unexplained(tmp_path, capsys)
     assert "Unusual during the run, but not proved to be the cause: OST0000" in " ".join(" ".join(rest).split())
 
 
+def test_a_mount_that_stands_still_shows_in_the_delay_of_the_probe(tmp_path, capsys):
+    made = make_why_lake(tmp_path / "lake", with_late_probe=True)
+    assert command(["why", str(ASKED["stuck"]), "--lake", str(made.root)]) == 0
+    first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+    assert first.startswith("Slow for a cause that is not proved (70% sure)"), first
+    assert "perhaps because the probe waited 17.2 times as long as usual to open its directory" in first
+
+
 def test_a_log_alone_is_unknown(samples, tmp_path, monkeypatch):
     monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "none"))
     answer = why(samples / "causes" / "job_000.darshan")

@@ -239,7 +239,8 @@ def read_system_states(
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
     `device_busiest`, `own_busiest`, `peak_busiest`, and of others there `target_bytes_per_s`. Logarithms of slowdowns:
     `service` of requests on the slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
-    `probe_metadata`. `sick_count`: unhealthy components. There must be samples during the first run.
+    `probe_metadata`, and `probe_start` of the time until a probe's first operation. `sick_count`: unhealthy components.
+    There must be samples during the first run.
     """
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
     windows = merged_windows(start, end, servers.step_ns)

@@ -43,6 +43,13 @@ _SLOWDOWNS: Final = {
     "probe_data": "probe, data",
     "probe_targets": "probe, targets",
     "probe_metadata": "probe, metadata",
+    "probe_start": "probe, delay to start",
+}
+_PROBED: Final = {
+    "probe_data": "probes of data took {:.1f} times as long as usual",
+    "probe_targets": "probes of its targets took {:.1f} times as long as usual",
+    "probe_metadata": "probes of metadata took {:.1f} times as long as usual",
+    "probe_start": "the probe waited {:.1f} times as long as usual to open its directory",
 }
 _UMAMI_UNITS: Final = {
     "bytes_per_s": (GIB, "GiB/s"),
@@ -208,7 +215,7 @@ def judge_among_measures(found: Comparison, unusual: Sequence[str] | None = None
 
 # A measure is unusual above this share of similar runs, and from so many times their median. [ours]
 _UNUSUAL_SHARE: Final = 0.95
-_UNUSUAL_TIMES: Final = {"bytes_per_s": 1.5, "ops_per_s": 1.5, "ratio": 1.25}
+_UNUSUAL_TIMES: Final = {"bytes_per_s": 1.5, "ops_per_s": 1.5, "ratio": 1.25, "probe_start": 3.0}
 
 
 def _list_unusual(found: Comparison, measures: Sequence[_Measure]) -> tuple[str, ...]:
@@ -225,14 +232,15 @@ def _list_unusual(found: Comparison, measures: Sequence[_Measure]) -> tuple[str,
     if (each := found.probe) is not None:
         text = f"probes of {one_line(each.name)} took {each.value:.1f} times as long as usual"
         listed.append((each.value, text))
-    for _, label, values, unit in measures:
+    for name, label, values, unit in measures:
+        least = _UNUSUAL_TIMES.get(name, _UNUSUAL_TIMES.get(unit, math.inf))
         here, others = float(values[0]), _known_of_others(values)
-        if unit not in _UNUSUAL_TIMES or len(others) < LEAST_RUNS or not here > 0:
+        if len(others) < LEAST_RUNS or not here > 0:
             continue
         share, times = float(np.mean(others < here)), here / max(float(np.median(others)), 1e-9)
-        if share >= _UNUSUAL_SHARE and times >= _UNUSUAL_TIMES[unit]:
-            shown = f"{here:.2f}x usual" if unit == "ratio" else format_value(here, unit)
-            listed.append((min(times, 100.0), f"{label} {shown}, above {share:.0%} of similar runs"))
+        if share >= _UNUSUAL_SHARE and times >= least:
+            shown = _PROBED[name].format(here) if name in _PROBED else f"{label} {format_value(here, unit)}"
+            listed.append((min(times, 100.0), f"{shown}, above {share:.0%} of similar runs"))
     listed.sort(key=lambda each: -each[0])
     causes = dict.fromkeys(each.cause + _probability_words(each.probability) for each in sick)
     return (*causes, *(text for _, text in listed))

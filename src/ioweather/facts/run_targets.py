@@ -161,7 +161,8 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
 def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequence[str]) -> dict[str, Floats]:
     """Return log ratios of probe times during each run to the median of all runs; NaN without probes.
 
-    They are of data operations, of data operations on the slowest of the run's own targets, and of metadata operations.
+    They are of data operations, of data operations on the slowest of the run's own targets, of metadata operations, and
+    of the time to start a cycle.
     `means` is the result of `probe_means`. Over kinds of operations the mean is used: the median would hide one of few
     that hangs.
     """
@@ -170,6 +171,7 @@ def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequ
     usual = _group_medians(seconds, series, int(series.max(initial=-1)) + 1)
     ratio = seconds - usual[series]
     data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if means.rows else np.zeros(0, np.bool_)
+    start = op.equals("start") if means.rows else np.zeros(0, np.bool_)
     target = _columns_of_components(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own_bytes[run[mine], target[mine]] > 0
@@ -186,7 +188,8 @@ def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequ
     return {
         "probe_data": _group_means(ratio[data], run[data], runs),
         "probe_targets": slowest,
-        "probe_metadata": _group_means(ratio[~data], run[~data], runs),
+        "probe_metadata": _group_means(ratio[~data & ~start], run[~data & ~start], runs),
+        "probe_start": _group_means(ratio[start], run[start], runs),
     }
 
 
@@ -492,7 +495,11 @@ _SERIES: Final = query_columns("number=int64 op=text component=text? place=text"
 
 
 def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
-    """Mean durations of probes and samplers of the file system around each run's I/O, by series."""
+    """Mean durations of probes and samplers of the file system around each run's I/O, by series.
+
+    The operation `start` is the time from the tick of a cycle to its first read: opening the probe's directory and file
+    waits for a mount that stands still, before any operation is timed.
+    """
     days = {
         utc_day(t)
         for low, high in zip(first.tolist(), last.tolist(), strict=True)
@@ -501,6 +508,8 @@ def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) ->
     }
     rows = snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)
     ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
+    rows = f"""{rows} UNION ALL BY NAME SELECT * REPLACE ('start' AS op, start_ns - scheduled_ns AS duration_ns,
+        scheduled_ns AS start_ns) FROM ({rows}) WHERE op = 'read' AND scheduled_ns < start_ns"""
     # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
     sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number FROM ({rows})
         WHERE duration_ns > 0 AND cached IS NOT TRUE AND hash(start_ns) % {count // _MOST_RESPONSES + 1} = 0"""
