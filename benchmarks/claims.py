@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.core.contracts import StudyData
+from climate_year import PlantedSource, run_study
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.papers.claim_tests import Claim, claims, judge_claim
@@ -90,7 +90,7 @@ def memory(rng: np.random.Generator, rows: int, columns: int, rho: float) -> Flo
     return np.asarray(lfilter([1.0], [1.0, -rho], noise, axis=0), np.float64)
 
 
-def climate(design: Design, days: int, rng: np.random.Generator) -> StudyData:
+def climate(design: Design, days: int, rng: np.random.Generator) -> PlantedSource:
     rows = days * DAY_NS // STEP_NS
     clock = local_clock(START_NS + np.arange(rows, dtype=np.int64) * STEP_NS, ZoneInfo("UTC"))
     day = np.asarray(clock.day - clock.day[0], np.int64)
@@ -128,7 +128,7 @@ def climate(design: Design, days: int, rng: np.random.Generator) -> StudyData:
                  np.minimum((0.08 if design["busy_servers"] else 0.008) * load, 1.0))  # fmt: skip
 
 
-def _data(days: int, traffic: Mapping[str, Floats], metadata: Mapping[str, Floats], load: Floats) -> StudyData:
+def _data(days: int, traffic: Mapping[str, Floats], metadata: Mapping[str, Floats], load: Floats) -> PlantedSource:
     def matrix(metric: str, values: Floats) -> Matrix:
         names = tuple(f"{i:04x}" for i in range(values.shape[1]))
         return Matrix(metric, START_NS, STEP_NS, names, values, np.broadcast_to(np.float32(1), values.shape))
@@ -141,15 +141,13 @@ def _data(days: int, traffic: Mapping[str, Floats], metadata: Mapping[str, Float
         "coverage": np.ones(rows * len(metadata)),
     })  # fmt: skip
     targets = {metric: matrix(metric, values) for metric, values in traffic.items()}
-    return StudyData(
-        {"metadata": frame}, {"targets": targets, "servers": {"cpu_ratio": matrix("cpu_ratio", load)}},
-        (START_NS, START_NS + days * DAY_NS), STEP_NS,
-    )  # fmt: skip
+    matrices = {**targets, "cpu_ratio": matrix("cpu_ratio", load)}
+    return PlantedSource({"metadata": frame}, matrices, (START_NS, START_NS + days * DAY_NS), STEP_NS)
 
 
-def exhibits(data: StudyData, last: str = "") -> dict[str, Exhibit]:
+def exhibits(data: PlantedSource, last: str = "") -> dict[str, Exhibit]:
     """Up to the exhibit `last`, or all."""
-    made = STUDIES["climate"].run(data, FACILITY, PARAMS)
+    made = run_study(STUDIES["climate"], data, FACILITY, PARAMS)
     found = list(takewhile(lambda exhibit: exhibit.id != last, made))
     return {exhibit.id: exhibit for exhibit in found}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 import ioweather
 from ioweather.agent.settings import WatchSettings
@@ -23,6 +24,7 @@ from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.cli.main import run as command
 from ioweather.ui.report.sheets import director_sheet, find, operator_sheet
+from ioweather.ui.web.app import create_app
 from planted_logs import write_climate
 
 BEGIN = 1_700_000_000 * NS
@@ -151,6 +153,13 @@ def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:
     listed = ioweather.runs(lake=lake, cluster="two").result
     assert isinstance(listed, RunsOutcome)
     assert {(run.job_id, run.cluster) for run in listed.runs} == {(3, "two"), (4, "two")}
+    with TestClient(create_app(lake.root), base_url="http://127.0.0.1", client=("127.0.0.1", 5)) as client:
+        page = client.get("/fragments/jobs/3").text
+        assert "/jobs/3?cluster=one" in page
+        assert "/jobs/3?cluster=two" in page
+        assert "/jobs/4" not in page
+        assert "bob" in client.get("/fragments/jobs/3?cluster=two").text
+        assert len(client.get("/api/v1/jobs?cluster=two").json()["jobs"]) == 2
 
 
 def _planted(seed: int, *, effect: float) -> tuple[Frame, dict[str, np.ndarray], np.ndarray]:

@@ -325,7 +325,7 @@ def test_a_wrong_setting_is_named(place):
     other.mkdir()
     for text, reason in (
         ('probe_period = "soon"', "probe_period"), ("probe_pool = true", "probe_pool"), ("x = 1", "unknown key x"),
-        ('push_url = "http://weather.example.org"', "in clear"), ('push_url = "https://a.example"', "go together"),
+        ('push_url = "http://weather.example.org"', "unencrypted"), ('push_url = "https://a.example"', "or neither"),
         ('probe_request = "1000"', "4096"), ("probe_targets = 3", "probe_targets"),
     ):  # fmt: skip
         (other / "facility.toml").write_text(f"[collect]\n{text}\n")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -34,7 +35,26 @@ def _of_user(variable: str, *default: str) -> Path:
 def default_lake_dir() -> Path:
     """IOWEATHER_LAKE, else under XDG data home."""
     named = os.environ.get("IOWEATHER_LAKE")
-    return Path(named) if named else _of_user("XDG_DATA_HOME", ".local", "share") / "lake"
+    return lake_place(named) if named else _of_user("XDG_DATA_HOME", ".local", "share") / "lake"
+
+
+# In the working directory of a lake in object storage: its address.
+STORE_MARKER: Final = ".store"
+
+
+def lake_place(named: str | os.PathLike[str]) -> Path:
+    """The directory of a lake. Of `s3://bucket/prefix` it is its working directory on this machine, which is made."""
+    found = re.fullmatch(r"(s3a?):/+(.+?)/*", os.fspath(named))  # a Path has one slash
+    if found is None:
+        return Path(named)
+    address = f"{found[1]}://{found[2]}"
+    name = re.sub(r"[^\w.-]+", "-", found[2])
+    digest = hashlib.blake2b(address.encode(), digest_size=4).hexdigest()
+    place = _of_user("XDG_DATA_HOME", ".local", "share") / "s3" / f"{name}-{digest}"
+    if not (place / STORE_MARKER).exists():
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(place / STORE_MARKER, address.encode(), 0o600)
+    return place
 
 
 def default_spool_dir() -> Path:

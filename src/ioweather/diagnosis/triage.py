@@ -352,7 +352,7 @@ def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[_Ad
     for row in rows:
         number = digests.index(row["log_digest"])
         application = applications.take([of_application[number]])
-        mine = files.take(np.flatnonzero(place == number))
+        mine = files.take(np.flatnonzero(place == number)).without_unused_texts()
         view = JobView(str(row["job_id"]), application, mine, job_io.take([number]), facility=facility)
         yield _AdvisedRun(row, advise(view))
 

@@ -26,7 +26,7 @@ from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.tables import Complaints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, now_ns, ns_to_datetime
 from ioweather.lake import layout
-from ioweather.lake.lake import Lake, new_ingest_id
+from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.workers import Processes, workers_of
 from ioweather.readers.scan.lists import listing_frames
 from ioweather.readers.scan.scanner import Plan, Scan, ScanState, plan_scan
@@ -84,11 +84,8 @@ def scan(
 ) -> ScanReport:
     """Walk the tree, then write its rows; a lake that is not there is made. KeyboardInterrupt leaves a state that
     `resume` takes up. The walkers are `request.workers` processes, or the workers of a cluster."""
-    root = lake_dir or layout.default_lake_dir()
     plan = plan_scan(request.root, start_ns=now_ns())
-    if not layout.is_lake(root):
-        layout.create_lake(root)
-    layout.check_version(root)
+    root = open_lake(lake_dir, create=True).root
     with layout.lake_directory(root) as lake:
         lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]

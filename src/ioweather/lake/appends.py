@@ -41,6 +41,7 @@ from ioweather.lake.delta_tables import (
     open_table,
 )
 from ioweather.lake.layout import content_digest, require_undamaged
+from ioweather.lake.object_store import fetch
 
 _LOG = logging.getLogger("ioweather.store")
 T = TypeVar("T")
@@ -290,6 +291,7 @@ def rewrite_day(
     """Replace these files of a day by the result of a query. Returns the new file; None where another writer replaced
     one of the files, or where there are no rows. Files that were added since stay."""
     uris = files.days().get(day, [])
+    fetch(table.folder.parent.parent, uris)
     require_undamaged(uris)
     made = write_files(con, table, rows, [day], prefix)
     if not made:
@@ -314,6 +316,7 @@ def replace_rows(
     found = files.with_names({uri.rsplit("/", 1)[1] for (uri,) in uris})
     if not found.uris:
         return
+    fetch(table.folder.parent.parent, found.uris)
     require_undamaged(found.uris)
     rows = f"SELECT * FROM ({found.scan()}) s WHERE ({condition}) IS NOT TRUE"
     if added:

@@ -28,6 +28,7 @@ from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.layout import require_undamaged
+from ioweather.lake.object_store import store_of
 from ioweather.lake.sandbox import require_select
 
 MANIFEST: Final = "backup.json"
@@ -40,6 +41,8 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
 
     Returns `copied_files`, `copied_bytes`, `kept_files` (already there) and `removed_files`."""
     root = lake.root
+    if store_of(root) is not None:
+        raise UsageError("A lake in object storage is copied by its store.", hint="Use versions or replication there.")
     known = _known_files(root, target)
     with lake.snapshot() as snapshot:
         versions = snapshot.versions

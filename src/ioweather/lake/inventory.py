@@ -28,6 +28,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
 from ioweather.lake.database import literal
 from ioweather.lake.layout import content_digest, damaged_files
+from ioweather.lake.object_store import fetch, store_of, upload
 
 if TYPE_CHECKING:
     from ioweather.lake.delta_tables import TableFiles
@@ -51,9 +52,15 @@ def seal_file(root: Path, day: str) -> Path:
 
 def read_seal(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
     """The seal of a day, if it is of exactly the files that the day has now."""
-    path = seal_file(root, day)
+    path, names = seal_file(root, day), tuple(uri.rsplit("/", 1)[1] for uri in uris)
     try:
-        return _read_seal(path, path.stat().st_mtime_ns, tuple(uri.rsplit("/", 1)[1] for uri in uris))
+        return _read_seal(path, path.stat().st_mtime_ns, names)
+    except (FileNotFoundError, ValueError):
+        if store_of(root) is None:
+            return None
+    fetch(root, [path], again=True)  # another host may have sealed the day
+    try:
+        return _read_seal(path, path.stat().st_mtime_ns, names)
     except (FileNotFoundError, ValueError):
         return None
 
@@ -71,6 +78,7 @@ def find_totals(root: Path, days: Mapping[str, Iterable[str]]) -> dict[str, Path
     """The file with the sums of each of these days, given with their files of `series`, where there is one."""
     seals = ((day, read_seal(root, day, uris)) for day, uris in days.items())
     named = {day: layout.seals_dir(root) / seal["totals"] for day, seal in seals if seal and "totals" in seal}
+    fetch(root, named.values())
     return {day: path for day, path in named.items() if not damaged_files([path])}
 
 
@@ -106,6 +114,7 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
         "groups": [{"group": asdict(group), "component_names": names} for group, names in found],
     }
     write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
+    upload(root, [totals, seal_file(root, day)])
 
 
 def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:

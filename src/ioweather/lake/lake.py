@@ -18,9 +18,10 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
+from ioweather.core.safe_files import lake_place
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec, Complaints
 from ioweather.core.units import DAY_NS, now_ns, utc_day
-from ioweather.lake import appends, grid, inventory, layout
+from ioweather.lake import appends, grid, inventory, layout, object_store
 from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
 from ioweather.lake.delta_tables import TableFiles, pin_tables
 from ioweather.lake.layout import require_undamaged
@@ -110,6 +111,10 @@ class Snapshot:
     def _visible_rows(self, table: str, select: str) -> str:
         """The rows of a SELECT over the table that the owner of this snapshot may see."""
         return select if self.owner is None else select_owned(table, select, self.owner)
+
+    def fetch_all(self) -> None:
+        """Fetch all table files of a lake in object storage."""
+        object_store.fetch(self.root, (uri for files in self.pinned.values() for uri in files.uris))
 
     @property
     def versions(self) -> dict[str, int]:
@@ -441,13 +446,16 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
     >>> ioweather.open_lake("my-lake")
     Lake('my-lake')
     """
-    root = Path(path) if path is not None else layout.default_lake_dir()
-    if not layout.is_lake(root):
+    root = lake_place(path) if path is not None else layout.default_lake_dir()
+    object_store.connect(root)
+    if not layout.lake_marker(root).exists():
         if not create:
             raise LakeError(
-                f"There is no lake at {root}.", hint="Create one with `ioweather ingest FILES`, or set --lake."
+                f"There is no lake at {object_store.store_of(root) or root}.",
+                hint="Create one with `ioweather ingest FILES`, or set --lake.",
             )
         layout.create_lake(root)
+        object_store.upload_small_files(root)
     elif create:
         layout.lake_directory(root).close()
     layout.check_version(root)

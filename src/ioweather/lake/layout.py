@@ -8,6 +8,7 @@
 <lake>/seals/<day>.*.parquet  its sums by step, and by component and hour
 <lake>/exhibits/         cached results
 <lake>/records/          arrays cached for questions about months; computed again where one is missing
+<lake>/.store            address of a lake in object storage: this is then its working directory (`object_store`)
 <lake>/checked.json      when `lake check` ran last, and what it found
 <lake>/damaged/          table files that `lake check --set-aside` took out
 <lake>/catch_up.json     where the next pass of `ingest --watch` begins, and the result of the last one
@@ -32,7 +33,7 @@ from urllib.parse import unquote
 
 from ioweather._version import __version__
 from ioweather.core.errors import LakeError, UnsafePlace
-from ioweather.core.safe_files import PrivateDirectory
+from ioweather.core.safe_files import STORE_MARKER, PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
 from ioweather.core.units import now_ns
 
@@ -45,8 +46,8 @@ def lake_marker(root: Path) -> Path:
 
 
 def is_lake(root: Path) -> bool:
-    """Whether the directory is a lake."""
-    return lake_marker(root).exists()
+    """Whether the directory is a lake, or the working directory of one in object storage."""
+    return lake_marker(root).exists() or (root / STORE_MARKER).exists()
 
 
 def tables_dir(root: Path) -> Path:
@@ -74,14 +75,14 @@ def create_lake(root: Path) -> None:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(folder.fd, fcntl.LOCK_EX)  # one process makes the lake, the others find it made
         # A draft belongs to a process that was killed.
-        known = ("lake.json", "facility.toml")
+        known = ("lake.json", "facility.toml", STORE_MARKER)
         foreign = [name for name in folder.names() if name not in known and not name.startswith(".lake.json.")]
-        if foreign and not is_lake(root):
+        if foreign and not lake_marker(root).exists():
             raise LakeError(
                 f"{root} is not empty and not a lake (it contains {foreign[0]}).", hint="Use an empty or new directory."
             )
         body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
-        if not is_lake(root):
+        if not lake_marker(root).exists():
             folder.replace(lake_marker(root).name, json.dumps(body).encode() + b"\n", 0o644)
 
 

@@ -29,7 +29,8 @@ from ioweather.lake.appends import delete_rows, retry_conflicts, rewrite_day, wr
 from ioweather.lake.database import connection, literal, literals, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
 from ioweather.lake.inventory import IS_MINUTE, find_totals, read_seal, seal_file, write_seal
-from ioweather.lake.layout import damaged_files, digest_in_name, require_undamaged
+from ioweather.lake.layout import damaged_files, digest_in_name
+from ioweather.lake.object_store import fetch, remove
 
 if TYPE_CHECKING:
     from ioweather.lake.lake import Lake
@@ -104,7 +105,6 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> list[SealedDay]:
     table = Table(layout.tables_dir(root), spec)
     files = table.files()
     uris = files.days().get(day, [])
-    require_undamaged(uris)
     order = ", ".join(map(quote, spec.order))
     if spec.keeps_revisions:
         identity = (*spec.key, "ingest_id", "source") if spec.revisable else spec.identity
@@ -175,6 +175,7 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
             is_old = path.suffix != ".json" and path not in current and _age_seconds(path) > DAY_NS / 1e9
             if path.name[:10] not in days or is_old:
                 path.unlink()
+                remove(lake.root, [path])
     return removed
 
 
@@ -191,6 +192,7 @@ def check_lake(lake: Lake, *, progress: Progress = silent) -> dict[str, Any]:
     size = 0
     for position, path in enumerate(paths):
         progress(position, len(paths), "files checked")
+        fetch(lake.root, [path], again=True)
         if damaged_files([path]) or (digest_in_name(path) is None and not _is_readable(path)):
             damaged.append(str(path.relative_to(tables)))
         if path.exists():

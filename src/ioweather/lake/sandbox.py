@@ -92,6 +92,7 @@ def run_user_sql(
     if snapshot.owner is not None:
         raise QueryRefused("SQL reads the whole lake, so it is not available to users with access to a part of it.")
     directory = str(snapshot.root.resolve())
+    snapshot.fetch_all()  # a child reaches no network
     tables = {
         name: files._replace(uris=tuple(uri.removeprefix(f"{directory}/") for uri in files.uris))
         for name, files in snapshot.pinned.items()

@@ -22,6 +22,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
+from ioweather.core.safe_files import lake_place
 from ioweather.core.tables import Quality
 from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
 from ioweather.lake import grid, layout
@@ -148,7 +149,7 @@ class DataSource:
         """The directory of the lake; None where no lake was named, and the person has none."""
         if isinstance(self._asked, Lake):
             return self._asked.root
-        root = layout.default_lake_dir() if self._asked is None else Path(self._asked)
+        root = layout.default_lake_dir() if self._asked is None else lake_place(self._asked)
         return root if self.was_named or layout.is_lake(root) else None
 
     @property

@@ -34,7 +34,7 @@ from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, 
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
-from ioweather.lake import copies, layout, maintenance
+from ioweather.lake import copies, layout, maintenance, object_store
 from ioweather.lake.inventory import find_overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
@@ -395,6 +395,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     with lake.snapshot() as snapshot:
         text = draft_facility(snapshot, shared_mounts(), name=name, zone=zone)
     file.write_text(text, encoding="utf-8")
+    object_store.upload(lake.root, [file])
     say(f"Wrote {file}. Review it, then run: ioweather facility check")
 
 

@@ -15,7 +15,7 @@ from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
-from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
@@ -32,7 +32,9 @@ from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _TEMPLATE: Final = "job_parts.html"
 _PICTURE_PX: Final = 200
-_MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
+# Rows until more are wanted: of the page Jobs, and of the page of a file system.
+_MOST_RUNS: Final = {"wide": 50, "narrow": 15}
+_FEW_RUNS: Final = {"wide": 10, "narrow": 3}
 _MOST_WANTED: Final = 500
 _LISTED_BY: Final = "car11.fig4"
 # Groups of facts that are about the file; the answer is that of the job restricted to this file.
@@ -81,7 +83,15 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     """The first screen of a job; the evidence below it is a part that loads on scrolling."""
     address = Place(view).link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
     below = shell.lazy_part(address, "Drawing the evidence…")
-    return _job_part(view, *job_answers(view, job_id, cluster), below)
+    try:
+        return _job_part(view, *job_answers(view, job_id, cluster), below)
+    except UsageError:
+        listed = view.ask("runs", {"words": job_id, "most": _MOST_WANTED}).result
+        assert isinstance(listed, RunsOutcome)
+        same = [run for run in listed.runs if str(run.job_id) == job_id]
+        if len({run.cluster for run in same}) < 2:
+            raise
+        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} of several clusters"))
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
@@ -388,7 +398,11 @@ def runs(
     asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}
     period = period_for(view, days * DAY_NS or None)
-    result = view.ask("runs", {**chosen, "order": order, "most": most or _MOST_RUNS[view.screen]}, period).result
+    result = view.ask(
+        "runs",
+        {**chosen, "order": order, "most": most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]},
+        period,
+    ).result
     assert isinstance(result, RunsOutcome)
     place = Place(view)
     query = {("q" if name == "words" else name): text for name, text in chosen.items()}

@@ -40,9 +40,9 @@ _MOST_CARDS = 6
 _CARD_CHART_PX = 130
 _BESIDE_PX = 250  # the numbers beside a chart, and the borders of its panel
 _MOST_LINES = 4
-_MOST_TILES = 32
+_MOST_TILES = {"wide": 32, "narrow": 6}
 _MOST_STEPS = 96
-_MOST_LIVE = 12
+_MOST_LIVE = {"wide": 12, "narrow": 4}
 _LIVE_SECONDS = 5
 _MOST_EVENTS = 200
 _MOST_RUNS = 10
@@ -105,7 +105,8 @@ def filesystems(view: PublicView) -> str:
     cards: list[tuple[Any, list[Markup]]] = []
     for number, state in enumerate(states):
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
-        most = (2 if len(states) < 3 else 1) if number < _MOST_CARDS else 0
+        few = 1 if view.screen == "wide" else 0
+        most = (2 if len(states) < 3 else few) if number < _MOST_CARDS else 0
         lines = shell.time_lines(answer)[:most]
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
@@ -205,7 +206,7 @@ def storage_home(view: PublicView) -> str:
 @router.get("/filesystems/{name}")
 def filesystem_page(view: PublicView, name: str) -> Html:
     place = Place(view, f"/filesystems/{quote(name, safe='')}")
-    runs = place.link("/fragments/runs", filesystem=name, order="slowest", days="7", most="10")
+    runs = place.link("/fragments/runs", filesystem=name, order="slowest", days="7")
     parts = (
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
         (place.link("/fragments/targets", where=name), "Reading the newest samples…", "Targets now", _LIVE_SECONDS),
@@ -225,14 +226,15 @@ def targets(view: PublicView, where: str) -> str:
         for t in found.targets
     ]
     rows.sort(key=lambda row: -((row[2] or 0.0) + (row[3] or 0.0)))
-    count = f"The busiest {_MOST_LIVE} of {len(rows):,} targets" if len(rows) > _MOST_LIVE else f"{len(rows):,} targets"
+    most = _MOST_LIVE[view.screen]
+    count = f"The busiest {most} of {len(rows):,} targets" if len(rows) > most else f"{len(rows):,} targets"
     columns = (
         "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
         "sampled [time_ns]"
     )
     place = Place(view)
     links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    listed = Listed.of(count, columns, rows[:_MOST_LIVE], links, tools="brief")
+    listed = Listed.of(count, columns, rows[:most], links, tools="brief")
     return Markup("<h2>Targets now</h2>{}").format(listed.html)
 
 
@@ -304,13 +306,13 @@ def _storage(view: View, where: str | None) -> str:
         up=shell.part("crumbs.html", crumbs=up),
         charts=charts,
         side=side,
-        tiles=_tiles(place, answer, result),
+        tiles=_tiles(place, answer, result, _MOST_TILES[view.screen]),
         tables=tables,
         closing=shell.closing_part(answer),
     )
 
 
-def _tiles(place: Place, answer: Answer, result: StorageOutcome) -> str:
+def _tiles(place: Place, answer: Answer, result: StorageOutcome, most: int) -> str:
     """Targets as small multiples on one scale, by server; of hundreds the sick ones and the busiest. A tile has its
     name and address, its number of steps, its rate as polygons (gaps are gaps), and words."""
     heat = next((c for e in answer.exhibits for c in e.charts if c.kind == "heatmap"), None)
@@ -323,21 +325,21 @@ def _tiles(place: Place, answer: Answer, result: StorageOutcome) -> str:
     top = max((rate for values in rates.values() for rate in values if rate is not None), default=0.0) or 1.0
     parts = sorted(result.components, key=lambda c: (c.component not in sick, -(c.most_bytes_per_s or 0.0)))
     tiles = []
-    for each in sorted(parts[:_MOST_TILES], key=lambda c: (c.server or "", c.component)):
+    for each in sorted(parts[:most], key=lambda c: (c.server or "", c.component)):
         every = rates.get(each.component, [])
         size = -(-len(every) // _MOST_STEPS) or 1  # the highest rate of each of so many stretches
         pieces = ([v for v in every[i : i + size] if v is not None] for i in range(0, len(every), size))
         values = [max(piece, default=None) for piece in pieces]
         moved = format_bytes((each.read_bytes or 0.0) + (each.write_bytes or 0.0))
-        most = format_value(each.most_bytes_per_s, "bytes_per_s")
-        context = f"{each.server or ''} · max {most} · {moved}".removeprefix(" · ")
+        highest = format_value(each.most_bytes_per_s, "bytes_per_s")
+        context = f"{each.server or ''} · max {highest} · {moved}".removeprefix(" · ")
         event = sick.get(each.component)
         words = without_name(event.label, event.component) if event else ""
         name = each.component.removeprefix(f"{result.filesystem}-")
         address = place.to("components", each.component)
         tiles.append((name, address, len(values), list(_polygons(values, top)), context, words))
     servers = f" on {len({c.server for c in parts if c.server}):,} servers" if parts[0].server else ""
-    left = max(len(parts) - _MOST_TILES, 0)
+    left = max(len(parts) - most, 0)
     return shell.part("tiles.html", title=f"{len(parts):,} targets{servers}", tiles=tiles, left=left)
 
 
