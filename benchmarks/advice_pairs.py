@@ -183,7 +183,9 @@ def mounted_pairs(folder: Path) -> Iterator[Pair]:
             if old.with_name(old.name.replace(".before.", ".after.")).exists()
         ]
         if runs:
-            where = "a local disk" if storage_of(runs[0][0]) == "local" else "GlusterFS"
+            # The type of a MooseFS mount is just "fuse".
+            parallel = "GlusterFS" if profile_of(runs[0][0]).kind == "GlusterFS" else "MooseFS"
+            where = "a local disk" if storage_of(runs[0][0]) == "local" else parallel
             yield pair_of(f"{program.name} on {where}".replace("-", " "), "mounted", program.rule, runs)
 
 
@@ -295,9 +297,10 @@ def main() -> None:
     parser.add_argument("--recorded", action="store_true", help="coverage of the record as it is; run nothing")
     options = parser.parse_args()
     every = list(record()) if options.recorded else [p.past for p in all_pairs(options.shared, options.mounted)]
-    # Local pairs stay those of the record unless they are measured again.
-    if not options.recorded and not any(pair.origin == "mounted" and pair.storage == "local" for pair in every):
-        every += [pair for pair in record() if pair.origin == "mounted" and pair.storage == "local"]
+    # Mounted pairs stay those of the record unless they are measured again.
+    measured = {pair.name for pair in every}
+    if not options.recorded:
+        every += [pair for pair in record() if pair.origin == "mounted" and pair.name not in measured]
     # Where the model says nothing of a change, there is nothing to keep.
     every = [pair for pair in every if pair.modelled_seconds > 0]
     past, aside = [p for p in every if not put_aside(p)], [p for p in every if put_aside(p)]
@@ -315,7 +318,8 @@ def main() -> None:
         summary(origin, [(pair, saving) for pair, saving in judged if pair.origin == origin])
     for storage in ("parallel", "local"):
         summary(f"{storage} storage", [(pair, saving) for pair, saving in judged if pair.storage == storage])
-    summary("put aside", kept_back)
+    for origin in ("beds", "mounted"):
+        summary(f"put aside, {origin}", [(pair, saving) for pair, saving in kept_back if pair.origin == origin])
     if options.write:
         RECORD.write_text(record_text(past))
 

@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from climate_year import build_lake
-from ioweather.core.contracts import StudyData
+from climate_year import PlantedSource, build_lake, run_study
 from ioweather.core.facility import Facility
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
@@ -147,9 +146,9 @@ def replicates(folder: Path, count: int) -> Work:
 
     def do(executor: Executor | None, place: Path) -> None:
         spread = starmap if executor is None else partial(in_order, executor)
-        data = StudyData({"responses": frame}, spread=spread)
+        data = PlantedSource({"responses": frame}, spread=spread)
         params = {param.name: param.default for param in STUDIES["response_tails"].params}
-        made = list(STUDIES["response_tails"].run(data, Facility(), {**params, "replicates": count}))
+        made = list(run_study(STUDIES["response_tails"], data, Facility(), {**params, "replicates": count}))
         assert made
 
     return Work(f"{count} replicates of {FITS} fits of {times.shape[1]:,} times", "replicates", FITS * count, do)

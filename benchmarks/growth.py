@@ -1,19 +1,23 @@
 """What commands cost on the same facility after 3, 30 and more days.
 
-    python benchmarks/growth.py [--days 3 30] [--write FILE]
+    python benchmarks/growth.py [--days 3 30] [--preset cluster] [--folder DIR] [--write FILE] [--chart FILE.svg]
 
 A simulated cluster: 64 OSTs, a metadata server, probes, accounting and Darshan logs of some 200 records. Its files are
-ingested by one command, and nothing else is done to the lake. Processor seconds and memory of whole commands, which
-start Python, the least of two; `again`: after the same command. The last columns compare the two largest sizes.
+ingested by one command, and nothing else is done to the lake. Lakes in --folder (lake3, lake30) are used again.
+Processor seconds and memory of whole commands, which start Python, the least of two; `again`: after the same command.
+The last columns compare the two largest sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+import vl_convert
 
 from ioweather.core.units import now_ns, utc_day
 from ioweather.lake.lake import open_lake
@@ -45,15 +49,20 @@ with TestClient(create_app(Path(sys.argv[1]), hosts=("testserver",))) as client:
 """
 
 
-def measure(days: int, folder: Path) -> dict[str, tuple[float, float]]:
-    """(processor seconds, MiB) by command."""
+def measure(days: int, preset: str, folder: Path) -> dict[str, tuple[float, float]]:
+    """(processor seconds, MiB) by command; `ingest` only where the lake is made here."""
     files, lake = folder / f"files{days}", folder / f"lake{days}"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([IOWEATHER, "simulate", "--preset", "cluster", "--days", str(days), "--out", files], check=True,
-                   **quiet)  # fmt: skip
-    open_lake(lake, create=True)
-    (lake / "facility.toml").write_bytes((files / "facility.toml").read_bytes())
-    found = {"ingest": cost(_any_exit([IOWEATHER, "ingest", "--lake", lake, "--zone", "UTC", files / "data"]), 1)}
+    found = {}
+    if not lake.exists():
+        making = [IOWEATHER, "simulate", "--preset", preset, "--days", str(days), "--out", files]
+        subprocess.run(making, check=True, **quiet)
+        open_lake(lake, create=True)
+        (lake / "facility.toml").write_bytes((files / "facility.toml").read_bytes())
+        ingest = [IOWEATHER, "ingest", "--lake", lake, "--zone", "UTC", files / "data"]
+        found["ingest"] = cost(_any_exit(ingest), 1)
+    for cached in ("records", "exhibits"):
+        shutil.rmtree(lake / cached, ignore_errors=True)
     with open_lake(lake).snapshot() as snapshot:
         job = str(snapshot.scalar("SELECT job_id FROM applications ORDER BY start_ns DESC LIMIT 1 OFFSET 20"))
     for name, (command, *options) in COMMANDS.items():
@@ -71,21 +80,44 @@ def _any_exit(command: list[object]) -> list[str | Path]:
     return ["sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *map(str, command)]
 
 
+def _chart(rows: list[dict[str, object]]) -> dict[str, object]:
+    """Vega-Lite: seconds by days, both logarithmic, a line for each command."""
+    axes = {"days": "days in the lake", "seconds": "processor seconds"}
+    place = {
+        axis: {"field": name, "type": "quantitative", "scale": {"type": "log"}, "title": title}
+        for axis, (name, title) in zip("xy", axes.items(), strict=True)
+    }
+    colour = {"field": "command", "type": "nominal", "scale": {"scheme": "tableau20"}, "title": None}
+    mark = {"type": "line", "point": True}
+    size = {"width": 420, "height": 320}
+    return {"data": {"values": rows}, "mark": mark, "encoding": {**place, "color": colour}, **size}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--days", type=int, nargs="+", default=[3, 30])
+    parser.add_argument("--preset", default="cluster")
+    parser.add_argument("--folder", type=Path, help="where files and lakes are left (default: nowhere)")
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--chart", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = {days: measure(days, Path(folder)) for days in options.days}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        found = {days: measure(days, options.preset, folder) for days in options.days}
     heads = [f"{days} days" for days in options.days]
     lines = [f"{utc_day(now_ns())}, load {os.getloadavg()[0]:.0f}.", ""]
     lines += [f"| command | {' | '.join(heads)} | seconds | memory |", "|---" * (len(heads) + 3) + "|"]
-    for name in found[options.days[0]]:
+    shown = [name for name in ("ingest", *COMMANDS) if all(name in found[days] for days in options.days)]
+    for name in shown:
         sizes = [found[days][name] for days in options.days]
         cells = [f"{seconds:.2f} s, {memory:,.0f} MiB" for seconds, memory in sizes]
         growth = [f"{sizes[-1][i] / sizes[-2][i]:.1f}x" if len(sizes) > 1 else "" for i in (0, 1)]
         lines.append(f"| {name} | {' | '.join([*cells, *growth])} |")
+    if options.chart is not None:
+        rows = [
+            {"days": days, "seconds": found[days][name][0], "command": name} for days in options.days for name in shown
+        ]
+        options.chart.write_text(vl_convert.vegalite_to_svg(_chart(rows)), encoding="utf-8")
     text = "\n".join(lines)
     print(text)
     if options.write is not None:

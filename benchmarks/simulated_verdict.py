@@ -23,8 +23,9 @@ from scipy.stats import binom
 from ioweather.core import choices
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.comparison_pool import make_pool, select_runs, sync_counts
-from ioweather.diagnosis.similar_runs import FILE_COLUMNS, Servers, read_runs, read_system_states
+from ioweather.diagnosis.similar_runs import FILE_COLUMNS, read_runs, read_system_states
 from ioweather.diagnosis.verdict import KINDS, judge
+from ioweather.facts.system_activity import Servers
 from ioweather.simulate.generate import generate
 from ioweather.simulate.ingest_simulated import ingest_simulated
 from ioweather.simulate.presets import preset_named

@@ -23,6 +23,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,14 @@ import numpy as np
 from scipy.stats import beta
 
 from ioweather.core.results import Answer, to_jsonable
+from ioweather.diagnosis.blame import Slowed, blame
 from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
-from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict, judge
-from ioweather.diagnosis.verdict_wording import explain, with_culprits
+from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict
+from ioweather.diagnosis.verdict_wording import explain, judge_among_measures, with_culprits
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
-from ioweather.lake.lake import open_lake
+from ioweather.lake.lake import Snapshot, open_lake
 from ioweather.ui.cli.main import run as command
 
 HARM = 1.15
@@ -53,6 +55,18 @@ class Judged:
     run: dict[str, Any] | None = None
     words: str = ""
     culprits: tuple[int | None, ...] = ()
+    ranked: int | None = None  # the job that cost most
+    loudest: int | None = None  # the peer: the job that moved most bytes on the run's targets
+
+
+@dataclass(frozen=True)
+class Health:
+    """Components that were named in a set, those of them that were sick then, and episodes found of all."""
+
+    named: int
+    right: int
+    found: int
+    episodes: int
 
 
 def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
@@ -97,10 +111,15 @@ def logs_of(folder: Path) -> list[Path]:
 
 
 def judged_runs(folder: Path, place: Path) -> list[Judged]:
+    return judged_set(folder, place)[0]
+
+
+def judged_set(folder: Path, place: Path) -> tuple[list[Judged], Health]:
     truth = json.loads((folder / "truth.json").read_text())
     began, cpu = time.perf_counter(), time.process_time()
     found: list[tuple[str, int, int, Verdict]] = []
     answers: dict[int, Answer] = {}
+    ranks: dict[int, tuple[int | None, int | None]] = {}
     known = {run["job_id"] for run in truth["runs"]} if isinstance(truth, dict) else None
     with open_lake(made_lake(folder, place)).snapshot() as snapshot:
         for log in logs_of(folder):
@@ -109,10 +128,12 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
             if known is None or job in known:
                 similar = similar_runs(view, snapshot)
                 state = read_conditions(similar, snapshot)
-                said = judge(state.pool, 0)
+                said = judge_among_measures(state)
                 slowed = read_slowed_run(snapshot, similar, state.filesystem)
                 answers[job] = with_culprits(explain(view, state), slowed)
+                ranks[job] = ranked_and_loudest(slowed)
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))
+        health = health_of(snapshot, truth)
     wall, busy = (each / len(found) for each in (time.perf_counter() - began, time.process_time() - cpu))
     spent = f"{wall:.2f} s, processor {busy:.2f} s"
     print(f"\n{folder.name}: {len(found)} runs, each {spent} with its share of reading")
@@ -129,15 +150,38 @@ def judged_runs(folder: Path, place: Path) -> list[Judged]:
                 planted[job],
                 " ".join([answers[job].headline, *(finding.text for finding in answers[job].findings)]),
                 tuple(each.job_id for each in getattr(answers[job].result, "culprits", ())),
+                *ranks[job],
             )
             for _, job, _, said in found
-        ]
+        ], health
     rows = [next(t for t in truth if t["start_ns"] <= start <= t["end_ns"]) for _, _, start, _ in found]
     labels_by_harm = harm_labels(np.array([said.io_seconds for *_, said in found]), rows)
     return [
         Judged(name, label, said, half_of(name), said.io_seconds)
         for (name, _, _, said), label in zip(found, labels_by_harm, strict=True)
-    ]
+    ], health
+
+
+def ranked_and_loudest(slowed: Slowed) -> tuple[int | None, int | None]:
+    """(job that cost most, job that moved most bytes on the run's targets)."""
+    blamed = blame(slowed)
+    loud = max(slowed.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
+    return (blamed[0].suspect.party.job_id if blamed else None, loud.party.job_id if loud else None)
+
+
+def health_of(snapshot: Snapshot, truth: Any) -> Health:
+    """Stored incidents against the planted episodes of sick targets (a slow disk, a stalled server)."""
+    events = list(snapshot.frame("events", ("component", "start_ns", "end_ns"), {"kind": "component_health"}).records())
+    planted = [] if isinstance(truth, list) else [e for e in truth["episodes"] if str(e["kind"]).startswith("sick")]
+
+    def fits(event: dict[str, Any], episode: dict[str, Any]) -> bool:
+        during = event["start_ns"] < episode["end_ns"] and (event["end_ns"] or 2**62) > episode["start_ns"]
+        name = str(event["component"])
+        return during and name.endswith((f"brick{episode['target']}", f"OST{int(episode['target']):04x}"))
+
+    right = sum(any(fits(event, episode) for episode in planted) for event in events)
+    found = sum(any(fits(event, episode) for event in events) for episode in planted)
+    return Health(len(events), right, found, len(planted))
 
 
 def half_of(name: str) -> int:
@@ -197,29 +241,73 @@ def table(name: str, runs: list[Judged]) -> None:
         if said:
             cells = " | ".join(str(said[kind]) for kind in (*KINDS, "unknown"))
             print(f"| {truth} | {sum(said.values())} | {cells} |")
-    slow = [run.said.usual is not None and run.seconds - run.said.usual.value >= (run.said.harm_seconds or 0.0)
-            for run in known]  # fmt: skip
-    share = np.mean([(("system" if late else "normal") == run.truth) for run, late in zip(known, slow, strict=True)])
-    normal = np.mean([run.truth == "normal" for run in known])
-    naive = [
-        np.mean(
-            [
-                ("system" if late else "normal") == kind
-                for run, late in zip(known, slow, strict=True)
-                if run.truth == kind
-            ]
-        )
-        for kind in KINDS
-        if any(run.truth == kind for run in known)
-    ]
-    print(
-        f"\nbalanced: ours {balanced(known):.3f}; always normal {1 / len(naive):.3f}; "
-        f"slow is the system's {np.mean(naive):.3f}"
+
+
+def is_slow(run: Judged) -> bool:
+    return run.said.usual is not None and run.seconds - run.said.usual.value >= (run.said.harm_seconds or 0.0)
+
+
+def share_of(found: int, total: int) -> str:
+    return f"{found} of {total} ({found / total:.2f})" if total else "-"
+
+
+def score_card(sets: dict[str, tuple[list[Judged], Health]]) -> None:
+    """One row for each measure, with its baselines, of all sets."""
+    print("\n### Score card\n\n| set | measure | ours | baseline |\n|---|---|---|---|")
+    for name, (runs, health) in sets.items():
+        for measure, ours, peer in measures_of(runs, health):
+            print(f"| {name} | {measure} | {ours} | {peer} |")
+
+
+def measures_of(runs: list[Judged], health: Health) -> Iterator[tuple[str, str, str]]:
+    """(measure, ours, baselines) of one set."""
+    known = [run for run in runs if run.truth in KINDS]
+    answered = [run for run in known if run.said.kind != "unknown"]
+    kinds = [kind for kind in KINDS if any(run.truth == kind for run in known)]
+
+    def naive(kind: str) -> float:
+        return float(np.mean([("system" if is_slow(run) else "normal") == kind for run in known if run.truth == kind]))
+
+    peers = f"always normal {1 / len(kinds):.3f}; slow is the system's {np.mean([naive(kind) for kind in kinds]):.3f}"
+    yield f"balanced accuracy of {len(kinds)} classes, unknown counted as wrong", f"{balanced(known):.3f}", peers
+    yield "balanced accuracy, unknown dropped", f"{balanced(answered):.3f}", ""
+    normal = sum(run.truth == "normal" for run in known)
+    right = sum(run.said.kind == run.truth for run in known)
+    yield "right of all", share_of(right, len(known)), f"always normal {normal / len(known):.2f}"
+    for kind in kinds:
+        mine = [run for run in known if run.truth == kind]
+        found = sum(run.said.kind == kind for run in mine)
+        yield f"{kind}: found", share_of(found, len(mine)), f"slow is the system's {naive(kind):.2f}"
+    accused = [run for run in known if run.said.kind in ("you", "both")]
+    slow = [run for run in known if is_slow(run)]
+    innocent = [run for run in accused if run.truth not in ("you", "both")]
+    peer = sum(run.truth not in ("you", "both") for run in slow)
+    yield (
+        "accusations that are wrong",
+        share_of(len(innocent), len(accused)),
+        f"slow is the job's {share_of(peer, len(slow))}",
     )
-    named(runs)
-    print(
-        f"\nright of all: ours {right / len(known):.3f}; always normal {normal:.3f}; slow is the system's {share:.3f}"
+    sure = [run for run in answered if run.said.probability >= 0.9]
+    yield "stated at 90% or more: right", share_of(sum(run.said.kind == run.truth for run in sure), len(sure)), ""
+    harmed = [run for run in runs if run.run is not None and run.truth in ("system", "both")]
+    beside = [run for run in harmed if run.run["culprits"]]  # type: ignore[index]
+    if not beside:
+        return
+    first, loud, named_first = (
+        sum(job in run.run["culprits"] for run in beside for job in jobs(run))  # type: ignore[index]
+        for jobs in (lambda r: [r.ranked], lambda r: [r.loudest], lambda r: r.culprits[:1])
     )
+    most = f"most bytes on its targets {share_of(loud, len(beside))}"
+    yield "culprit ranked first", share_of(first, len(beside)), most
+    yield "culprit named", share_of(named_first, len(beside)), most
+    sick = [run for run in harmed if run.run["on_sick_target"]]  # type: ignore[index]
+    right = sum(any(name in run.words for name in target_names(run.run)) for run in sick)  # type: ignore[arg-type]
+    yield "sick target named in harmed runs", share_of(right, len(sick)), ""
+    stalled = [run for run in sick if run.run["sick_how"] == "server"]  # type: ignore[index]
+    right = sum(any(name in run.words for name in target_names(run.run)) for run in stalled)  # type: ignore[arg-type]
+    yield "of these, a stalled server named", share_of(right, len(stalled)), ""
+    yield "health: named components that were sick", share_of(health.right, health.named), ""
+    yield "health: sick episodes found", share_of(health.found, health.episodes), ""
 
 
 def named(runs: list[Judged]) -> None:
@@ -276,15 +364,18 @@ def main() -> None:
     given = parser.parse_args()
     everything: list[tuple[Verdict, str]] = []
     written: dict[str, Any] = {}
+    sets: dict[str, tuple[list[Judged], Health]] = {}
     for folder in given.folders:
         with tempfile.TemporaryDirectory() as place:
-            runs = judged_runs(folder, Path(place))
+            runs, _ = sets[folder.name] = judged_set(folder, Path(place))
         halves = [given.half] if given.half is not None else [None, 0, 1]
         for half in halves:
             table(folder.name + ("" if half is None else f", half {half}"), [r for r in runs if half in (None, r.half)])
+        named(runs)
         everything += [(run.said, run.truth) for run in runs if run.truth in KINDS]
         written[folder.name] = {run.name: {"truth": run.truth, "said": to_jsonable(run.said)} for run in runs}
     calibration(everything)
+    score_card(sets)
     if given.json:
         given.json.write_text(json.dumps(written, indent=1))
 

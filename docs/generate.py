@@ -63,10 +63,10 @@ def tables_page() -> str:
         "Times are UTC nanoseconds; sizes are bytes; missing is NULL. Every table also has "
         + ", ".join(f"`{name}` ({_LAKE_DOCS[name]})" for name in LAKE_COLUMNS)
         + ".\n",
-        "Rows are checked when they come, whatever they come from. A row outside of what its columns may be is left "
-        "out, counted and named; the rest of the file goes in, and the ledger calls the file partial. Of a Darshan log "
-        "no row is taken then, for a sum without one of its parts would be wrong. Numbers are finite, ends come after "
-        "starts. A time before the year 2000 is kept and said: it is of a clock that was never set.\n",
+        "Every row is validated on ingestion. A row with a value out of range is skipped, counted and named; the other "
+        "rows are stored, and the ledger marks the file as partial. A Darshan log with such a row is rejected, because "
+        "its sums would be wrong. Numbers are finite, and ends are not before starts. A time before the year 2000 is "
+        "stored and flagged: the clock was not set.\n",
     ]
     for name, spec in sorted(TABLES.items()):
         kind = "Revisable: the newest row of a key counts." if spec.revisable else "A row enters once."
@@ -79,9 +79,9 @@ def tables_page() -> str:
         lines.append("")
     lines.append("## Metrics of series\n")
     lines.append(
-        "Extensive metrics are amounts in the interval; intensive ones are means over it. An amount below 0 is that of "
-        "a counter that restarted: the sample stays without its value, flagged reset. One above what can be stays "
-        "without its value, flagged over_limit. A ratio up to 0.05 beyond 0 or 1 is jitter of sampling, and becomes "
+        "Extensive metrics are amounts in the interval; intensive ones are means over it. A negative amount means that "
+        "a counter restarted: the value becomes null, with the flag reset. A value above the possible maximum becomes "
+        "null, with the flag over_limit. A ratio up to 0.05 beyond 0 or 1 is sampling jitter and is rounded to "
         "0 or 1.\n"
     )
     lines += ["| metric | unit | kind | may be | meaning |", "|---|---|---|---|---|"]
@@ -177,6 +177,19 @@ def exhibits_page() -> str:
             lines += [_printed(entry.id) + "\n", *_params(study)]
             lines += ["```console", f"$ ioweather show {entry.id}", "```\n"]
     return "\n".join(lines) + "\n"
+
+
+def gallery_page() -> str:
+    lines = [
+        "# All figures on one page\n",
+        "Each exhibit of the simulated facility of `ioweather demo`, by paper. Click one for what it shows, how it is "
+        "computed and what it needs. The built site (`make docs`) shows pictures; this file is a list.\n",
+    ]
+    for key, paper in PAPERS.items():
+        lines.append(f"## {key}\n\n{paper.citation}\n")
+        lines += [f"- [{each.id}](exhibits.md#{each.id.replace('.', '')}): {each.title}" for each in paper.exhibits]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _cell(equation: str) -> str:
@@ -409,6 +422,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "commands.md": commands_page(),
         REFERENCE / "sources.md": sources_page(),
         REFERENCE / "exhibits.md": exhibits_page(),
+        REFERENCE / "gallery.md": gallery_page(),
         REFERENCE / "api.md": api_page(),
         REFERENCE / "questions.md": questions_page(),
         Path(ioweather.__path__[0]) / "__init__.pyi": stub(),

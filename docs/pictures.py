@@ -2,7 +2,8 @@
 
     python docs/pictures.py [--again]
 
-They go to docs/reference/pictures, which is not kept in the repository; what is there is not drawn again.
+They go to docs/reference/pictures, which is not kept in the repository; what is there is not drawn again. Small ones, in
+its folder thumbs, are for the contact sheet (docs/reference/gallery.md).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ioweather.ui.local_setup import make_demo
 PICTURES = Path(__file__).parent / "reference" / "pictures"
 _LINE, _COLUMN, _MARGIN = 18, 7.85, 14
 _MOST_LINES = 44
+_THUMB_SCALE = 0.45
 # No program of the demonstration changed for good: two runs of one, with the smallest and the largest requests.
 _COMPARED = "car11.fig11"
 _TWO_RUNS = """
@@ -36,12 +38,12 @@ _TWO_RUNS = """
 """
 
 
-def draw(exhibit: Exhibit) -> bytes:
+def draw(exhibit: Exhibit, scale: float = 2.0) -> bytes:
     """Its figure; where it is a table, what the terminal shows of it."""
-    return exhibit_figure(exhibit, "png", "light") if exhibit.charts else _screen(exhibit)
+    return exhibit_figure(exhibit, "png", "light", scale) if exhibit.charts else _screen(exhibit, scale / 2)
 
 
-def _screen(exhibit: Exhibit) -> bytes:
+def _screen(exhibit: Exhibit, scale: float) -> bytes:
     from ioweather.ui.cli.terminal import print_exhibit
 
     with redirect_stdout(io.StringIO()) as out:
@@ -59,14 +61,15 @@ def _screen(exhibit: Exhibit) -> bytes:
         vl_convert.svg_to_png(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
             f'font-family="DejaVu Sans Mono, monospace" font-size="13">'
-            f'<rect width="100%" height="100%" fill="white"/>{rows}</svg>'
+            f'<rect width="100%" height="100%" fill="white"/>{rows}</svg>',
+            scale=scale,
         )
     )
 
 
 def main() -> None:
-    PICTURES.mkdir(exist_ok=True)
-    wanted = [e.id for e in exhibits() if "--again" in sys.argv or not (PICTURES / f"{e.id}.png").exists()]
+    (PICTURES / "thumbs").mkdir(parents=True, exist_ok=True)
+    wanted = [e.id for e in exhibits() if "--again" in sys.argv or not (PICTURES / "thumbs" / f"{e.id}.png").exists()]
     if not wanted:
         return
     with tempfile.TemporaryDirectory(prefix="ioweather-docs-") as folder:
@@ -76,6 +79,7 @@ def main() -> None:
         compared = make_exhibits(lake, [_COMPARED], params={"logs": logs}) if _COMPARED in wanted else []
         for exhibit in make_exhibits(lake, [each for each in wanted if each != _COMPARED]) + compared:
             (PICTURES / f"{exhibit.id}.png").write_bytes(draw(exhibit))
+            (PICTURES / "thumbs" / f"{exhibit.id}.png").write_bytes(draw(exhibit, _THUMB_SCALE))
     print(f"{len(wanted)} pictures in {PICTURES}")
 
 

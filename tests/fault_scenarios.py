@@ -163,7 +163,7 @@ FORGET = Scenario(
     _logs_in_lake,
     lambda at: ["lake", "forget", _digest_of_first(at), "--yes", "--lake", at.here / "lake"],
     lambda at: lake_state(at.here / "lake", at),
-    done="The lake has read no file",
+    done="The lake has no file",
 )
 RESTORE = Scenario(
     "lake restore",

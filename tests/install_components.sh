@@ -17,6 +17,8 @@ need nginx nginx-light
 need mfsmaster moosefs-master
 need mfschunkserver moosefs-chunkserver
 need mfsmount moosefs-client
+need glusterd glusterfs-server
+need glusterfs glusterfs-client
 need systemd-sysusers systemd
 need faketime faketime
 need sadf sysstat

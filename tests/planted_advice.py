@@ -219,6 +219,10 @@ PLANTED: tuple[Planted, ...] = (
     # On a file that all share a process joins what follows: half of it.
     Planted("small_requests", _beyond(40.0, SMALL, 8000, 7968) / 4 / 2,
             {"POSIX": [shared(**requests("READ", 8000, SMALL, 40.0, OPENS=4, CONSEC_READS=4000))]}),
+    # MPI-IO has no counters of order: the requests below it do.
+    Planted("small_requests", _beyond(40.0, SMALL, 8000, 7968) / 4 / 2, {
+        "MPI-IO": [shared(**independent("READ", 8000, SMALL, 40.0))],
+        "POSIX": [shared(**requests("READ", 8000, SMALL, 30.0, OPENS=4, CONSEC_READS=4000))]}),
     # 99 are too few.
     Planted("small_requests", None, {"POSIX": [own(0, **requests("WRITE", 99, SMALL, 20.0))]}),
     # The run's own large requests did 100 MiB/s: its small ones lose less. The slow process has both.
@@ -323,7 +327,8 @@ PLANTED: tuple[Planted, ...] = (
         own(0, **requests("READ", 401, LARGE, 1.0, OPENS=401, F_META_TIME=20.0))]}),
     Planted("reopening", None, {"POSIX": [own(0, **requests("READ", 401, LARGE, 1.0, F_META_TIME=20.0))]}),
     Planted("reopening", None, {"POSIX": [own(0, **requests("READ", 401, LARGE, 1.0, OPENS=100, F_META_TIME=20.0))]}),
-    Planted("seeks", 20.0 * 2000 / 2002, {"POSIX": [
+    # A seek moves a position in memory: 10 microseconds at most.
+    Planted("seeks", 0.02, {"POSIX": [
         own(0, **requests("READ", 2000, LARGE, 1.0, SEEKS=2000, F_META_TIME=20.0))]}),
     Planted("seeks", None, {"POSIX": [own(0, **requests("READ", 2000, LARGE, 1.0, SEEKS=20, F_META_TIME=20.0))]}),
     # Nodes not known: four processes instead of one.
@@ -335,6 +340,16 @@ PLANTED: tuple[Planted, ...] = (
     Planted("rank_zero", 20.0 - 8192 / 500, {
         "POSIX": [own(0, file=1, **requests("WRITE", 2048, LARGE, 20.0))], "LUSTRE": striped(1)}),
     Planted("rank_zero", None, {"POSIX": [own(0, **requests("WRITE", 256, LARGE, 20.0))]}, nprocs=1),
+    # All processes open the file, one writes; the others wait in MPI_File_close, which is not metadata.
+    Planted("rank_zero", 15.0, {
+        "MPI-IO": [shared(20.0, 19.9, **independent("WRITE", 256, LARGE, 20.0) | {"F_META_TIME": 59.9})],
+        "POSIX": [shared(19.0, 0.1, 256 * LARGE, **requests("WRITE", 256, LARGE, 19.0, OPENS=4))]}),
+    Planted("shared_metadata", None, {
+        "MPI-IO": [shared(20.0, 19.9, **independent("WRITE", 256, LARGE, 20.0) | {"F_META_TIME": 59.9})],
+        "POSIX": [shared(19.0, 0.1, 256 * LARGE, **requests("WRITE", 256, LARGE, 19.0, OPENS=4))]}),
+    Planted("rank_zero", None, {
+        "MPI-IO": [shared(20.0, 19.9, **independent("WRITE", 256, LARGE, 20.0))],
+        "POSIX": [shared(19.0, 0.1, 128 * LARGE, **requests("WRITE", 256, LARGE, 19.0, OPENS=4))]}),
     Planted("subset", 10.0, {"POSIX": [own(r, **requests("WRITE", 256, LARGE, 20.0)) for r in (0, 1)]}),
     # car11 V.H: an own aggregation with enough processes loses nothing.
     Planted("subset", 0.0, {"POSIX": [own(r, **requests("WRITE", 256, LARGE, 20.0)) for r in range(8)]}, nprocs=64),
@@ -383,9 +398,27 @@ PLANTED: tuple[Planted, ...] = (
                                  "POSIX": [own(0, file=1, **MPIIO_BELOW)]}, processes_per_node=1),
     Planted("aggregators", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
                                   "POSIX": [own(r, file=1, **MPIIO_BELOW) for r in range(4)]}, processes_per_node=1),
+    # One record for all: the slowest process moved everything.
+    Planted("aggregators", 7.5, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+                                 "POSIX": [shared(part=128 * MIB, **MPIIO_BELOW)]}, processes_per_node=1),
+    # Two of eight processes with half of the bytes each: their variance is 3/16 of half the bytes squared.
+    Planted("aggregators", 7.5, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 80.0, "MPI-IO"))], "POSIX": [
+        shared(part=64 * MIB, **MPIIO_BELOW, F_VARIANCE_RANK_BYTES=3 / 16 * (64 * MIB) ** 2)]}, nprocs=8,
+        processes_per_node=1),
+    # Four of eight: variance 1/4 of a quarter of the bytes squared; six of eight: 3/16 of a sixth squared.
+    Planted("aggregators", 5.0, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 80.0, "MPI-IO"))], "POSIX": [
+        shared(part=32 * MIB, **MPIIO_BELOW, F_VARIANCE_RANK_BYTES=1 / 4 * (32 * MIB) ** 2)]}, nprocs=8,
+        processes_per_node=1),
+    Planted("aggregators", None, {"MPI-IO": [shared(**requests("WRITE", 120, LARGE, 80.0, "MPI-IO"))], "POSIX": [
+        shared(part=20 * LARGE, **requests("WRITE", 120, LARGE, 40.0, OPENS=8),
+               F_VARIANCE_RANK_BYTES=3 / 16 * (20 * LARGE) ** 2)]}, nprocs=8, processes_per_node=1),
     # Large requests: 50 s on one target; three quarters of that go on four targets.
     Planted("striping", 37.5, {
         "POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
+    # Collective calls: the targets are busy in the 10 s of the requests below, not while data are exchanged.
+    Planted("striping", 7.5, {
+        "MPI-IO": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, "MPI-IO"))],
+        "POSIX": [shared(10.0, 9.9, **requests("WRITE", 512, 16 * MIB, 40.0, OPENS=4))], "LUSTRE": striped(1)}),
     # 4 GiB in small ones: 8.2 of 50 s at 500 MiB/s, three quarters of that.
     Planted("striping", 3 * 1024 / 500, {
         "POSIX": [shared(50.0, 49.0, **requests("WRITE", 8192, MIB // 2, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
@@ -437,6 +470,10 @@ PLANTED: tuple[Planted, ...] = (
     Planted("data_sieving", 2.5, {
         "MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
         "POSIX": [shared(**requests("WRITE", 100, LARGE, 30.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=10.0)]}),
+    # Independent writes wait for locks too: only the 12 s of the writes below remain, a quarter for each process.
+    Planted("data_sieving", 7.0, {
+        "MPI-IO": [shared(**independent("WRITE", 100, LARGE, 40.0))],
+        "POSIX": [shared(**requests("WRITE", 100, LARGE, 12.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=4.0)]}),
     # 200 flushes took 40 s; one remains. Few flushes, and large ones, are fine.
     Planted("flushed_streams", 40.0 * (1 - 1 / 200), {"STDIO": [
         own(0, **requests("WRITE", 400, SMALL, 30.0, "STDIO", OPENS=1, FLUSHES=200, F_META_TIME=10.0))]}),

@@ -37,6 +37,6 @@ def planted_pool(
     unknown = np.full(rows, np.nan)
     start = np.random.default_rng(0).permutation(rows)
     if not sampled:
-        return Pool(seconds, group, start, pattern, unknown, unknown, unknown, {}, {})
+        return Pool(seconds, group, start, group, pattern, unknown, unknown, unknown, {}, {})
     amounts = Load(OWN + load * PEAK, OWN * ones, PEAK * ones)
-    return Pool(seconds, group, start, pattern, unknown, coverage, inside, {"bytes": amounts}, {})
+    return Pool(seconds, group, start, group, pattern, unknown, coverage, inside, {"bytes": amounts}, {})

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from planted_jobs import GIB, planted
 from store_lakes import series_frame
 
-from ioweather.core.tables import FILES
+from ioweather.core.frames import Frame
+from ioweather.core.tables import FILES, RESPONSES
 from ioweather.core.units import MINUTE_NS, NS
+from ioweather.diagnosis.health_incidents import Incident, to_events
 from ioweather.facts.job_metrics import job_io
 from ioweather.lake.lake import Lake, open_lake
 from planted_association import START_NS, system_load
 
 # Job ids of the runs to ask about: what was planted in them.
-ASKED = {"normal": 901, "system": 902, "you": 903, "both": 904, "gap": 905, "stranger": 906}
+ASKED = {"normal": 901, "system": 902, "you": 903, "both": 904, "gap": 905, "stranger": 906, "stuck": 907}
 MINUTES = 6 * 1440
 
 
@@ -52,10 +55,41 @@ def job(job_id, start, seconds, **more):
     } | more  # fmt: skip
 
 
-def make_why_lake(root: Path, *, with_samples: bool = True) -> Lake:
+def make_why_lake(
+    root: Path, *, with_samples: bool = True, with_stuck_target: bool = False, with_late_probe: bool = False
+) -> Lake:
+    """`with_stuck_target`: OST0000 is stuck at 22% of its maximum while an unchanged run at a quiet time takes thrice
+    as long; no measure of load or slowness shows it. `with_late_probe`: the mount stands still then, so that the
+    probe's operations start late and take their usual time."""
     made = open_lake(root, create=True)
     load = system_load(np.random.default_rng(11), MINUTES)
     jobs = planted_runs(load)
+    if with_stuck_target or with_late_probe:
+        quiet = next(each for each in jobs if each["job_id"] == ASKED["normal"])
+        stuck = {"io": 3.0 * quiet["io"], "run_seconds": 3.0 * quiet["io"] + 60}
+        jobs.append(quiet | stuck | {"job_id": ASKED["stuck"], "start_ns": quiet["start_ns"] + NS})
+        start = quiet["start_ns"] - 60 * MINUTE_NS
+        if with_late_probe:
+            made.append("responses", late_probes(start + 60 * MINUTE_NS), source="probe")
+            return fill(made, jobs, with_samples=with_samples)
+        incident = Incident("OST0000", "capped", start, start + 240 * MINUTE_NS, 0.85, 1 / 0.22, ("limit",))
+        made.append("events", to_events([incident], "scratch"), source="health")
+    return fill(made, jobs, with_samples=with_samples)
+
+
+def late_probes(late_ns: int) -> Frame:
+    """A read every minute, 2 ms after its tick; from `late_ns` on, for an hour, 40 ms after it."""
+    tick = START_NS + np.arange(MINUTES, dtype=np.int64) * MINUTE_NS
+    delay = np.where((tick >= late_ns) & (tick < late_ns + 60 * MINUTE_NS), 40_000_000, 2_000_000)
+    return RESPONSES.frame(
+        start_ns=tick + delay, scheduled_ns=tick, duration_ns=np.full(MINUTES, 5_000_000), host="c1",
+        target="/scratch/weather", op="read", request_bytes=2**20, mode="nocache", system="scratch", status="ok",
+        cached=False, run_id="a", rows=MINUTES,
+    )  # fmt: skip
+
+
+def fill(made: Lake, jobs: list[dict[str, Any]], *, with_samples: bool) -> Lake:
+    """Store the logs of the jobs and the samples of the servers."""
     frames = planted(jobs)
     digests = frames["applications"].text("log_digest").tolist()
     rows = [

@@ -4,6 +4,9 @@
 
 Every program does its I/O by system calls of its own process, so that a recorder sees it. Files that are to be read lie
 there before (`prepare`), and are not in the page cache where it matters: they are read past it (O_DIRECT).
+
+Programs with `mpi` run under `mpiexec` (MPICH and mpi4py from PyPI) and move their data by MPI-IO. Each times its own
+MPI-IO calls; the recorder sees the calls that ROMIO makes below them.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any, ClassVar
 
 KIB, MIB = 1 << 10, 1 << 20
 DIRECT = os.O_DIRECT
@@ -30,6 +35,7 @@ class Program:
     processes: int = 1
     # Bytes of `input` in the folder.
     input_bytes: int = 0
+    mpi: bool = False
 
 
 def block(size: int) -> mmap.mmap:
@@ -267,6 +273,122 @@ def off_the_blocks(total: int, size: int) -> Callable[[bool, int, int, Path], No
     return run
 
 
+class TimedFile:
+    """A file opened by all processes by MPI-IO, whose calls are timed: `calls` has (path, kind, bytes, start, end)."""
+
+    calls: ClassVar[list[tuple[str, str, int, float, float]]] = []
+
+    def __init__(self, path: Path, **hints: str) -> None:
+        from mpi4py import MPI
+
+        self.mpi, self.path = MPI, str(path)
+        info = MPI.Info.Create()
+        for name, value in hints.items():
+            info.Set(name, value)
+        self.rank, self.processes = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+        mode = MPI.MODE_RDWR | MPI.MODE_CREATE
+        self.file = self._timed("open", 0, MPI.File.Open, MPI.COMM_WORLD, self.path, mode, info)
+
+    def _timed(self, kind: str, size: int, call: Callable[..., Any], *arguments: Any) -> Any:
+        start = time.monotonic()
+        result = call(*arguments)
+        self.calls.append((self.path, kind, size, start, time.monotonic()))
+        return result
+
+    def move(self, name: str, data: mmap.mmap, *offset: int) -> None:
+        """Call a method of the file, such as Write_at_all, on these data."""
+        verb = "read" if name.startswith("Read") else "write"
+        kind = f"collective {verb}" if name.endswith("_all") else verb
+        self._timed(kind, len(data), getattr(self.file, name), *offset, [data, self.mpi.BYTE])
+
+    def view_every_nth(self, size: int) -> None:
+        """See only the pieces of this process, which take turns with those of the others."""
+        piece = self.mpi.BYTE.Create_contiguous(size)
+        pieces = piece.Create_resized(0, self.processes * size).Commit()
+        self.file.Set_view(self.rank * size, self.mpi.BYTE, pieces)
+
+    def close(self, sync: bool = True) -> None:
+        if sync:
+            self._timed("sync", 0, self.file.Sync)
+        self._timed("close", 0, self.file.Close)
+
+
+CB_ON = {"romio_cb_write": "enable", "romio_cb_read": "enable", "cb_buffer_size": str(16 * MIB)}
+
+
+def mpi_interleaved(
+    total: int, size: int, verb: str, method: str, **hints: str
+) -> Callable[[bool, int, int, Path], None]:
+    """Pieces of all processes in turns by this method: one at a time (`_at`), or in 16 MiB through a view. After: a
+    view, and collective calls with aggregation."""
+
+    def run(after: bool, rank: int, processes: int, folder: Path) -> None:
+        number, path = total // processes // size, folder / ("input" if verb == "Read" else "all")
+        file = TimedFile(path, **(CB_ON if after else hints))
+        if method.startswith("_at") and not after:
+            data = block(size)
+            for i in range(number):
+                file.move(verb + method, data, (i * processes + rank) * size)
+        else:
+            file.view_every_nth(size)
+            at_once = max(1, 16 * MIB // size)
+            data = mmap.mmap(-1, at_once * size)
+            for _ in range(number // at_once):
+                file.move(f"{verb}_all" if after else verb + method, data)
+        file.close(sync=verb == "Write")
+
+    return run
+
+
+def mpi_own_part(total: int, size: int, sync_each: bool = False) -> Callable[[bool, int, int, Path], None]:
+    """Each process writes its own part of a shared file: in small pieces, or synced after each, against 4 MiB."""
+
+    def run(after: bool, rank: int, processes: int, folder: Path) -> None:
+        part, piece = total // processes, 4 * MIB if after and not sync_each else size
+        file, data = TimedFile(folder / "all"), block(piece)
+        for i in range(part // piece):
+            file.move("Write_at", data, rank * part + i * piece)
+            if sync_each and not after:
+                file._timed("sync", 0, file.file.Sync)
+        file.close()
+
+    return run
+
+
+def mpi_shuffled(total: int, size: int, number: int) -> Callable[[bool, int, int, Path], None]:
+    """Pieces of a shared file in random order, against a collective read of the same pieces by a view."""
+
+    def run(after: bool, rank: int, processes: int, folder: Path) -> None:
+        places = Random(1).sample(range(total // size), number * processes)[rank::processes]
+        file = TimedFile(folder / "input", **(CB_ON if after else {}))
+        if after:
+            from mpi4py import MPI
+
+            pieces = MPI.BYTE.Create_hindexed_block(size, [i * size for i in sorted(places)]).Commit()
+            file.file.Set_view(0, MPI.BYTE, pieces)
+            file.move("Read_all", mmap.mmap(-1, number * size))
+        else:
+            data = block(size)
+            for i in places:
+                file.move("Read_at", data, i * size)
+        file.close(sync=False)
+
+    return run
+
+
+def mpi_one_writer(total: int, size: int) -> Callable[[bool, int, int, Path], None]:
+    """Process 0 writes all, against each its own part."""
+
+    def run(after: bool, rank: int, processes: int, folder: Path) -> None:
+        file, data = TimedFile(folder / "all"), block(size)
+        part = total // processes if after else total
+        for offset in steps(part, size, rank * part) if after or rank == 0 else ():
+            file.move("Write_at", data, offset)
+        file.close()
+
+    return run
+
+
 # Sized to last about a second before the change on a quiet disk: what is below the advisor's floor tests nothing.
 PROGRAMS: tuple[Program, ...] = (
     *(Program(f"small-writes-direct-{s // KIB}k", "small_requests", small_writes(s, DIRECT, n * MIB))
@@ -310,6 +432,25 @@ PROGRAMS: tuple[Program, ...] = (
       for s, n in ((16 * KIB, 128), (64 * KIB, 288))),
     *(Program(f"off-the-blocks-{s // KIB}k", "unaligned_file", off_the_blocks(64 * MIB, s), input_bytes=64 * MIB)
       for s in (4 * KIB, 12 * KIB)),
+    *(Program(f"mpi-interleaved-writes-{s}", "no_collectives", mpi_interleaved(n * MIB, s, "Write", "_at"), 4, mpi=True)
+      for s, n in ((47008, 384), (8 * KIB, 128), (256 * KIB, 1024))),
+    *(Program(f"mpi-interleaved-reads-{s}", "no_collectives", mpi_interleaved(n * MIB, s, "Read", "_at"), 4, n * MIB,
+              mpi=True) for s, n in ((47008, 384), (8 * KIB, 128))),
+    *(Program(f"mpi-view-writes-{s}", "mpiio_splits", mpi_interleaved(
+        n * MIB, s, "Write", "_all", romio_cb_write="disable", romio_ds_write="disable"), 4, mpi=True)
+      for s, n in ((4 * KIB, 128), (32 * KIB, 384))),
+    *(Program(f"mpi-sieved-writes-{s}", "data_sieving", mpi_interleaved(
+        n * MIB, s, "Write", "", romio_ds_write="enable"), 4, mpi=True) for s, n in ((4 * KIB, 128), (64 * KIB, 256))),
+    *(Program(f"mpi-piece-by-piece-{s}", "unbuffered", mpi_interleaved(n * MIB, s, "Write", "_at_all"), 4, mpi=True)
+      for s, n in ((16 * KIB, 64), (128 * KIB, 384))),
+    *(Program(f"mpi-small-writes-{s // KIB}k", "small_requests", mpi_own_part(n * MIB, s), 4, mpi=True)
+      for s, n in ((4 * KIB, 128), (32 * KIB, 512))),
+    *(Program(f"mpi-synced-{s // KIB}k", "fsync_storm", mpi_own_part(n * MIB, s, True), 4, mpi=True)
+      for s, n in ((64 * KIB, 64), (1 * MIB, 512))),
+    *(Program(f"mpi-shuffled-reads-{s // KIB}k", "random_access", mpi_shuffled(512 * MIB, s, n), 4, 512 * MIB, mpi=True)
+      for s, n in ((4 * KIB, 4000), (64 * KIB, 1500))),
+    *(Program(f"mpi-one-writer-{s // KIB}k", "rank_zero", mpi_one_writer(512 * MIB, s), 4, mpi=True)
+      for s in (128 * KIB, 4 * MIB)),
 )  # fmt: skip
 
 
@@ -321,12 +462,25 @@ def prepare(program: Program, folder: Path) -> None:
             file.write(os.urandom(MIB))
         file.flush()
         os.fsync(file.fileno())
+        # MPI-IO reads through the page cache.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def main() -> None:
     name, phase, rank, processes, folder = sys.argv[1:]
     program = next(p for p in PROGRAMS if p.name == name)
-    program.run(phase == "after", int(rank), int(processes), Path(folder))
+    if not program.mpi:
+        program.run(phase == "after", int(rank), int(processes), Path(folder))
+        return
+    from mpi4py import MPI
+
+    begun, number = time.monotonic(), MPI.COMM_WORLD.rank
+    program.run(phase == "after", number, MPI.COMM_WORLD.size, Path(folder))
+    # The recorder writes to RECORD_TO when the process ends; MPI-IO calls are written next to it.
+    to = os.environ["RECORD_TO"] = f"{os.environ['RECORD_FOLDER']}/{number}"
+    with Path(f"{to}.mpi").open("w") as file:
+        for path, kind, size, start, end in TimedFile.calls:
+            file.write(f"{path}\t{kind}\t{size}\t{start - begun}\t{end - begun}\n")
 
 
 if __name__ == "__main__":

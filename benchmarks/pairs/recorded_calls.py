@@ -1,13 +1,14 @@
 """From recorded calls to a Darshan log: the calls of each process, counted as Darshan counts them.
 
-Counters are those of Darshan's POSIX module; a file that all processes opened has one record, with its slowest and
-fastest process, as Darshan reduces them. A log that is made here says of itself that no Darshan runtime made it
-(`recorder` in its metadata).
+Counters are those of Darshan's POSIX and MPI-IO modules; a file that all processes opened has one record, with its
+slowest and fastest process, as Darshan reduces them. A log that is made here says of itself that no Darshan runtime
+made it (`recorder` in its metadata).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ EVENT: Final = np.dtype(
     [("call", "i4"), ("file", "i4"), ("offset", "i8"), ("bytes", "i8"), ("start", "f8"), ("end", "f8")]
 )
 OPEN, CLOSE, READ, WRITE, SEEK, STAT, SYNC = range(7)
+COLLECTIVE: Final = 16  # added to READ and WRITE
 UPPER: Final = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
 BINS: Final = names_of("0_100 100_1K 1K_10K 10K_100K 100K_1M 1M_4M 4M_10M 10M_100M 100M_1G 1G_PLUS")
 BLOCK: Final = 4096  # of the local file system
@@ -74,6 +76,22 @@ def counters(events: NDArray[Any]) -> Counters:
     return dict(found)
 
 
+def mpi_counters(events: NDArray[Any]) -> Counters:
+    """Of one process on one file, by MPI-IO: those of POSIX under the names of Darshan's MPI-IO module."""
+    plain = events.copy()
+    plain["call"] %= COLLECTIVE
+    found: Counters = {"COLL_OPENS": int((plain["call"] == OPEN).sum()), "SYNCS": int((plain["call"] == SYNC).sum())}
+    for verb, kind in (("READ", READ), ("WRITE", WRITE)):
+        found[f"INDEP_{verb}S"] = int((events["call"] == kind).sum())
+        found[f"COLL_{verb}S"] = int((events["call"] == kind + COLLECTIVE).sum())
+    for name, value in counters(plain).items():
+        if name.startswith("SIZE_"):
+            found[name.replace("READ_", "READ_AGG_").replace("WRITE_", "WRITE_AGG_")] = value
+        elif name.startswith(("F_", "BYTES_", "RW_SWITCHES", "ACCESS")):
+            found[name] = value
+    return found
+
+
 def seconds_of(row: Counters) -> float:
     return sum(row.get(f"F_{name}_TIME", 0.0) for name in ("READ", "WRITE", "META"))
 
@@ -98,7 +116,9 @@ def reduced(rows: list[Counters]) -> Counters:
     return total | {f"{name}_RANK_BYTES": moved[rank] for name, rank in ranks.items()}
 
 
-def rows_of(processes: list[Recorded]) -> list[tuple[str, int, Counters]]:
+def rows_of(
+    processes: list[Recorded], count: Callable[[NDArray[Any]], Counters] = counters
+) -> list[tuple[str, int, Counters]]:
     """(path, rank, counters)."""
     by_path: dict[str, dict[int, Counters]] = {}
     for rank, process in enumerate(processes):
@@ -109,7 +129,7 @@ def rows_of(processes: list[Recorded]) -> list[tuple[str, int, Counters]]:
         ordered, starts = process.events[order], np.flatnonzero(np.diff(files[order], prepend=-1))
         for part in np.split(ordered, starts[1:]) if len(ordered) else ():
             path = process.paths[int(numbers[part["file"][0]])]
-            by_path.setdefault(path, {})[rank] = counters(part)
+            by_path.setdefault(path, {})[rank] = count(part)
     made: list[tuple[str, int, Counters]] = []
     for path, ranks in by_path.items():
         if len(processes) > 1 and len(ranks) == len(processes):
@@ -119,15 +139,19 @@ def rows_of(processes: list[Recorded]) -> list[tuple[str, int, Counters]]:
     return made
 
 
-def write_recorded(path: Path, job: DarshanJob, recorder: str, processes: list[Recorded]) -> Path:
-    """The log of a run of these processes; `recorder` says who recorded their calls."""
-    rows = rows_of(processes)
-    records = new_records("POSIX", len(rows))
-    ids = {file: number for number, file in enumerate(sorted({row[0] for row in rows}), 1)}
-    for record, (file, rank, row) in zip(records, rows, strict=True):
-        record["id"], record["rank"] = ids[file], rank
-        for counter, value in row.items():
-            record[f"POSIX_{counter}"] = value
+def write_recorded(path: Path, job: DarshanJob, recorder: str, processes: list[Recorded], mpi: list[Recorded]) -> Path:
+    """The log of a run of these processes and their MPI-IO calls; `recorder` says who recorded their calls."""
+    rows = {"POSIX": rows_of(processes), "MPI-IO": rows_of(mpi, mpi_counters)}
+    ids = {file: number for number, file in enumerate(sorted({row[0] for part in rows.values() for row in part}), 1)}
+    records = {}
+    for module, part in rows.items():
+        if not part:
+            continue
+        records[module] = new_records(module, len(part))
+        for record, (file, rank, row) in zip(records[module], part, strict=True):
+            record["id"], record["rank"] = ids[file], rank
+            for counter, value in row.items():
+                record[f"{module.replace('-', '')}_{counter}"] = value
     job = job._replace(nprocs=len(processes), metadata={**job.metadata, "recorder": recorder})
-    write_log(path, job, {"POSIX": records}, {number: file for file, number in ids.items()})
+    write_log(path, job, records, {number: file for file, number in ids.items()})
     return path

@@ -2,7 +2,8 @@
 
     python benchmarks/pairs/run.py TO [--disk FOLDER] [--repeats N] [NAME ...]
 
-Needs gcc. Files of the programs are in a folder of their own there, and are deleted afterwards.
+Needs gcc; programs of MPI-IO need mpich and mpi4py (PyPI) in the same environment. Files of the programs are in a
+folder of their own there, and are deleted afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from programs import PROGRAMS, Program, prepare  # noqa: E402
-from recording import build, parse, write  # noqa: E402
+from recording import build, parse, parse_mpi, write  # noqa: E402
 
 PHASES = ("before", "after")
 
@@ -39,7 +40,13 @@ def recorded(program: Program, phase: str, recorder: Path, disk: Path, log: Path
         prepare(program, folder)
         start_ns, begun = time.time_ns(), time.monotonic()
         running = []
-        for rank in range(program.processes):
+        if program.mpi:
+            environment = os.environ | {"RECORD_ROOT": str(folder), "RECORD_FOLDER": kept, "PYTHONNOUSERSITE": "1"}
+            words = [program.name, phase, "0", str(program.processes), str(folder)]
+            mpiexec = [Path(sys.executable).with_name("mpiexec"), "-n", str(program.processes)]
+            command = [*mpiexec, "-genv", "LD_PRELOAD", recorder, sys.executable, "-I", HERE / "programs.py", *words]
+            running.append(subprocess.Popen(command, env=environment))
+        for rank in range(0 if program.mpi else program.processes):
             to = Path(kept) / str(rank)
             environment = os.environ | {
                 "LD_PRELOAD": str(recorder), "RECORD_ROOT": str(folder), "RECORD_TO": str(to), "PYTHONNOUSERSITE": "1",
@@ -52,7 +59,8 @@ def recorded(program: Program, phase: str, recorder: Path, disk: Path, log: Path
             raise RuntimeError(f"{program.name} {phase} ended with {failed}")
         seconds = time.monotonic() - begun
         processes = [parse((Path(kept) / str(rank)).read_bytes()) for rank in range(program.processes)]
-        return write(log, f"{program.name}/{phase}", processes, start_ns, seconds, mount_of(disk))
+        calls = [parse_mpi(Path(kept) / f"{rank}.mpi") for rank in range(program.processes if program.mpi else 0)]
+        return write(log, f"{program.name}/{phase}", processes, start_ns, seconds, mount_of(disk), calls)
 
 
 def run(to: Path, disk: Path, repeats: int, names: list[str]) -> None:

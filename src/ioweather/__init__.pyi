@@ -125,6 +125,7 @@ def runs(
     cluster: str | None = ...,
     filesystem: str | None = ...,
     order: Literal["newest", "slowest", "largest", "longest"] = ...,
+    without_log: bool = ...,
     every_run: bool = ...,
     most: int = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,

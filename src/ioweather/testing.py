@@ -119,7 +119,7 @@ def _read_limited(source: Source, path: Path, context: ReadContext) -> _Outcome:
         return run_limited(_read, pickle.dumps(source), path, size, context, wall_seconds=10 * _SECONDS)
     except WorkerDied as death:
         reason = (
-            f"took more than {_SECONDS:g} s of processor time" if death.kind == "TooMuchTime" else "its process died"
+            f"used more than {_SECONDS:g} s of processor time" if death.kind == "TooMuchTime" else "its process crashed"
         )
         return _Outcome(faults=[reason], was_ended=True)
 
@@ -136,7 +136,7 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outco
             if table not in source.tables or table not in TABLES:
                 outcome.faults.append(f"rows of {table}, which is not in its `tables`")
             elif tuple(frame) != TABLES[table].names:
-                outcome.faults.append(f"the columns of {table} are not those of the table; use TABLES[...].frame(...)")
+                outcome.faults.append(f"the columns differ from those of {table}: use TABLES[...].frame(...)")
             else:
                 complaints = Complaints()
                 complaints.check(TABLES[table], frame, now_ns())
@@ -145,9 +145,9 @@ def _read(pickled: bytes, path: Path, size: int, context: ReadContext) -> _Outco
     except SourceError as error:
         outcome.refusal = f"{type(error).__name__}: {error}"
         if str(_copy_of(error)) != str(error):
-            outcome.faults.append(f"its {type(error).__name__} does not survive pickling")
+            outcome.faults.append(f"its {type(error).__name__} changes when pickled")
     except MemoryError:
-        outcome.faults.append(f"took more than {(_MEMORY_BYTES + _MEMORY_RATIO * size) // MIB} MiB of memory")
+        outcome.faults.append(f"used more than {(_MEMORY_BYTES + _MEMORY_RATIO * size) // MIB} MiB of memory")
     except Exception as error:
         outcome.faults.append(f"{type(error).__name__} instead of a SourceError: {error}"[:300])
     return outcome
@@ -164,16 +164,16 @@ def _copy_of(value: Any) -> Any:
 def _description(source: Source) -> Iterator[str]:
     """Problems of the name, title and tables of a source, and of pickling it."""
     if not _NAME.fullmatch(source.name):
-        yield f"name, {source.name}: a name is lower case letters, digits and underscores"
+        yield f"name, {source.name}: a name has only lower case letters, digits and underscores"
     if not source.title.strip() or "\n" in source.title:
-        yield f"title, {source.name}: it says in one line what is read"
+        yield f"title, {source.name}: it must be one line that describes the format"
     if unknown := [table for table in source.tables if table not in TABLES]:
         yield f"tables, {source.name}: no table {', '.join(unknown)}"
     if not source.tables:
-        yield f"tables, {source.name}: it names no table"
+        yield f"tables, {source.name}: it has no table"
     copy = _copy_of(source)
     if copy is None or copy.name != source.name:
-        yield f"pickle, {source.name}: it is sent to other processes, and does not pickle"
+        yield f"pickle, {source.name}: it must be picklable for other processes"
 
 
 def _score(source: Source, head: bytes, path: Path) -> float | str:
@@ -194,7 +194,7 @@ def _foreign_files(source: Source, foreign: Sequence[Path]) -> Iterator[str]:
         if isinstance(score, str):
             yield f"detect, {name}: {score}"
         elif score > 0 and len(head) > 2:
-            yield f"detect, {name}: it claims what is not its own ({score})"
+            yield f"detect, {name}: it recognises a file of another format ({score})"
 
 
 def _good_file(source: Source, path: Path, context: ReadContext) -> Iterator[str]:
@@ -206,22 +206,22 @@ def _good_file(source: Source, path: Path, context: ReadContext) -> Iterator[str
         return
     for name, other in SOURCES.items():
         if name != source.name and other.detect(head, path) >= score:
-            yield f"detect, {path.name}: the source {name} is as sure that this is its own"
+            yield f"detect, {path.name}: the source {name} has the same or a higher score"
     outcome = _read_limited(source, path, context)
     yield from (f"read, {path.name}: {text}" for text in outcome.faults)
     yield from (f"rows, {path.name}: {text}" for text in outcome.complaints)
     if outcome.refusal:
-        yield f"read, {path.name}: a good file is refused ({outcome.refusal})"
+        yield f"read, {path.name}: a valid file is rejected ({outcome.refusal})"
     if not outcome.rows.total():
-        yield f"read, {path.name}: a good file gives no row"
+        yield f"read, {path.name}: a valid file has no rows"
     if not (outcome.faults or outcome.refusal):
         rows = _rows(source.read(path, context))
         if rows != _rows(source.read(path, context)):
-            yield f"read, {path.name}: read again, it gives other rows"
+            yield f"read, {path.name}: a second read returns other rows"
         if isinstance(source, BatchSource):
             batch = source.rows([source.parse(path, context)], context)
             if rows != _rows((table, frame) for table, frame, _ in batch):
-                yield f"batch, {path.name}: read in a batch, it gives other rows"
+                yield f"batch, {path.name}: a batch read returns other rows"
 
 
 def _rows(pieces: Iterable[tuple[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -267,14 +267,14 @@ def _damaged(data: bytes) -> Iterator[tuple[str, bytes]]:
         for place in rng.sample(range(len(data)), min(4, len(data))):
             changed[place] = rng.randrange(256)
         yield f"bytes changed ({number})", bytes(changed)
-    yield "zeros behind it", data + bytes(4096)
+    yield "trailing zeros", data + bytes(4096)
     if not _is_text(data):
         return
     lines = data.splitlines(keepends=True)
     yield "lines in reverse", b"".join(reversed(lines))
     yield "lines shuffled", b"".join(rng.sample(lines, len(lines)))
     yield "every line doubled", b"".join(line + line for line in lines)
-    yield "a byte that is no UTF-8", data[: len(data) // 2] + b"\xff" + data[len(data) // 2 :]
+    yield "a byte that is not UTF-8", data[: len(data) // 2] + b"\xff" + data[len(data) // 2 :]
     yield "a very long line", data + b"9" * _LARGE_BYTES + b"\n"
     yield "numbers of 40 digits", _NUMBER.sub(lambda found: b"9" * 40, data)
     yield "numbers below zero", _NUMBER.sub(lambda found: b"-" + found[0], data)
@@ -374,7 +374,7 @@ def check_question(question: Question, lake: Lake, **params: Any) -> None:
                         problems.append(f"run, {case}: {type(error).__name__}: {error}")
                 problems += [f"tables, {case}: it reads {name}" for name in source.read - question.tables]
     if not problems and answers[0] != answers[1]:
-        problems.append("pure, the lake given: asked again, it gives something else")
+        problems.append("pure, the lake given: a second run returns something else")
     if problems:
         raise ChecksFailed(f"question {question.name}", problems)
 
@@ -397,7 +397,7 @@ def check_study(study: Study, lake: Lake, **params: Any) -> None:
                     if exhibit.id not in study.exhibits:
                         problems.append(f"exhibits, {exhibit.id}: it is not among its exhibits")
                     if result_json(exhibit_from_json(json.loads(text))) != json.loads(text):
-                        problems.append(f"JSON, {exhibit.id}: read back, it is another exhibit")
+                        problems.append(f"JSON, {exhibit.id}: it changes when read back")
             except Exception as error:
                 if not isinstance(error, IoweatherError):
                     problems.append(f"run, {case}: {type(error).__name__}: {error}")

@@ -120,7 +120,7 @@ def test_a_kill_loses_the_unflushed_tail_alone_and_the_next_agent_records_the_ga
     assert len(first) >= status.spool.written_rows - 1, "all but the annotation"
     gaps = [row for row in rows if row.get("kind") == "gap"]
     assert len(gaps) == 1
-    assert gaps[0]["label"] == "agent ended without saying so"
+    assert gaps[0]["label"] == "agent ended unexpectedly"
     keys = [(row["start_ns"], row["op"]) for row in rows if "op" in row]
     assert len(set(keys)) == len(keys)
     in_gap = [row for row in rows if "op" in row and gaps[0]["start_ns"] + S < row["start_ns"] < gaps[0]["end_ns"]]

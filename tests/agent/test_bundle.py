@@ -103,7 +103,7 @@ def test_rows_reach_the_lake_of_a_server(agent, pushed_to, tmp_path):
     assert rows == sum(o.ok_count + o.missed_count for o in status.targets[0].operations)
     doctor = finished(agent("doctor", "--settings", "facility.json"))
     url = json.loads((tmp_path / "facility.json").read_text())["collect"]["push_url"]
-    assert f"ok       server       {url} answers" in doctor
+    assert f"ok       server       {url} responds" in doctor
 
 
 def test_settings_can_be_inside(agent, tmp_path):

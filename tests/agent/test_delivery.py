@@ -71,7 +71,7 @@ def test_a_file_that_cannot_be_read_now_stays_where_it_is(cargo, tmp_path):
     shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
     names = [path.name for path in cargo.closed_files()]
     shipper.start(cargo.closed_files(), 0)
-    assert outcome(shipper) == Shipment(False, 2, 0, "the lake took 2 files: Input/output error")
+    assert outcome(shipper) == Shipment(False, 2, 0, "the lake accepted 2 files: Input/output error")
     assert [path.name for path in cargo.closed_files()] == [names[1]]
     assert shipper.is_due(shipper.every_ns), "others do not wait longer for it"
 

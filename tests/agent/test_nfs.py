@@ -39,7 +39,7 @@ def test_amounts_and_a_clock_that_is_set(tmp_path: Path):
 
 def test_a_mount_that_comes_later_and_no_mountstats(tmp_path: Path):
     assert not has_nfs(tmp_path)
-    with pytest.raises(SourceError, match="cannot be read"):
+    with pytest.raises(SourceError, match="Cannot read"):
         NfsClient(root=tmp_path).prepare(Heard())
     write(tmp_path, 1, 1)
     assert has_nfs(tmp_path)

@@ -42,7 +42,7 @@ def test_modes_do_what_they_say(tmp_path):
     source = Sampler(str(tmp_path), SamplerSettings(SIZES, rounds=1))
     heard = run_all(source)
     if source._files[0][0].access == "cached":
-        pytest.skip("this file system keeps files in memory")
+        pytest.skip("this file system is in memory")
     cached = {(row["mode"], row["op"], row["cached"]) for row in heard.of("responses")}
     assert cached == {("cache", "read", True), ("cache", "write", True), ("nocache", "read", False),
                       ("nocache", "write_sync", False)}  # fmt: skip

@@ -55,7 +55,7 @@ def test_named_kinds_alone(tmp_path):
 def test_without_a_name_what_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(counters, "has_sacct", lambda: False)
     settings = settings_from({"root": str(tmp_path)})
-    with pytest.raises(UsageError, match="nothing to collect"):
+    with pytest.raises(UsageError, match="No source to collect"):
         sources_for([], parse_facility({}), settings, "r")
     (tmp_path / "proc/fs/lustre").mkdir(parents=True)
     (tmp_path / "proc/diskstats").write_text("")

@@ -98,14 +98,14 @@ def test_problems_are_logged_when_they_begin_and_end(logged):
     failed, again = (replace(STATUS, sources=(SourceStatus("block", state, 1, message="no"),))
                      for state in ("failed", "preparing"))  # fmt: skip
     assert logged(hung, hung) == [("WARNING", "/scratch: hung: read for 0.0 s")]
-    assert logged(STATUS) == [("WARNING", "/scratch: works again")]
+    assert logged(STATUS) == [("WARNING", "/scratch: recovered")]
     assert logged(failed, again, failed) == [("WARNING", "block: failed: no")], "whether it works is not known yet"
-    assert logged(STATUS) == [("WARNING", "block: works again")]
+    assert logged(STATUS) == [("WARNING", "block: recovered")]
     away = replace(STATUS, spool=SpoolStatus("/spool", last_ship_ok=False, message="no lake"))
     lost = replace(STATUS, spool=SpoolStatus("/spool", dropped_rows=3, refused_files=1, refused_why="seg-1: torn"))
-    assert logged(away, away) == [("WARNING", "not shipped: no lake")]
+    assert logged(away, away) == [("WARNING", "delivery failed: no lake")]
     assert sorted(logged(lost, lost)) == [
-        ("ERROR", "3 rows given up"),
-        ("WARNING", "delivery: works again"),
+        ("ERROR", "3 rows dropped"),
+        ("WARNING", "delivery: recovered"),
         ("WARNING", "the lake refused 1 files: seg-1: torn"),
     ]

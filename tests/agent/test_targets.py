@@ -77,7 +77,7 @@ def test_a_target_that_takes_no_file_is_said_and_found_again(lustre: Path, monke
     down.write_text("10")
     source, heard = TargetProbe(str(lustre), run_id="r", host="here", system="scratch"), Heard()
     assert "1 targets" in (said := source.prepare(heard).message)
-    assert "not yet probed, for they took no file: scratch-OST000a" in said
+    assert "not probed yet (no file could be created): scratch-OST000a" in said
     source.cycle(0, heard)
     down.unlink()
     monkeypatch.setattr(targets.time, "monotonic_ns", lambda: 10**18)
@@ -119,7 +119,7 @@ def test_a_metadata_target_that_one_may_not_choose_is_said(lustre: Path, monkeyp
     monkeypatch.setenv("LFS_MDTS", "0 1 2")
     (lustre.parent / "calls.down").write_text("2")
     source, heard = TargetProbe(str(lustre), run_id="r", host="here", system="scratch"), Heard()
-    assert "took no file: scratch-MDT0002" in source.prepare(heard).message
+    assert "no file could be created): scratch-MDT0002" in source.prepare(heard).message
 
 
 _MFSFILEINFO = """#!/bin/sh
@@ -147,5 +147,5 @@ def test_a_server_that_stands_still_when_the_probe_begins_again_keeps_its_file(
 
 
 def test_a_file_system_that_does_not_place_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="does not say where files lie"):
+    with pytest.raises(SourceError, match="does not report the targets"):
         TargetProbe(str(tmp_path), run_id="r", host="here").prepare(Heard())

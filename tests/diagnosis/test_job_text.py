@@ -23,19 +23,24 @@ WHY = WhyOutcome(
 
 
 def test_the_line_has_headline_probability_and_what_to_change():
-    line = JobText("7", "The system (96% sure): it was\nslow.", WHY, "as of its end").line()
+    line = JobText("7", "Storage was slow, not your job (96% sure): it was\nslow.", WHY, "as of its end").line()
     assert line == (
-        "The system (96% sure): it was\\nslow. Worth changing: small requests (39.2 s): read(fd, buffer, 4 << 20). "
+        "Storage was slow, not your job (96% sure): it was\\nslow. "
+        "Worth changing: small requests (39.2 s): read(fd, buffer, 4 << 20). "
         "(ioweather, as of its end)"
     )
     assert len(JobText("7", "x" * 2000, WHY, "now").line()) == 500
 
 
 def test_the_block_fits_a_terminal():
-    lines = JobText("7", "The system (96% sure): " + "its I/O was slow " * 9, WHY, "as of its end").block().splitlines()
+    lines = (
+        JobText("7", "Storage was slow, not your job (96% sure): " + "its I/O was slow " * 9, WHY, "as of its end")
+        .block()
+        .splitlines()
+    )
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 25
-    assert "  the system        3.20 min  [|||||||||||||||||||||||||||||         80%]" in lines
+    assert "  storage           3.20 min  [|||||||||||||||||||||||||||||         80%]" in lines
     assert "  its own change         0 s  [                                       0%]" in lines
     assert not any("unexplained" in line for line in lines), "what is not known is not drawn"
 

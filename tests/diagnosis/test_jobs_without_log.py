@@ -7,17 +7,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 import ioweather
+from ioweather.agent.settings import WatchSettings
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES, encode_text
-from ioweather.core.units import NS
+from ioweather.core.units import DAY_NS, NS
 from ioweather.diagnosis.jobs_without_log import excess_fraction, judge_run_time
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.diagnosis.recorded_verdicts import count_verdicts, judge_due, recorded_text
+from ioweather.ingestion.ingest import ingest
+from ioweather.ingestion.watch import catch_up
 from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.ui.report.sheets import director_sheet, find
+from ioweather.ui.cli.main import run as command
+from ioweather.ui.report.sheets import director_sheet, find, operator_sheet
+from ioweather.ui.web.app import create_app
+from planted_logs import write_climate
 
 BEGIN = 1_700_000_000 * NS
 
@@ -145,6 +153,13 @@ def test_equal_ids_of_two_clusters_are_told_apart(lake: Lake) -> None:
     listed = ioweather.runs(lake=lake, cluster="two").result
     assert isinstance(listed, RunsOutcome)
     assert {(run.job_id, run.cluster) for run in listed.runs} == {(3, "two"), (4, "two")}
+    with TestClient(create_app(lake.root), base_url="http://127.0.0.1", client=("127.0.0.1", 5)) as client:
+        page = client.get("/fragments/jobs/3").text
+        assert "/jobs/3?cluster=one" in page
+        assert "/jobs/3?cluster=two" in page
+        assert "/jobs/4" not in page
+        assert "bob" in client.get("/fragments/jobs/3?cluster=two").text
+        assert len(client.get("/api/v1/jobs?cluster=two").json()["jobs"]) == 2
 
 
 def _planted(seed: int, *, effect: float) -> tuple[Frame, dict[str, np.ndarray], np.ndarray]:
@@ -207,3 +222,95 @@ def test_programs_that_are_often_slow_do_not_make_storage_a_cause() -> None:
     assert crude > 0.6
     assert standardized is not None
     assert standardized < 0.2
+
+
+def last_end(lake: Lake) -> int:
+    with lake.snapshot() as snapshot:
+        return int(snapshot.scalar("SELECT max(end_ns) FROM jobs"))
+
+
+def test_each_job_is_judged_as_of_its_end_and_a_day_later_and_never_twice(lake: Lake) -> None:
+    end = last_end(lake)
+    assert judge_due(lake, clock=lambda: end + 30 * NS) == (11, 0), "the last job ended less than a minute ago"
+    assert judge_due(lake, clock=lambda: end + 61 * NS) == (1, 0)
+    assert judge_due(lake, clock=lambda: end + 62 * NS) == (0, 0)
+    assert judge_due(lake, clock=lambda: end + 12 * 60 * NS) == (1, 0), "the slow job lacks samples of storage"
+    assert judge_due(lake, clock=lambda: end + DAY_NS) == (12, 0)
+    with lake.snapshot() as snapshot:
+        rows = snapshot.query(
+            "SELECT raw_job_id, log_digest, cluster, kind, reason FROM verdicts WHERE as_of_ns = end_ns ORDER BY 1"
+        ).fetchall()
+        assert count_verdicts(snapshot, end) == {"unknown": 5, "normal": 7}
+    assert [row[0] for row in rows] == list(range(1, 13))
+    assert {row[1:3] for row in rows} == {(None, "one")}
+    assert [row[3] for row in rows] == ["unknown"] * 4 + ["normal"] * 7 + ["unknown"], "the first have too few before"
+    assert rows[-1][4] == "no_system_data"
+
+
+def test_lists_and_reports_show_recorded_verdicts_of_jobs_without_a_log(lake: Lake) -> None:
+    judge_due(lake, clock=lambda: last_end(lake) + 61 * NS)
+    listed = ioweather.runs(lake=lake, order="slowest", without_log=True).result
+    assert isinstance(listed, RunsOutcome)
+    assert (listed.runs[0].job_id, listed.runs[0].verdict, listed.runs[0].verdict_as_of) == (12, "unknown", "end")
+    assert (listed.unlogged_seconds, listed.run_time_verdicts) == (840.0, {"unknown": 5, "normal": 7})
+    answer = ioweather.why(12, lake=lake)
+    assert isinstance(answer.result, WhyOutcome)
+    assert [each.kind for each in answer.result.recorded] == ["unknown"]
+    (found,) = find(lake, [(0, 2**62)])
+    said = " ".join(director_sheet("here", found, found, found, []).sentences)
+    assert "The other jobs ran for 14 min." in said
+    assert "12 of these jobs were judged from their run times: 0 were slow while storage was slow" in said
+    tables = {table.name: table for table in operator_sheet(found).tables}
+    assert tables["unlogged"].rows[0][0] == "12"
+    assert tables["unlogged"].rows[0][-1] == "not sure"
+
+
+def test_a_log_that_comes_late_is_judged_too_and_counts_instead(lake: Lake, tmp_path: Path) -> None:
+    end = last_end(lake)
+    judge_due(lake, clock=lambda: end + 61 * NS)
+    log = tmp_path / "late.darshan"
+    write_climate(log, job_id=12, uid=1000, start_ns=end - 170 * NS, end_ns=end - 10 * NS)
+    ingest(lake, [log])
+    assert judge_due(lake, clock=lambda: end + 120 * NS) == (1, 0)
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM verdicts WHERE raw_job_id = 12") == 2
+        assert sum(count_verdicts(snapshot, end).values()) == 12
+        text = recorded_text(snapshot, "12")
+    assert text is not None
+    assert text.outcome.evidence is None, "the verdict on the log"
+
+
+def test_the_line_of_a_job_is_that_of_its_cluster(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.append("jobs", job_rows([3, 4], [500.0, 60.0], cluster="two", user="bob", gap=1000.0), source="sacct")
+    judge_due(lake, clock=lambda: last_end(lake) + 61 * NS)
+    lines = {}
+    for cluster in ("one", "two"):
+        assert command(["why", "3", "--line", "--recorded", "--cluster", cluster, "--lake", str(lake.root)]) == 0
+        lines[cluster] = capsys.readouterr().out
+    assert "only 2 similar jobs" in lines["one"]
+    assert "only 0 similar jobs" in lines["two"]
+    assert command(["why", "3", "--line", "--lake", str(lake.root)]) == 2
+    assert "--cluster" in capsys.readouterr().err
+    assert command(["jobs", "--lake", str(lake.root)]) == 0
+    assert "ioweather why 12 --cluster one" in capsys.readouterr().out
+
+
+def test_the_program_of_the_site_is_run_for_jobs_without_a_log(lake: Lake, tmp_path: Path) -> None:
+    program = tmp_path / "tell"
+    program.write_text(f'#!/bin/sh\necho "$1 $3: $2" >> {tmp_path}/lines\n')
+    program.chmod(0o755)
+    settings = WatchSettings(directories=(), accounting=False, tell=program)
+    done = catch_up(lake, settings, clock=lambda: last_end(lake) + 61 * NS)
+    assert (done.verdicts, done.told) == (12, 12)
+    lines = (tmp_path / "lines").read_text().splitlines()
+    assert {line.split(":")[0] for line in lines} == {f"{job} one" for job in range(1, 13)}
+    assert all("(ioweather, as of its end)" in line for line in lines)
+
+
+def test_one_coincidence_of_a_slow_job_and_slow_storage_is_no_relation() -> None:
+    """No other job was slow at such times: that is silence, not evidence."""
+    count = 40
+    frame = job_rows(list(range(count)), [200.0] + [100.0] * (count - 1))
+    measures = {"service": np.array([5.0 if i < 8 else 0.01 * (i % 3) for i in range(count)])}
+    found = judge_run_time(frame, measures, 0)
+    assert (found.kind, found.is_exposed, found.probability) == ("unknown", True, None)

@@ -242,7 +242,7 @@ def released(days, *, slower_from=None, **run):
 def test_a_change_on_the_day_when_all_programs_became_slower_is_not_held_against_the_run():
     asked = judge(released(10, slower_from=12), 0)
     assert asked.level.factor == pytest.approx(1.6, rel=0.1)
-    assert asked.probability <= 0.7
+    assert asked.kind == "unexplained"
     asked = judge(released(10), 0)  # no other program ran since
     assert (asked.level.factor, asked.probability <= 0.7) == (None, True)
 
@@ -253,3 +253,15 @@ def test_a_change_is_held_against_the_run_if_unchanged_runs_lie_between_or_the_l
     pool = released(10, slower_from=99)  # other programs ran on and were as fast as before
     still = judge(pool, 0)
     assert (still.level, still.kind, still.probability > 0.9) == (None, "you", True)
+
+
+def test_what_slowed_all_programs_of_the_user_that_day_is_not_held_against_one_that_changed():
+    pool = released(10, slower_from=99, others=4)
+    seconds = np.where((pool.group == 1) & (pool.start_ns >= 12 * DAY_NS), 1.6 * pool.io_seconds, pool.io_seconds)
+    user = np.where(pool.group >= 2, 1, 0)
+    limited = judge(replace(pool, io_seconds=seconds, user=user), 0)
+    assert limited.level.of_user
+    assert limited.probabilities["you"] <= 0.7
+    # A program of another user that became slower says nothing of this one's.
+    of_another = judge(replace(pool, io_seconds=seconds, user=np.where(pool.group >= 1, 1, 0)), 0)
+    assert (of_another.level, of_another.kind) == (None, "you")

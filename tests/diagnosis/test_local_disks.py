@@ -9,10 +9,11 @@ import pytest
 
 import ioweather
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.tables import RESPONSES, TABLES, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.stats.slowdown import roll_up
 
@@ -73,6 +74,49 @@ def test_one_disk_of_two_collectors_is_counted_once(lake: Lake) -> None:
     _add(lake, [("n001.site.example:sda", "device", "sda")], source="prometheus")
     (disk,) = _asked(lake, "n001:sda").filesystems
     assert disk.write_bytes == pytest.approx(MINUTES * 1e6)
+
+
+SCRAPE = """\
+node_disk_written_bytes_total{{instance="10.0.0.5:9100",device="sda"}} {written} {ms}
+node_uname_info{{instance="10.0.0.5:9100",nodename="n001.site.example",sysname="Linux"}} 1 {ms}
+"""
+
+
+def test_a_disk_that_one_collector_labels_by_an_address_is_joined_by_the_name_that_the_host_reports(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """node_exporter counts 500 kB a minute, the agent twice as much: one of them is shown, not their sum."""
+    text = "".join(SCRAPE.format(written=500_000 * i, ms=BEGIN // 10**6 + i * 60_000) for i in range(MINUTES + 1))
+    (tmp_path / "scrapes.prom").write_text(text)
+    report = ingest(lake, [tmp_path / "scrapes.prom"], source="prometheus")
+    assert not report.bad
+    assert report.rows_added["components"] == 1
+    (disk,) = _asked(lake, "n001:sda").filesystems
+    assert disk.write_bytes == pytest.approx(MINUTES * 1e6)
+    with lake.snapshot() as snapshot:
+        assert "10.0.0.5:sda" not in snapshot.filesystems()
+        assert snapshot.facility.filesystem_of("10.0.0.5:nvme0n1") == "n001:nvme0n1"
+
+
+def test_addresses_are_named_in_the_facility_file_where_the_data_do_not(lake: Lake) -> None:
+    _add(lake, [("10.0.0.6:sda", "device", "sda")], source="prometheus", value=1.0)
+    assert "10.0.0.6:sda" in {state.filesystem for state in _asked(lake, "10.0.0.6:sda").filesystems}
+    (lake.root / "facility.toml").write_text('[hosts]\n"10.0.0.6" = "n002"\n[filesystem.home]\ndevices = ["n003:*"]\n')
+    (disk,) = _asked(open_lake(lake.root), "n002:sda").filesystems
+    assert disk.write_bytes == pytest.approx(MINUTES * 1e6)
+
+
+def test_one_source_with_two_names_of_a_disk_is_counted_once(lake: Lake) -> None:
+    (lake.root / "facility.toml").write_text('[hosts]\n"10.0.0.7" = "n003"\n')
+    _add(lake, [("10.0.0.7:sda", "device", "sda")])
+    (disk,) = _asked(open_lake(lake.root), "n003:sda").filesystems
+    assert disk.write_bytes == pytest.approx(MINUTES * 1e6)
+
+
+def test_patterns_of_disks_fit_the_name_of_a_host_that_is_labelled_by_an_address() -> None:
+    home = parse_facility({"hosts": {"10.0.0.8": "oss1"}, "filesystem": {"scratch": {"devices": ["oss1:sd*"]}}})
+    assert home.filesystem_of("10.0.0.8:sdb") == "scratch"
+    assert home.filesystem_of("10.0.0.8:nvme0") == "oss1:nvme0"
 
 
 @pytest.mark.parametrize(

@@ -125,17 +125,17 @@ def test_a_storm_on_one_file_system_is_no_verdict_for_a_run_on_another(two_syste
 
 def test_beside_another_file_system_a_sick_target_is_still_the_system(two_systems):
     answer = why(SLOW, two_systems)
-    assert answer.headline.startswith("The system"), answer.headline
+    assert answer.headline.startswith("Storage was slow"), answer.headline
 
 
 def test_a_sick_target_is_the_system(lake):
     answer = why(SLOW, lake)
-    assert answer.headline.startswith("The system"), answer.headline
+    assert answer.headline.startswith("Storage was slow"), answer.headline
     facts = {fact.label: fact for group in answer.facts for fact in group.facts}
     assert float(str(facts["probe, targets"].value).split("x")[0]) == pytest.approx(3.0, rel=0.15)
     assert facts["unhealthy components"].value == 1  # the other one is not a target of this run
     assert facts["on its targets"].value == pytest.approx(120e9 / 60, rel=0.3)
-    assert facts["the system"].value == pytest.approx(600, rel=0.1)
+    assert facts["storage"].value == pytest.approx(600, rel=0.1)
     said = " ".join(finding.text for finding in answer.findings)
     assert "OST0001 worked at a third" in said
     assert "OST0000" not in said
@@ -152,15 +152,15 @@ def test_each_measure_is_a_row_among_the_like_runs(lake):
 
 def test_on_a_quiet_day_all_is_usual(lake):
     answer = why(QUIET, lake)
-    assert answer.headline.startswith("Normal"), answer.headline
+    assert answer.headline.startswith("I/O was as fast as usual"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert facts["probe, targets"] in {f"{1 + k / 100:.2f}x usual" for k in range(-15, 16)}
     assert facts["unhealthy components"] == 0
 
 
 def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):
-    monkeypatch.setattr("ioweather.diagnosis.similar_runs._MOST_RESPONSES", 1500)
+    monkeypatch.setattr("ioweather.facts.run_targets._MOST_RESPONSES", 1500)
     answer = why(SLOW, lake)
-    assert answer.headline.startswith("The system"), answer.headline
+    assert answer.headline.startswith("Storage was slow"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert float(str(facts["probe, targets"]).split("x")[0]) == pytest.approx(3.0, rel=0.2)

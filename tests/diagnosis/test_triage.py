@@ -95,7 +95,7 @@ def test_without_samples_of_the_system_nobody_is_blamed(tmp_path):
     data = lake(tmp_path, [("bad", 2, BAD)])
     answer = answer_of(data, 7, "no samples of it")
     assert answer.result.others == ()
-    assert answer.caveats[-1] == "What programs cost others is not known: no samples of it."
+    assert answer.caveats[-1] == "Cost to others is unknown: no samples of it."
 
 
 def test_cached_advice_gives_the_same_answer_and_new_runs_are_advised(tmp_path):

@@ -25,7 +25,12 @@ def asked(lake, what, **request):
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("normal", "Normal"), ("system", "The system"), ("you", "You, not the system"), ("both", "Both you and")],
+    [
+        ("normal", "I/O was as fast as usual"),
+        ("system", "Storage was slow"),
+        ("you", "Your job was slow"),
+        ("both", "Storage and your job were both slow"),
+    ],
 )
 def test_what_was_planted_is_the_headline(lake, what, words):
     answer = asked(lake, what)
@@ -69,7 +74,7 @@ def test_a_run_without_like_is_unknown(lake):
 
 
 def test_another_file_system_is_not_guessed(lake):
-    assert "no system data of home" in asked(lake, "system", filesystem="home").headline
+    assert "no system data for home" in asked(lake, "system", filesystem="home").headline
 
 
 def test_as_of_the_day_only_runs_that_had_ended_count(lake):
@@ -82,10 +87,28 @@ def test_the_command(lake, tmp_path, capsys):
     assert command(["why", target, "--lake", str(lake), "--full"]) == 0
     assert "highest quarter" in capsys.readouterr().out
     assert command(["why", target, "--lake", str(lake), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["headline"].startswith("The system")
+    assert json.loads(capsys.readouterr().out)["headline"].startswith("Storage was slow")
     page = tmp_path / "why.html"
     assert command(["why", target, "--lake", str(lake), "--html", str(page)]) == 0
     assert "This run among similar runs" in page.read_text()
+
+
+def test_a_run_beside_a_stuck_target_is_not_surely_unexplained(tmp_path, capsys):
+    made = make_why_lake(tmp_path / "lake", with_stuck_target=True)
+    assert command(["why", str(ASKED["stuck"]), "--lake", str(made.root)]) == 0
+    screen = capsys.readouterr().out
+    first, *rest = screen.split("\n\n")
+    assert " ".join(first.split()).startswith("Slow for a cause that is not proved (70% sure)"), screen
+    assert "perhaps because OST0000 was stuck at 22%" in " ".join(first.split())
+    assert "Unusual during the run, but not proved to be the cause: OST0000" in " ".join(" ".join(rest).split())
+
+
+def test_a_mount_that_stands_still_shows_in_the_delay_of_the_probe(tmp_path, capsys):
+    made = make_why_lake(tmp_path / "lake", with_late_probe=True)
+    assert command(["why", str(ASKED["stuck"]), "--lake", str(made.root)]) == 0
+    first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+    assert first.startswith("Slow for a cause that is not proved (70% sure)"), first
+    assert "perhaps because the probe waited 17.2 times as long as usual to open its directory" in first
 
 
 def test_a_log_alone_is_unknown(samples, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from ioweather.core.tables import APPLICATIONS, FILES, TABLES
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.facts.job_metrics import file_records
 from ioweather.facts.run_targets import (
+    TargetAmounts,
     longest_queue,
     own_target_bytes,
     place_by_traffic,
@@ -20,6 +21,7 @@ from ioweather.facts.run_targets import (
     queue_that_stands_out,
     sick_during,
     target_number,
+    wait_that_stands_out,
 )
 from ioweather.facts.system_activity import Stretches
 
@@ -174,3 +176,16 @@ def test_probes_near_a_run_are_those_that_a_look_at_each_finds():
         (0, "read"), (1, "stat"), (2, "read")
     }  # fmt: skip
     assert probe_means(probes.take(slice(0, 0)), series.take(slice(0, 0)), first, last).rows == 0
+
+
+def test_a_target_stands_out_if_as_many_requests_take_four_times_as_long():
+    def seen(requests, seconds):
+        amounts = {"write_ops": np.array([requests], float), "write_busy_seconds": np.array([seconds], float)}
+        sampled = TargetAmounts(COMPONENTS, amounts, {}, 1.0)
+        return wait_that_stands_out(sampled, np.ones((1, len(COMPONENTS)), bool))
+
+    slow = seen([500, 400, 0], [5.0, 0.8, 0.0])
+    assert (slow.name, slow.value, slow.next_value) == (COMPONENTS[0], 0.01, 0.002)
+    assert seen([500, 400, 0], [2.5, 0.8, 0.0]) is None  # only 2.5 times as long
+    assert seen([500, 200, 0], [5.0, 0.4, 0.0]) is None  # more was asked of it
+    assert seen([50, 40, 0], [0.5, 0.08, 0.0]) is None  # few requests

@@ -75,7 +75,7 @@ def test_too_much_memory_is_named_and_the_rest_goes_in(tmp_path):
     report = ingest(lake, [large, sacct(tmp_path / "small.txt", 3)], context=CONTEXT)
     (bad,) = report.bad
     assert (bad.path, bad.status, bad.reason) == (large, "quarantined", "too_much_memory")
-    assert "the 64 MiB of memory" in bad.message
+    assert "the memory limit of 64 MiB" in bad.message
     assert "most_memory" in bad.message
     assert report.rows_added == {"jobs": 3}
 

@@ -61,7 +61,7 @@ def test_a_clock_that_was_not_set_at_boot_gives_no_row_of_decades(tmp_path: Path
     path.write_text(iostat([0, 60, T0]))
     outcome, rows = read(path)
     assert all(row["interval_ns"] <= 366 * DAY_NS for row in rows)
-    assert outcome.status != "ok" or "left out" in (outcome.message or "")
+    assert outcome.status != "ok" or "skipped" in (outcome.message or "")
 
 
 def test_a_step_between_two_reports_alone_is_flagged(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_points_out_of_order_are_sorted_and_what_cannot_be_is_said(
     monkeypatch.setattr("ioweather.readers.prometheus.exposition._MOST_WAITING", 10)
     outcome, rows = read(path)
     assert (outcome.status, outcome.reason) == ("partial", "corrupt_input")
-    assert "left out" in (outcome.message or "")
+    assert "skipped" in (outcome.message or "")
 
 
 def test_the_bound_is_of_each_metric_and_learned_over_frames() -> None:

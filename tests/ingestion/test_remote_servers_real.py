@@ -84,4 +84,4 @@ def test_a_server_that_is_not_there(tmp_path):
         cli,
         ["ingest", "mysql://root@localhost/fs?unix_socket=/nowhere/s", "--zone", "UTC", "--lake", str(tmp_path / "l")],
     )
-    assert "cannot be reached" in done.output
+    assert "Cannot reach" in done.output

@@ -76,7 +76,7 @@ def test_one_scan_of_a_tree_at_a_time(tree, lake_dir):
     (lock,) = (lake_dir / "scans").glob("*.lock")
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="already"):
+        with pytest.raises(UsageError, match="is running"):
             scan(lake_dir, ScanRequest(tree))
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_is_left_out_alone(tree, lake_dir, monkeypatch, si
     kept = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and path.name != "f3.h5")
     assert rows(lake_dir, "SELECT file_bytes FROM scans") == [(kept,)]
     assert rows(lake_dir, "SELECT count(*) FROM scan_entries WHERE kind = 'file'") == [(271,)]
-    assert "30 entries could not be examined (30 impossible size)." in summary(report).caveats
+    assert "30 entries could not be read with stat (30 impossible size)." in summary(report).caveats
 
 
 def test_times_of_any_century_are_kept(tree, lake_dir):

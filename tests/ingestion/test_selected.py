@@ -96,7 +96,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert rows[1]["interval_ns"] == 9007199254740993  # more digits than a float has
     assert [(row["value"], row["system"]) for row in rows] == [(1500.0, "fs-OST0"), (None, "fs-OST1")]
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(CorruptInput, match="DuckDB says"):
+    with pytest.raises(CorruptInput, match="DuckDB:"):
         read(path, "series", sql)
 
 
@@ -107,8 +107,8 @@ def test_times(tmp_path: Path) -> None:
     assert times(path, *zoned) == [noon, noon, noon + 123456789, noon]
     assert times(path, "2026-11-15 13:00:00.25", zone=ZoneInfo("Europe/Berlin")) == [noon + 250_000_000]
     for text, zone, reason in (
-        ("2026-11-15 13:00", None, "has no zone. Give --zone"),
-        ("2026-10-25 02:30:00", "Europe/Berlin", "comes twice"),
+        ("2026-11-15 13:00", None, "has no time zone. Use --zone"),
+        ("2026-10-25 02:30:00", "Europe/Berlin", "occurs twice"),
         ("2026-03-29 02:30:00", "Europe/Berlin", "does not exist"),
         ("soon", "Europe/Berlin", "soon"),
         ("1794724380000", None, "1794724380000"),  # thousandths: not to be taken for seconds
@@ -123,7 +123,7 @@ def test_columns_that_the_select_leaves_out(tmp_path: Path) -> None:
     sql = "SELECT ns(t) AS start_ns, 1 AS interval_ns, 'device' AS component_kind, dev AS component, "
     sql += "'read_ops' AS metric, n AS value FROM input"
     assert read(path, "series", sql, system="oss1:sda")[0]["system"] == "oss1:sda"
-    with pytest.raises(CorruptInput, match=r"gives no system, which a row of series must have.*has: t, dev, n"):
+    with pytest.raises(CorruptInput, match=r"lacks system, which series requires.*has: t, dev, n"):
         read(path, "series", sql)
 
 
@@ -135,7 +135,7 @@ def test_columns_that_the_select_leaves_out(tmp_path: Path) -> None:
         (WIDE.replace("ost AS component,", "NULL AS component,"), "component is null in a row"),
         (WIDE.replace("read_kb::", "ost::"), "OST0"),
         ("SELECT * FROM read_text('/etc/passwd')", "Permission Error"),
-        ("SELECT * FROM glob('/etc/*')", "DuckDB says|gives no"),
+        ("SELECT * FROM glob('/etc/*')", "DuckDB:|lacks"),
         ("EXPLAIN SELECT 1", "series has no column"),
     ],
 )

@@ -88,32 +88,6 @@ KIB = 1024.0
                 ("fs1", "device", "nsd_b", "free_bytes", 1_048_576 * KIB),
             },
         ),
-        (
-            "lfs_quota",
-            LFS_QUOTA,
-            (),
-            {
-                ("mount:/scratch", "quota", "group:hpc", "capacity_bytes", 2_000_000 * KIB),
-                ("mount:/scratch", "quota", "group:hpc", "free_bytes", 500_000 * KIB),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "capacity_bytes", 300_000 * KIB),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "free_bytes", 0.0),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "capacity_files", 100.0),
-                ("mount:/lustre/a/long/mount/point", "quota", "project:1001", "free_files", 10.0),
-            },
-        ),
-        (
-            "mmrepquota",
-            MMREPQUOTA,
-            (),
-            {
-                ("fs1", "quota", "group:hpc", "capacity_bytes", 4000 * KIB),
-                ("fs1", "quota", "group:hpc", "free_bytes", 3000 * KIB),
-                ("fs1", "quota", "group:hpc", "capacity_files", 70.0),
-                ("fs1", "quota", "group:hpc", "free_files", 63.0),
-                ("fs1", "quota", "fileset:proj", "capacity_bytes", 8000 * KIB),
-                ("fs1", "quota", "fileset:proj", "free_bytes", 0.0),
-            },
-        ),
     ],
 )
 def test_shipped_select_reads_capacity(
@@ -129,6 +103,44 @@ def test_shipped_select_reads_capacity(
         ).fetchall()
     assert {row[:5] for row in rows} == expected
     assert {row[5] for row in rows} == {1794724380 * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "lfs_quota",
+            LFS_QUOTA,
+            [
+                ("mount:/lustre/a/long/mount/point", "project", "1001", "", None, 400_000, 300_000, None, 90, 50, 100),
+                ("mount:/scratch", "group", "free", "", None, 12, None, None, 3, None, None),
+                ("mount:/scratch", "group", "hpc", "", None, 1_500_000, 1_000_000, 2_000_000, 120, None, None),
+                ("mount:/scratch", "user", "anna", "", 1000, 100, 200, 300, 1, 2, 3),
+            ],
+        ),
+        (
+            "mmrepquota",
+            MMREPQUOTA,
+            [
+                ("fs1", "fileset", "proj", "", None, 9000, 8000, None, 5, None, None),
+                ("fs1", "group", "hpc", "", None, 1000, None, 4000, 7, None, 70),
+                ("fs1", "user", "anna", "root", 1000, 5, 10, 20, 1, None, None),
+            ],
+        ),
+    ],
+)
+def test_shipped_select_reads_quotas(tmp_path: Path, name: str, text: str, expected: list[tuple[object, ...]]) -> None:
+    """Amounts in the text are in KiB; no limit is null, not 0."""
+    file = tmp_path / "recorded.txt"
+    file.write_text(text)
+    lake = tmp_path / "lake"
+    assert run(["ingest", "--lake", str(lake), "--as", "quotas", "--select", name, str(file)]) == 0
+    with open_lake(lake).snapshot() as snapshot:
+        rows = snapshot.query(
+            "SELECT system, owner_kind, owner, fileset, uid, used_bytes // 1024, soft_bytes // 1024, "
+            "hard_bytes // 1024, used_files, soft_files, hard_files FROM quotas ORDER BY ALL"
+        ).fetchall()
+    assert rows == expected
 
 
 def test_unknown_select_names_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,3 +222,79 @@ def test_shipped_select_reads_growth_of_counters(
     with open_lake(lake).snapshot() as snapshot:
         assert snapshot.query(query).fetchall() == expected
         assert snapshot.query("SELECT DISTINCT source FROM series").fetchall() == [(name,)]
+
+
+# Job summaries of TOKIO-ABC: a row has one field more than the header. `_datetime_` is local time written as UTC.
+SUMMARY = {
+    "_datetime_end": "1487036496.0", "_datetime_start": "1487036400.0", "_file_system": "scratch1",
+    "darshan_agg_perf_by_slowest_posix": "1024.0", "darshan_app": "/home/a/ior",
+    "darshan_biggest_read_fs": "/scratch1", "darshan_biggest_write_fs": "/home", "darshan_end_time": "1487065294",
+    "darshan_jobid": "41", "darshan_nprocs": "2048", "darshan_start_time": "1487065200",
+    "darshan_tot_bytes_read_posix": "1.073741824e+12", "darshan_tot_bytes_written_posix": "0.0",
+    "darshan_tot_f_meta_time_posix": "6.0", "darshan_tot_f_read_time_posix": "30.0",
+    "darshan_tot_f_write_time_posix": "0.0", "darshan_tot_reads_posix": "1000.0",
+    "darshan_tot_seq_reads_posix": "900.0", "darshan_tot_seq_writes_posix": "0.0", "darshan_tot_stats_posix": "4.0",
+    "darshan_tot_writes_posix": "0.0", "darshan_walltime": "95", "fs_ave_mds_cpu": "20.0", "fs_ave_oss_cpu": "10.0",
+    "fs_frac_missing": "0.0", "fs_tot_bytes_read": "2e+12", "fs_tot_bytes_written": "1e+9", "fs_tot_unlink_ops": "",
+    **{f"fs_tot_{name}_ops": "9.0" for name in
+       ["open", "close", "mknod", "link", "mkdir", "rmdir", "rename", "getattr", "setattr", "getxattr", "statfs"]},
+}  # fmt: skip
+LATER = {
+    "_datetime_end": "1487038100.0", "_datetime_start": "1487037200.0", "darshan_jobid": "42",
+    "darshan_start_time": "1487066000", "darshan_end_time": "1487066890", "darshan_agg_perf_by_slowest_posix": "512.0",
+    "darshan_tot_bytes_read_posix": "0.0", "darshan_tot_bytes_written_posix": "1.073741824e+12",
+    "darshan_biggest_write_fs": "/scratch1", "fs_frac_missing": "0.05", "fs_tot_bytes_written": "3e+12",
+}  # fmt: skip
+WITHOUT_LOG = dict.fromkeys(SUMMARY, "") | {"darshan_app": "/home/a/vpic", "darshan_jobid": "43"}
+SUMMARIES = "".join(
+    ",".join([*number, *cells]) + "\n"
+    for number, cells in (
+        ((), SUMMARY),
+        (("0",), SUMMARY.values()),
+        (("1",), (SUMMARY | LATER).values()),
+        (("2",), WITHOUT_LOG.values()),
+    )
+)
+TOKIO_ABC = {"applications": "tokio_abc_runs", "job_io": "tokio_abc_io", "series": "tokio_abc_servers"}
+
+
+def test_job_summaries_of_tokio_abc_are_runs_their_io_and_samples_of_the_servers(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(SUMMARIES)
+    lake = tmp_path / "lake"
+    for table, select in TOKIO_ABC.items():
+        command = ["ingest", "--as", table, "--select", select, "--lake", str(lake), str(tmp_path / "jobs.csv")]
+        assert run(command) == 0
+    runs = """
+        SELECT job_id, exe, job_io.nprocs, io_seconds, read_bytes, write_bytes, run_seconds, main_mount
+        FROM job_io JOIN applications USING (log_digest) ORDER BY job_id"""
+    samples = """
+        SELECT start_ns // 1000000000, interval_ns // 1000000000, value, quality FROM series
+        WHERE metric = '{}' AND system = 'scratch1' ORDER BY component_kind, start_ns"""
+    with open_lake(lake).snapshot() as snapshot:
+        assert snapshot.query(runs).fetchall() == [
+            (41, "/home/a/ior", 2048, 1000.0, 1_073_741_824_000, 0, 95.0, "/scratch1"),
+            (42, "/home/a/ior", 2048, 2000.0, 0, 1_073_741_824_000, 95.0, "/scratch1"),
+        ]
+        # The window of the servers is longer than the run; one of 15 minutes is in three parts, and lacks samples.
+        parts = [(1487066000 + 300 * part, 300, 1e12, 8 | 32) for part in range(3)]
+        written = snapshot.query(samples.format("write_bytes")).fetchall()
+        assert written == [(1487065200, 96, 1e9, 0), *parts]
+        loads = [value for _, _, value, _ in snapshot.query(samples.format("cpu_ratio")).fetchall()]
+        assert loads == pytest.approx([0.2] * 4 + [0.1] * 4)
+        assert [row[2] for row in snapshot.query(samples.format("open_ops")).fetchall()] == [9.0, 3.0, 3.0, 3.0]
+        assert snapshot.query(samples.format("unlink_ops")).fetchall() == []  # missing is no row
+
+
+@pytest.mark.parametrize("table", TOKIO_ABC)
+def test_job_summaries_that_are_cut_or_lack_a_column_say_so(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["ingest", "--as", table, "--select", TOKIO_ABC[table], "--lake", str(tmp_path / "lake")]
+    (tmp_path / "cut.csv").write_text(SUMMARIES[: SUMMARIES.index("\n1,") + 90])
+    assert run([*command, str(tmp_path / "cut.csv")]) != 0
+    assert "the last line has no line end and was left out" in " ".join(capsys.readouterr().out.split())
+    with open_lake(tmp_path / "lake").snapshot() as snapshot:
+        assert snapshot.scalar(f"SELECT count(*) FROM {table}") == (15 if table == "series" else 1)
+    (tmp_path / "wrong.csv").write_text(SUMMARIES.replace("darshan_start_time", "start"))
+    assert run([*command, str(tmp_path / "wrong.csv")]) != 0
+    assert "This is no job summary of TOKIO-ABC: a column is missing." in " ".join(capsys.readouterr().out.split())

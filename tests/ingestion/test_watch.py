@@ -64,7 +64,7 @@ def test_a_log_that_speaks_of_somebody_else_than_its_owner_is_refused(place):
     done = catch_up(lake, settings, clock=later)
     assert done.read == 2
     assert list(done.refused) == [str(forged)]
-    assert "user 1234 ran the job, but the file is of user 4242" in done.refused[str(forged)]
+    assert "is a log of user 1234, but the file belongs to user 4242" in done.refused[str(forged)]
     with lake.snapshot() as snapshot:
         assert snapshot.query("SELECT reason FROM quarantine").fetchall() == [("foreign_rows",)]
     os.utime(forged)
@@ -84,7 +84,7 @@ def test_a_stranger_is_believed_about_own_runs_alone_and_the_owner_of_the_direct
     os.chown(accounting, 4242, 4242)
     done = catch_up(lake, settings, clock=later)
     assert list(done.refused) == [str(accounting)]
-    assert "only logs of own runs" in done.refused[str(accounting)]
+    assert "only if they are logs of their own runs" in done.refused[str(accounting)]
     assert rows(lake, "jobs") == 0
     os.chown(logs, 4242, 4242)
     os.utime(accounting)

@@ -97,7 +97,7 @@ def test_a_job_of_the_lake_has_the_map_of_its_logs(tmp_path, logs):
     np.testing.assert_array_equal(mine.write_bytes, expected.write_bytes)
     answer = describe_job("4711", lake)
     assert [exhibit.id for exhibit in answer.exhibits] == ["job.activity"]
-    assert "of its 5 logs, one row per process" in str(answer.findings)
+    assert "of its 5 logs: one row per process" in str(answer.findings)
     assert "job.activity" in [exhibit.id for exhibit in describe_job("4711", lake, detail=True).exhibits]
     # One is gone, and in the place of one lies another.
     paths[0].unlink()

@@ -104,7 +104,7 @@ def test_several_jobs_of_one_id_are_a_question(lake):
 def test_jobs_that_are_not_there(lake, tmp_path):
     with pytest.raises(DataUnavailable, match="no Darshan log of job 99"):
         job_view("99", inside(lake))
-    with pytest.raises(UsageError, match="not a job id"):
+    with pytest.raises(UsageError, match="neither a file nor a job ID"):
         job_view("nothing.darshan", inside(lake))
     with pytest.raises(UsageError, match="directory"):
         job_view(str(tmp_path))

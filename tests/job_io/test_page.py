@@ -42,7 +42,7 @@ def test_job_log_and_modules_with_partial_flags(page):
         row["module"]: (row["version"], row["records"], row["state"]) for row in rows(page["job.about"], "modules")
     }
     assert modules["POSIX"] == (4, 5, "complete")
-    assert modules["STDIO"] == (2, 1, "partial: memory ran out")
+    assert modules["STDIO"] == (2, 1, "partial: out of memory")
     assert modules["HEATMAP"][1] == 4
 
 

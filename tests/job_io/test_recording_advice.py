@@ -70,7 +70,7 @@ def test_names_say_how_many_records_are_needed(tmp_path):
 
 def test_where_nothing_says_how_many_it_is_called_a_guess(tmp_path):
     advice = recording_advice(mdtest(tmp_path / "mdtest.darshan", named=False, size=3901))
-    assert advice.endswith("MAX_RECORDS 2048 POSIX (a guess: twice the 1,024 that fitted or are the default).")
+    assert advice.endswith("MAX_RECORDS 2048 POSIX (an estimate: twice 1,024).")
 
 
 def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(tmp_path):
@@ -83,5 +83,5 @@ def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(t
     view = view_of_log(path, "keep", SCREEN)
     assert view.incomplete
     texts = said(view)
-    assert any(text.startswith("The log is incomplete: 3 files are named without a record") for text in texts)
+    assert any(text.startswith("The log is incomplete: 3 files have a name but no record") for text in texts)
     assert not any("processes move none" in text for text in texts)

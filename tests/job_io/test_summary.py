@@ -162,11 +162,11 @@ BUSY = {"nprocs": 64, "written": GIB, "io": 50.0, "files": 64, "write_count": 10
         ({"collective_count": 1024, "fs_write_count": 64},
          "1,024 writes of 1 MiB reached the file system as 64 of 16 MiB."),
         ({"d_write_seconds": 50.0, "first_write_ns": 10**18, "last_write_ns": 10**18 + 80 * 10**9},
-         "Time from first to last (slowest process busy): write 80 s (50 s)."),
+         "Time from first to last operation (slowest process busy): write 80 s (50 s)."),
         ({"d_write_seconds": 50.0, "write_seconds": 0.25},
-         "Writes went to memory (4 GiB/s per process), not the storage."),
+         "Writes went to memory (4 GiB/s per process), not storage."),
         ({"d_write_seconds": 50.0, "posix_io_seconds": 25.0, "collective_count": 1024},
-         "Speeds are those of MPI-IO; the POSIX calls alone were 2.0 times as fast."),
+         "Speeds are those of MPI-IO; the POSIX calls below were 2.0 times as fast."),
         ({"d_write_seconds": 50.0, "d_s_definition": "per_file"},
          "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."),
     ],
@@ -183,4 +183,4 @@ def test_object_stores_are_not_in_the_figures():
     records["DFS_BYTES_READ"], records["DFS_BYTES_WRITTEN"] = 3 * MIB, MIB
     log = log_of(Module("DFS", 1, False, records))
     view = replace(planted_view(**BUSY), log=log)
-    assert said(view)[0] == "8 MiB moved through DFS are not in these figures."
+    assert said(view)[0] == "These figures exclude 8 MiB moved through DFS."

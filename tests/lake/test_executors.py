@@ -48,7 +48,7 @@ def test_a_task_that_kills_its_worker_costs_itself_alone():
 
 
 def test_without_a_way_out_a_killed_worker_is_named_with_what_to_do():
-    with Processes(2) as pool, pytest.raises(IoweatherError, match=r"A worker died.*memory.*again"):
+    with Processes(2) as pool, pytest.raises(IoweatherError, match=r"A task crashed its worker.*memory.*again"):
         list(in_order(pool, os._exit, [(9,)]))
 
 
@@ -82,7 +82,7 @@ def test_stopping_does_not_wait_for_what_is_being_done():
 
 
 def test_the_choices_exclude_each_other():
-    with pytest.raises(UsageError, match="exclude each other"), open_executor(workers=2, dask="tcp://127.0.0.1:1"):
+    with pytest.raises(UsageError, match="Use only one of"), open_executor(workers=2, dask="tcp://127.0.0.1:1"):
         pass
 
 

@@ -52,13 +52,13 @@ def test_rows_that_another_writer_holds_are_told_and_stay(tmp_path, monkeypatch,
     monkeypatch.setattr(Table, "replace_files", refuses)
     monkeypatch.setattr(appends, "_PATIENCE_SECONDS", 0.1)
     assert run(["lake", "forget", str(tmp_path / "7.txt"), "--yes", "--lake", str(lake.root)]) == 2
-    assert "lost against other writers: somebody was faster" in capsys.readouterr().err
+    assert "(concurrent writers): somebody was faster" in capsys.readouterr().err
     assert list(submitted(lake)) == ["7"]
 
 
 def test_what_cannot_be_forgotten(tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
-    with pytest.raises(UsageError, match="has read no file"):
+    with pytest.raises(UsageError, match="has no file"):
         find_file(lake, "nobody.txt")
     lake.record([FileOutcome("/old.txt", "d1", 1, "sacct", "ok", {"jobs": 1})])
     with pytest.raises(LakeError, match="older ioweather"):

@@ -60,7 +60,7 @@ def test_up_refuses_a_planted_lake(place, uid):
     done = place.ioweather(uid, "up", place.home(uid), "--lake", place.shared / "x", "--for", "1s", "--no-demo",
                            "--port", "0")  # fmt: skip
     assert done.returncode == 2
-    assert "Nothing was written" in done.stderr or "everybody can write it" in done.stderr
+    assert "Nothing was written" in done.stderr or "every user can write to it" in done.stderr
     assert (facts_of(victim), facts_of(place.shared)) == before
 
 

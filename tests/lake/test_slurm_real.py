@@ -126,7 +126,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_same_command_goes_on(logs, tmp_path):
 
 def test_what_slurm_refuses_is_said_at_once():
     with (
-        pytest.raises(UsageError, match=r"Slurm refuses such a job: .*partition.*facility\.toml"),
+        pytest.raises(UsageError, match=r"Slurm rejected the job: .*partition.*facility\.toml"),
         open_executor(slurm=1, settings=lambda: {**SETTINGS, "partition": "nowhere"}),
     ):
         pass

@@ -30,7 +30,7 @@ def set_version(lake, version: int) -> None:
     layout.lake_marker(lake.root).write_text(json.dumps({"schema_version": version}))
 
 
-@pytest.mark.parametrize(("version", "word"), [(0, "cannot migrate"), (99, "Upgrade ioweather")])
+@pytest.mark.parametrize(("version", "word"), [(0, "cannot convert"), (99, "Upgrade ioweather")])
 def test_refused_in_a_sentence(lake, capsys, version, word):
     set_version(lake, version)
     for command in (["lake"], ["sql", "SELECT 1"], ["show"]):
@@ -47,7 +47,7 @@ def test_older_software_does_not_seal_what_it_does_not_know(lake, monkeypatch):
         frame = TABLES["series"].frame({**series_frame([[1.0]], start_ns=DAY + DAY_NS), "note": "kept"}, rows=1)
         lake.append("series", frame, source="tts")
     lake.append("series", series_frame([[2.0]], start_ns=DAY + DAY_NS // 2), source="tts")
-    with pytest.raises(LakeError, match="the column note"):
+    with pytest.raises(LakeError, match="unknown column note"):
         compact(lake)
     assert lake.snapshot().scalar("SELECT sum(value) FROM series") == 7
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +15,38 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import ioweather
+from ioweather.simulate.generate import generate
+from ioweather.simulate.ingest_simulated import ingest_simulated
+from ioweather.simulate.presets import for_days, preset_named
 from ioweather.ui.cli.main import run
 from made_once import made_once
+from object_stores import object_store, place_in_store
 
 
-def _facility(folder: Path) -> Path:
-    ioweather.simulate_facility(folder, preset="laptop", days=3, seed=7)
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str | None]:
+    """An address for lakes in object storage, with IOWEATHER_NET_STORE=1 and one worker; else None."""
+    if os.environ.get("IOWEATHER_NET_STORE") != "1":
+        yield None
+        return
+    with object_store(os.environ) as address:
+        yield address
+
+
+def _facility(folder: Path, bucket: str | None) -> Path:
+    if bucket is None:
+        ioweather.simulate_facility(folder, preset="laptop", days=3, seed=7)
+    else:
+        made = generate(for_days(preset_named("laptop"), 3), folder, seed=7)
+        ingest_simulated(made, place_in_store(folder / "lake", bucket))
     run(["lake", "compact", "--lake", str(folder / "lake")])
     return folder
 
 
 @pytest.fixture(scope="session")
-def facility(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def facility(tmp_path_factory: pytest.TempPathFactory, bucket: str | None) -> Path:
     """Its files in `data`, its lake in `lake`. Nobody writes to it."""
-    return made_once(tmp_path_factory.mktemp("net"), "net_facility", _facility)
+    return made_once(tmp_path_factory.mktemp("net"), "net_facility", partial(_facility, bucket=bucket))
 
 
 @pytest.fixture(scope="session")

@@ -186,7 +186,7 @@ def test_every_source_reaches_the_lake(collected, run, place):
     assert len(query(lake, "SELECT * FROM jobs WHERE job_id = '7'")) == 1
     labels = [row["label"] for row in query(lake, "SELECT label FROM events")]
     assert "trial" in labels
-    assert "device is gone" in labels
+    assert "device disappeared" in labels
 
 
 def test_the_status_has_every_field(collected):
@@ -325,7 +325,7 @@ def test_a_wrong_setting_is_named(place):
     other.mkdir()
     for text, reason in (
         ('probe_period = "soon"', "probe_period"), ("probe_pool = true", "probe_pool"), ("x = 1", "unknown key x"),
-        ('push_url = "http://weather.example.org"', "in clear"), ('push_url = "https://a.example"', "go together"),
+        ('push_url = "http://weather.example.org"', "unencrypted"), ('push_url = "https://a.example"', "or neither"),
         ('probe_request = "1000"', "4096"), ("probe_targets = 3", "probe_targets"),
     ):  # fmt: skip
         (other / "facility.toml").write_text(f"[collect]\n{text}\n")
@@ -373,7 +373,7 @@ def test_rows_are_pushed_to_a_server_and_its_pages_know_the_agent(place, server,
     done = run("agent", "run", "block", "--lake", settings, "--spool", place / "pushing", "--for", "300ms")
     status = json.loads((place / "pushing/status.json").read_text())
     assert status["spool"]["last_ship_ok"] is False
-    assert "can be read by others" in status["spool"]["message"]
+    assert "Other users can read" in status["spool"]["message"]
     token.chmod(0o600)
 
 

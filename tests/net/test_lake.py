@@ -17,6 +17,7 @@ from recorded import compare
 import ioweather
 from ioweather.ui.cli.main import run
 from ioweather.ui.web.app import create_app
+from object_stores import place_in_store
 from pushed_segments import segment
 from shipments import finish_queue
 
@@ -26,8 +27,8 @@ Command = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
+def root(tmp_path: Path, bucket: str | None) -> Path:
+    return place_in_store(tmp_path / "lake", bucket) if bucket else tmp_path / "lake"
 
 
 @pytest.fixture

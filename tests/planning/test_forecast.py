@@ -68,7 +68,7 @@ def test_no_skill_is_said_so(kind):
 @pytest.mark.parametrize("windows", [0, 1, 144, 863])
 def test_too_short_a_history_says_what_is_needed(windows):
     answer = answer_of(swinging(4)[:windows])
-    assert f"not enough history for a forecast: {windows} windows of 5 min; 3 days (864 windows)" in answer.headline
+    assert f"It has {windows} windows of 5 min and needs 3 days (864 windows)." in answer.headline
     assert not answer.exhibits
 
 

@@ -104,11 +104,11 @@ def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
         forecast(empty)
     with pytest.raises(DataUnavailable, match="No server load"):
         forecast(empty, of="load")
-    with pytest.raises(DataUnavailable, match=r"No load of home.*scratch"):
+    with pytest.raises(DataUnavailable, match=r"No load data for home.*scratch"):
         forecast(lake, filesystem="home")
     with pytest.raises(DataUnavailable, match=r"No probe has measured home.*scratch"):
         forecast(lake, filesystem="home", of="slowdown")
-    with pytest.raises(UsageError, match="No load for operation 'stat'"):
+    with pytest.raises(UsageError, match="Load has no operation 'stat'"):
         forecast(lake, op="stat", of="load")
     with pytest.raises(UsageError, match=r"timed 'create'.*stat"):
         forecast(lake, op="create", of="slowdown")

@@ -119,7 +119,7 @@ def test_without_samples_the_list_says_how_full_targets_are(tmp_path: Path) -> N
     assert found.target == "scratch-OST0003"
     assert found.level == pytest.approx(500 * GB, rel=1e-6)
     assert [file.path for file in found.files] == ["/scratch/anna/elsewhere"]
-    with pytest.raises(DataUnavailable, match="how full"):
+    with pytest.raises(DataUnavailable, match="no capacity samples"):
         relieve(lake.seen_by(Owner("ben", (BEN,))), filesystem="scratch")
 
 

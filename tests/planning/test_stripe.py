@@ -50,7 +50,7 @@ def test_the_count_is_the_planted_best(sampled: Frame) -> None:
 @pytest.mark.parametrize(
     ("frame", "options", "reason"),
     [
-        (rows(MIB, 200, op="write"), {}, "two request sizes or more"),
+        (rows(MIB, 200, op="write"), {}, "two or more request sizes"),
         (rows(MIB, 20, op="write"), {}, "needs 100 response times"),
         (rows(MIB, 200, op="read"), {}, "for write"),
         (rows(MIB, 200, op="write"), {"filesystem": "home"}, "on home"),

@@ -51,17 +51,21 @@ SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
         ("####\n# Collectl:   V4.3.1\n>>> 1794726355.242 <<<\ncpu 1 2 3\n", "raw file of collectl", "collectl -p"),
         (
             "JobID           JobName  Partition\n------------ ---------- ----------\n",
-            "cut to their width",
+            "truncated columns",
             "sacct -a -P",
         ),
         ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
-        ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "text of a database", "mysql://"),
+        ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "text dump of a database", "mysql://"),
         ("# DXT, file_id: 11, file_name: /a\n", "trace of darshan-dxt-parser", "darshan-parser JOB"),
-        ("total_POSIX_OPENS: 4\n", "sums of darshan-parser", "darshan-parser JOB"),
+        ("total_POSIX_OPENS: 4\n", "darshan-parser sums", "darshan-parser JOB"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
-        ("Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n", "text of sar", "sadf -j FILE -- -d -b -u > file.json"),
-        (SAR, "text of sar", "sadf -j FILE -- -d -b -u > file.json"),
+        (
+            "Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n",
+            "text output of sar",
+            "sadf -j FILE -- -d -b -u > file.json",
+        ),
+        (SAR, "text output of sar", "sadf -j FILE -- -d -b -u > file.json"),
     ],
 )
 def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):
@@ -78,7 +82,7 @@ def test_archives(tmp_path):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo("a"))
-    assert nearest(packed.getvalue()) == ("a tar archive", "unpack it, then ingest its folder")
+    assert nearest(packed.getvalue()) == ("a tar archive", "unpack it and ingest its folder")
     assert nearest(b"some text\n") is None
 
 
@@ -104,7 +108,7 @@ def test_what_a_cut_gzip_file_still_holds(tmp_path: Path) -> None:
 def test_damage_and_endless_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + b"\xff" * 100)
-    with pytest.raises(CorruptInput, match="unzipped"):
+    with pytest.raises(CorruptInput, match="cannot unzip"):
         list(numbered_lines(path))
     monkeypatch.setattr("ioweather.readers.text_files._LONGEST_LINE", 1000)
     path.write_bytes(b"\n" + b"x" * 2000)

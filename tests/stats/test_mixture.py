@@ -108,10 +108,10 @@ def test_the_goodness_of_fit_tells_a_mixture_from_something_else() -> None:
         (np.arange(100.0), {"minimum_group": 60}, "no pivot leaves 60 times"),
         (np.append(np.arange(20.0), np.nan), {}, "missing"),
         (np.append(np.arange(20.0), -1), {}, "negative"),
-        (np.arange(100.0), {"heads": ["gauss"]}, "unknown head gauss: there are normal, cauchy"),
+        (np.arange(100.0), {"heads": ["gauss"]}, "unknown head gauss: use normal, cauchy"),
         (np.arange(100.0), {"tails": []}, r"unknown tail \(none given\)"),
         (np.arange(100.0), {"combination": "product"}, "unknown combination product"),
-        (np.arange(100.0), {"select": "bic"}, "unknown select bic: there are ks, aic"),
+        (np.arange(100.0), {"select": "bic"}, "unknown select bic: use ks, aic"),
     ],
 )
 def test_what_cannot_be_split_is_refused_with_a_sentence(
@@ -166,4 +166,4 @@ def test_where_a_cauchy_ends_has_no_interval() -> None:
     assert fit.intervals.keys() == {"head_location", "head_scale", "tail_alpha"}
     item: Any = SimpleNamespace(sample=SimpleNamespace(seconds=drawn(300)), fit=fit, laws=[None] * 3, seed=0)
     method = {estimate.name: estimate.method for estimate in parameter_estimates(item)}["pivot"]
-    assert method == "no interval: a Cauchy head does not tell where it ends"
+    assert method == "no interval: the end of a Cauchy head is not identifiable"

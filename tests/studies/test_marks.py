@@ -37,7 +37,7 @@ def check_marks(exhibit: Exhibit) -> None:
         text, kind = said[claim].text.lower(), said[claim].kind
         assert kind == judgement.finding.kind, claim
         starts = {"supported": claim_of(claim).text, "refuted": claim_of(claim).otherwise}.get(kind)
-        assert text.startswith(starts.lower() if starts else ("not decided", "cannot be told")), claim
+        assert text.startswith(starts.lower() if starts else ("these data do not", "these data cannot")), claim
         if kind != "undecided":
             value, limit = judgement.estimate.value, judgement.limit
             above = value > limit if kind == "supported" else value <= limit

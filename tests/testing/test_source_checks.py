@@ -140,7 +140,7 @@ def test_a_source_that_claims_everything_or_fails_to_say_is_found(tmp_path, monk
     reader = planted(tmp_path, monkeypatch, GOOD, "claims")
     sample = tmp_path / "sample"
     sample.write_text("count 1700000000 5\n")
-    for score, expected in ((0.2, "it claims what is not its own"), (1.5, "not between 0 and 1")):
+    for score, expected in ((0.2, "it recognises a file of another format"), (1.5, "not between 0 and 1")):
         monkeypatch.setattr(type(reader), "detect", lambda self, head, path, score=score: score)
         with pytest.raises(ChecksFailed, match=expected):
             check_source(reader, [sample])

@@ -158,6 +158,6 @@ def test_a_path_is_not_read_for_the_network(client: TestClient, tmp_path: Path) 
     for name in ("job", "why"):
         response = client.get(f"/api/v1/ask/{name}", params={"job": str(log)})
         assert response.status_code == 400
-        assert "is not a job id" in response.json()["error"]["message"]
+        assert "is not a job ID" in response.json()["error"]["message"]
     assert client.get("/api/v1/ask/stripe", params={"size": str(log)}).status_code == 400
     assert client.get("/api/v1/ask/now", params={"spool": str(tmp_path)}).status_code == 400

@@ -120,7 +120,7 @@ def test_jobs_that_are_in_with_their_submission_and_without(lake, tmp_path):
     assert "accounting" not in states(lake, tmp_path)
     (tmp_path / "two.txt").write_text("JobID|State|Submit|Start|End\n7|COMPLETED|1700000000|1700000001|1700000009\n")
     assert run(["ingest", str(tmp_path / "two.txt"), "--lake", str(lake.root)]) == 0
-    assert states(lake, tmp_path)["accounting"].found.startswith("1 jobs are in twice")
+    assert states(lake, tmp_path)["accounting"].found.startswith("1 jobs are stored twice")
 
 
 def test_closed_days_in_many_files(lake, tmp_path):

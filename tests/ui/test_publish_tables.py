@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ioweather.core.papers import exhibits
 from ioweather.core.results import ResultColumn, ResultTable
-from ioweather.ui.publish import FORMS, to_latex
+from ioweather.lake.lake import open_lake
+from ioweather.topics.analyse import make_exhibits
+from ioweather.ui.local_setup import make_demo
+from ioweather.ui.publish import FORMS, to_latex, write_exhibit
 
 COLUMNS = (ResultColumn("name", "", "text"), ResultColumn("share", "of all", "ratio"), ResultColumn("n", "", "count"))
 TABLE = ResultTable("t", COLUMNS, (("50% & $x_1$ \\input{a}", 0.5, 3), ("=1+1|<b>", None, 4)), "A title")
@@ -14,11 +24,11 @@ def test_latex_has_a_row_per_row_and_escapes() -> None:
     assert r"\caption{A title. Data: Site, car11.table4.}" in text
     assert r"\label{tab:car11.table4}" in text
     assert r"\label{tab:car11.table4-t}" in text
-    assert r"name & of all (\%) & n \\" in text
+    assert r"name & \shortstack[r]{of\\all\\(\%)} & n \\" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 2
     assert r"\begin{tabular}{lrr}" in text
     assert r"50\% \& \$x\_1\$ \textbackslash{}input\{a\} & 50 & 3 \\" in text
-    assert text.count(r" \\") == 6
+    assert text.count(" \\\\\n") == 6
 
 
 def test_markdown_keeps_its_columns() -> None:
@@ -39,7 +49,37 @@ def test_a_printed_column_has_one_unit_in_its_head() -> None:
     columns = ResultColumn("what", "", "text"), ResultColumn("size", "", "bytes"), ResultColumn("time", "", "seconds")
     rows = ("a", 3 << 30, 0.5), ("b", 1 << 29, 90.0), ("c" * 50, None, 120.0)
     lines = to_latex([ResultTable("t", columns, rows)], "").splitlines()
-    assert r"\begin{tabular}{p{0.3\linewidth}rr}" in lines
-    assert r"what & size (GiB) & time (min) \\" in lines
+    assert any(line.startswith(r"\begin{tabular}{>{\raggedright\arraybackslash}p{") for line in lines)
+    assert r"what & \shortstack[r]{size\\(GiB)} & \shortstack[r]{time\\(min)} \\" in lines
     assert r"a & 3 & 0.00833 \\" in lines
     assert f"{'c' * 50} & -- & 2 " + r"\\" in lines
+
+
+def test_a_table_wider_or_longer_than_a_page_is_divided() -> None:
+    columns = ResultColumn("job", "", "text"), *(ResultColumn(f"measure{i}", "", "count") for i in range(16))
+    rows = tuple((f"job {i}", *range(10**7, 10**7 + 16)) for i in range(70))
+    text = to_latex([ResultTable("t", columns, rows, "Jobs")], "Site", "x.wide")
+    parts = text.count(r"\begin{table*}")
+    assert parts == text.count(r"\label{tab:x.wide") >= 4
+    assert f"Jobs, part {parts} of {parts}." in text
+    assert text.count("job 69") == text.count("job 0 ") >= 2  # every part begins with the first column
+    assert all(text.count(f"measure{i} ") == parts / text.count("job 69") for i in range(16))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is missing")
+def test_every_exhibit_of_the_demonstration_compiles_and_fits_a_page(tmp_path: Path) -> None:
+    lake = open_lake(make_demo(tmp_path / "lake").lake)
+    made = make_exhibits(lake, [each.id for each in exhibits() if each.id != "car11.fig11"])
+    head = r"\documentclass{article}\usepackage[textwidth=174mm,textheight=240mm]{geometry}\usepackage{array,booktabs}"
+    parts = []
+    for exhibit in made:
+        write_exhibit(exhibit, tmp_path / f"{exhibit.id}.tex", origin=exhibit.id)
+        parts.append(rf"\clearpage\input{{{exhibit.id}.tex}}")
+    assert len(parts) == 66
+    body = "\n".join([head, r"\begin{document}", *parts, r"\end{document}"])
+    (tmp_path / "all.tex").write_text(body)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert not [line for line in done.stdout.splitlines() if "Overfull" in line or "too large" in line]

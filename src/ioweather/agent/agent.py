@@ -385,7 +385,8 @@ class Child:
             return
         if not self.failed:  # else it gave the reason
             last = self._progress or self.message
-            self.failed, self.message = True, "the child ended without a word" + (f" ({last})" if last else "")
+            self.failed = True
+            self.message = "the child process exited without a result" + (f" ({last})" if last else "")
         self._progress = ""
         self._restart_ns, self._wait_ns = now + self._wait_ns, min(2 * self._wait_ns, _LONGEST_WAIT_NS)
         self.is_over = not self._retry
@@ -624,7 +625,7 @@ class Agent:
         except IoweatherError:
             return
         if before.written_ns < self._started_ns:
-            label = "agent stopped" if before.state == "stopped" else "agent ended without saying so"
+            label = "agent stopped" if before.state == "stopped" else "agent ended unexpectedly"
             details = {"run_id": before.run_id, "rebooted": before.boot_id != self._boot_id}
             name, span = f"gap:{before.host}:agent:{before.written_ns}", (before.written_ns, self._started_ns)
             gap = event_row(name, "gap", label, *span, host=before.host, details=details)

@@ -38,7 +38,7 @@ State = Literal["ok", "note", "problem"]
 _PROGRAMS: Final = {
     "lfs": "per-OST samples (`ioweather probe --sizes`) need Lustre's client tools",
     "sacct": "live Slurm accounting (`ioweather agent run slurm`) needs Slurm's client",
-    "iostat": "sysstat gives block-device history: apt-get install sysstat",
+    "iostat": "sysstat records block-device history: apt-get install sysstat",
 }
 # Above this share of a file system's bandwidth, the probes of all hosts together disturb what they measure.
 LARGEST_PROBE_SHARE: Final = 0.001
@@ -63,7 +63,7 @@ def check_programs() -> Iterator[Check]:
     """Look for the programs of the file system, the scheduler and the system."""
     for name, why in _PROGRAMS.items():
         place = shutil.which(name)
-        yield Check(name, "ok", place) if place else Check(name, "note", "not here", why)
+        yield Check(name, "ok", place) if place else Check(name, "note", "not installed", why)
 
 
 def check_sources(facility: Facility) -> Iterator[Check]:
@@ -86,9 +86,9 @@ def _check_server(settings: CollectSettings) -> Iterator[Check]:
         return
     complaint = server_complaint(settings.server)
     if complaint:
-        yield Check("server", "problem", complaint, "rows wait in the spool until it answers")
+        yield Check("server", "problem", complaint, "rows stay in the spool until the server responds")
     else:
-        yield Check("server", "ok", f"{settings.server.url} answers")
+        yield Check("server", "ok", f"{settings.server.url} responds")
 
 
 def check_agent(spool: Path) -> Iterator[Check]:
@@ -96,22 +96,22 @@ def check_agent(spool: Path) -> Iterator[Check]:
     try:
         status = read_status(spool)
     except DataUnavailable:
-        yield Check("agent", "note", f"none has run in {spool}", "ioweather probe PATH, or ioweather agent run")
+        yield Check("agent", "note", f"no agent has run in {spool}", "run ioweather probe PATH or ioweather agent run")
         return
     age = format_seconds((now_ns() - status.written_ns) / NS)
     again = "start it again: ioweather agent run"
     if status.state == "stopped":
         yield Check("agent", "note", f"stopped {age} ago on {status.host}", again)
     elif status.is_stale(now_ns()):
-        yield Check("agent", "problem", f"last heard of {age} ago on {status.host}", again)
+        yield Check("agent", "problem", f"last report {age} ago on {status.host}", again)
     else:
         yield Check("agent", "ok", f"running on {status.host}, pid {status.pid}")
     waiting = status.spool
     if waiting.dropped_rows:
         why = waiting.dropped_why or waiting.message
-        yield Check("spool", "problem", f"{waiting.dropped_rows:,} rows were given up: {why}", "check the lake")
+        yield Check("spool", "problem", f"{waiting.dropped_rows:,} rows were dropped: {why}", "check the lake")
     elif waiting.last_ship_ok is False:
-        yield Check("spool", "problem", f"rows do not reach the lake: {waiting.message}", "check space and permissions")
+        yield Check("spool", "problem", f"delivery to the lake fails: {waiting.message}", "check space and permissions")
     else:
         yield Check("spool", "ok", f"{format_bytes(waiting.bytes)} waiting")
 
@@ -137,7 +137,7 @@ def check_loads(statuses: Iterable[Status], facility: Facility) -> Iterator[Chec
         peak = (described.peak_bytes_per_s or described.highest_bytes_per_s) if described else None
         text = f"{hosts} {'host' if hosts == 1 else 'hosts'} read and write {format_bytes(load)}/s on {name}"
         if peak is None:
-            fix = f"set peak_bytes_per_s in [filesystem.{name}] to compare it with what storage can do"
+            fix = f"set peak_bytes_per_s in [filesystem.{name}] to compare the load with the peak"
             yield Check("probe load", "note", text, fix)
             continue
         text += f", {load / peak:.2%} of its peak"
@@ -146,7 +146,7 @@ def check_loads(statuses: Iterable[Status], facility: Facility) -> Iterator[Chec
         else:
             times = math.ceil(load / (LARGEST_PROBE_SHARE * peak))
             fix = f"probe from fewer hosts, or {times} times less often (probe_period in [collect])"
-            yield Check("probe load", "problem", f"{text}; more than 0.1% disturbs what is measured", fix)
+            yield Check("probe load", "problem", f"{text}; more than 0.1% distorts the measurement", fix)
 
 
 _PACKAGE: Final = Path(__file__).parent.parent
@@ -177,7 +177,7 @@ def write_bundle(out: Path, facility: Mapping[str, Any] | None = None) -> None:
         out.write_bytes(made.getvalue())
         out.chmod(0o755)
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}.") from None
+        raise UsageError(f"Cannot write {out}: {error.strerror}.") from None
 
 
 KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
@@ -214,7 +214,7 @@ def run_agent(
 def status_lines(status: Status, now_ns: int) -> Iterator[str]:
     """Say how storage is now: a line per operation and per source of the agent, and what is wrong."""
     age = format_seconds(max(0, now_ns - status.written_ns) / NS)
-    yield f"Agent on {status.host}: {f'not running; this is {age} old' if status.is_stale(now_ns) else 'running'}."
+    yield f"Agent on {status.host}: {f'not running; status from {age} ago' if status.is_stale(now_ns) else 'running'}."
     for target in status.targets:
         yield f"{target.target} ({target.state})"
         for found in target.operations:
@@ -226,7 +226,7 @@ def status_lines(status: Status, now_ns: int) -> Iterator[str]:
             yield f"  {found.op:<11} {size:>9}  {took}{usual}{failed}"
     yield from (f"{source.name}: {source.state}, {source.rows:,} rows" for source in status.other_sources)
     spool = status.spool
-    yield f"{spool.written_rows:,} rows measured, {format_bytes(spool.bytes)} wait in {spool.directory}."
+    yield f"{spool.written_rows:,} rows measured, {format_bytes(spool.bytes)} queued in {spool.directory}."
     yield from (f"Problem: {text}" for text in find_problems(status).values())
 
 
@@ -237,7 +237,7 @@ def _settings(place: Path | None) -> Facility:
         if not file.exists() and place.is_dir():
             file = place / "facility.json"
         if not file.exists():
-            raise UsageError(f"There is no {file}.", hint="Give --settings FILE.")
+            raise UsageError(f"{file} does not exist.", hint="Use --settings FILE.")
         return load_facility(file)
     try:
         data = pkgutil.get_data("ioweather.agent", EMBEDDED_SETTINGS)
@@ -248,7 +248,7 @@ def _settings(place: Path | None) -> Facility:
 
 def _arguments() -> argparse.ArgumentParser:
     """Return the command line of the one-file agent."""
-    parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host, all the time.")
+    parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host continuously.")
     parser.add_argument("--version", action="version", version=f"ioweather-agent {__version__}")
     parser.add_argument("--verbose", action="store_true", help="Log each start, stop and problem.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -258,30 +258,30 @@ def _arguments() -> argparse.ArgumentParser:
     ) -> argparse.ArgumentParser:
         found = commands.add_parser(name, help=text, description=text)
         found.set_defaults(run=run)
-        found.add_argument("--spool", type=Path, metavar="DIR", help="Directory of waiting rows and status.json.")
+        found.add_argument("--spool", type=Path, metavar="DIR", help="Directory of the row queue and status.json.")
         if settings:
-            help_text = "facility.toml or .json, or its directory (default: what the bundle contains)."
+            help_text = "facility.toml or .json, or its directory (default: the settings in the bundle)."
             found.add_argument("--settings", type=Path, metavar="FILE", help=help_text)
         return found
 
     run = add("run", _run, "Probe, read counters, spool rows and push them to the server.", settings=True)
-    run.add_argument("kinds", nargs="*", metavar="KIND", help=f"Only these of {', '.join(KINDS)}.")
-    run.add_argument("--no-push", action="store_true", help="Leave the rows in the spool.")
-    run.add_argument("--for", dest="duration", metavar="DURATION", help="End after this time.")
-    probe = add("probe", _probe, "Measure how long small operations take on the file systems of PATHS.")
+    run.add_argument("kinds", nargs="*", metavar="KIND", help=f"Sources to run: {', '.join(KINDS)} (default: all).")
+    run.add_argument("--no-push", action="store_true", help="Keep the rows in the spool.")
+    run.add_argument("--for", dest="duration", metavar="DURATION", help="Stop after this time.")
+    probe = add("probe", _probe, "Measure the response time of small operations on the file systems of PATHS.")
     probe.add_argument("paths", nargs="+", type=Path, metavar="PATH")
-    probe.add_argument("--for", dest="duration", metavar="DURATION", help="End after this time.")
-    probe.add_argument("--period", default="1s", metavar="DURATION", help="Time between two cycles.")
+    probe.add_argument("--for", dest="duration", metavar="DURATION", help="Stop after this time.")
+    probe.add_argument("--period", default="1s", metavar="DURATION", help="Time between cycles.")
     probe.add_argument("--file-size", default="64MiB", metavar="SIZE", help="Size of the large file.")
-    probe.add_argument("--keep", action="store_true", help="Leave the files for the next run.")
-    export = add("export", _export, "Publish the agent's state to Prometheus.")
-    export.add_argument("--host", default="127.0.0.1", help="Address to listen at.")
-    export.add_argument("--port", default=9754, type=int, help="Port to listen at.")
+    probe.add_argument("--keep", action="store_true", help="Keep the files for the next run.")
+    export = add("export", _export, "Export the agent's status to Prometheus.")
+    export.add_argument("--host", default="127.0.0.1", help="Listen on this address.")
+    export.add_argument("--port", default=9754, type=int, help="Listen on this port.")
     export.add_argument("--textfile", type=Path, metavar="FILE", help="Write the metrics to this .prom file instead.")
-    export.add_argument("--every", default="15s", metavar="DURATION", help="How often, with --textfile.")
-    export.add_argument("--once", action="store_true", help="With --textfile: write it once.")
-    add("now", _show_now, "Show how storage is now.")
-    add("doctor", _examine, "Check what works on this host, and say how to fix the rest.", settings=True)
+    export.add_argument("--every", default="15s", metavar="DURATION", help="Time between updates of --textfile.")
+    export.add_argument("--once", action="store_true", help="Write --textfile once and exit.")
+    add("now", _show_now, "Show how fast storage is now.")
+    add("doctor", _examine, "Check what works on this host and how to fix the rest.", settings=True)
     push = add("push", lambda given: push_files(given.arguments), "Push files (the agent does this itself).")
     push.add_argument("arguments", nargs="+", metavar="URL TOKEN_FILE FILE")
     return parser
@@ -303,7 +303,7 @@ def _run(given: argparse.Namespace) -> int:
     """Run the agent with the settings in the bundle, or in a file."""
     unknown = sorted({*given.kinds} - {*KINDS})
     if unknown:
-        raise UsageError(f"unknown kind {', '.join(unknown)}.", hint=f"Known: {', '.join(KINDS)}.")
+        raise UsageError(f"Unknown source {', '.join(unknown)}.", hint=f"Sources: {', '.join(KINDS)}.")
     run = AgentSettings(duration_ns=_duration_ns(given), record_gap=True)
     return run_agent(given.kinds, _settings(given.settings), run, given.spool, ship=not given.no_push)
 

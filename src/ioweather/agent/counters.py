@@ -67,10 +67,10 @@ class ForwardTime:
         if abs(jumped) <= max(_TOLERANCE_NS, length // 10):
             start = last[0]
         elif jumped > 0:
-            self.gap = (last[0], start, f"clock set forward, or sleep, by {jumped / 1e9:.3f} s")
+            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set or host slept)")
         else:
             reported_until = max([wall_ns, *(end for first, end in self._covered if first < wall_ns)])
-            self.gap = (wall_ns, reported_until, f"clock set back by {-jumped / 1e9:.3f} s")
+            self.gap = (wall_ns, reported_until, f"clock jumped back by {-jumped / 1e9:.3f} s")
         if wall_ns <= start or any(start < end and first < wall_ns for first, end in self._covered):
             # The interval was reported before: drop these amounts rather than count them in the same minutes again.
             return None
@@ -124,7 +124,7 @@ class _FileSource(LiveSource):
         try:
             return self._parse(path.read_text(encoding="utf-8", errors="replace"), str(path))
         except OSError as error:
-            raise SourceError(f"{path} cannot be read: {error.strerror}.") from None
+            raise SourceError(f"Cannot read {path}: {error.strerror}.") from None
 
     def _parse(self, text: str, where: str) -> Mapping[str, Any]:
         """Return the counters in the file by the name of the device or mount."""
@@ -146,7 +146,7 @@ class BlockDevices(_FileSource):
 
     name = "block"
     file = Path("proc/diskstats")
-    nothing = "no device that stores anything"
+    nothing = "no storage device found"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,7 +163,7 @@ class BlockDevices(_FileSource):
         for device in self._last.keys() - found.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
             named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}
-            self._away[device] = event_row(key, "gap", "device is gone", self._last_wall_ns, **named)
+            self._away[device] = event_row(key, "gap", "device disappeared", self._last_wall_ns, **named)
             reporter.row("events", self._away[device])
         for device in self._away.keys() & found.keys():
             reporter.row("events", {**self._away.pop(device), "end_ns": wall_ns})
@@ -194,7 +194,7 @@ class NfsClient(_FileSource):
 
     name = "nfs"
     file = MOUNTSTATS
-    nothing = "nothing is mounted by NFS"
+    nothing = "no NFS mount"
 
     def _parse(self, text: str, where: str) -> Mapping[str, Any]:
         return {mount.path: mount for mount in parse_mountstats(text.splitlines(), where)}
@@ -229,7 +229,7 @@ class _ForwardReport:
                 report_growth(reporter, grown)
             elif place not in self._set_back:
                 self._set_back.add(place)
-                key, label = f"gap:{self._host}:{target.name}:{grown.start_ns}", "clock of the server set back"
+                key, label = f"gap:{self._host}:{target.name}:{grown.start_ns}", "server clock set back"
                 named: Any = {"host": self._host, "system": target.system, "component": target.name}
                 reporter.row("events", event_row(key, "gap", label, grown.start_ns, until_ns, **named))
 
@@ -256,13 +256,13 @@ class GpfsNode(LiveSource):
         samples, refused = self._query()
         self._growth.report(samples, reporter)
         if refused:
-            raise SourceError(f"{len(refused)} answer(s) of mmpmon left out: {refused[0]}.")
+            raise SourceError(f"Skipped {len(refused)} mmpmon response(s): {refused[0]}.")
 
     def _query(self) -> tuple[list[Sample], list[str]]:
         """Return the samples of mmpmon, and why other answers were left out."""
         command = mmpmon()
         if command is None:
-            raise SourceError("mmpmon is not installed here.", hint="Run this on a node of GPFS, as root.")
+            raise SourceError("mmpmon is not installed here.", hint="Run this as root on a GPFS node.")
         text = run_tool([command, "-p", "-i", "/dev/stdin"], self.timeout_seconds, stdin="fs_io_s\n")
         answers = list(parse_mmpmon(text.splitlines()))
         refused = [answer for answer in answers if isinstance(answer, str)]
@@ -292,7 +292,7 @@ class SlurmAccounting(LiveSource):
     def prepare(self, reporter: Reporter) -> Ready:
         """Check that `sacct` is installed."""
         if not has_sacct():
-            raise SourceError("sacct is not on the PATH.", hint="Run this where Slurm's commands are.")
+            raise SourceError("sacct is not on the PATH.", hint="Run this on a host with the Slurm commands.")
         return Ready(self.host)
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
@@ -398,11 +398,11 @@ class LustreServer(LiveSource):
         """Name the targets."""
         if not is_tree(self.root):
             raise SourceError(
-                f"{self.root} shows no Lustre server or client.", hint="Run this where Lustre runs, or give its root."
+                f"No Lustre server or client in {self.root}.", hint="Run this on a Lustre host, or set [collect] root."
             )
         samples = read_tree(self.root, self.host, with_jobs=False).samples
         targets = sorted({target.name for target, _ in samples})
-        return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root sees it")
+        return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root can see it")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         """Report counters, states, servers, load and jobs; at the end raise SourceError for what was left out."""
@@ -416,13 +416,13 @@ class LustreServer(LiveSource):
             try:
                 text = path.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
-                hint = "Some of debugfs needs root."
-                raise SourceError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+                hint = "Run as root: parts of debugfs require it."
+                raise SourceError(f"Cannot read {path}: {error.strerror}.", hint=hint) from None
             for grown in known.update(text, self.clocks.wall_ns(), str(path)):
                 for row in job_rows(grown, RESET if grown.restarted else 0, self.cluster):
                     reporter.row("job_operations", row)
         if snapshot.damaged:
-            raise SourceError(f"{len(snapshot.damaged)} parameter(s) left out: {snapshot.damaged[0]}")
+            raise SourceError(f"Skipped {len(snapshot.damaged)} damaged parameter(s): {snapshot.damaged[0]}")
 
     def _report_states(self, snapshot: Snapshot, reporter: Reporter) -> None:
         """Report capacity and use of the targets, once an hour."""

@@ -134,7 +134,7 @@ class Shipper:
                 outcome = Shipment(False, message=str(error)[:_MAX_MESSAGE])
         else:
             last = (text.splitlines() or [f"exit code {code}"])[-1]
-            outcome = Shipment(False, message=f"the lake took nothing: {last}"[:_MAX_MESSAGE])
+            outcome = Shipment(False, message=f"the lake accepted no rows: {last}"[:_MAX_MESSAGE])
         if outcome.ok or outcome.shipped:
             self._wait_ns = 0
         else:
@@ -157,7 +157,7 @@ class Shipper:
             refused = {e["path"]: e["message"] for e in body["refused"] if e["path"] not in unreadable}
             waiting = {*body.get("waiting", ()), *unreadable}
         except (ValueError, KeyError, TypeError):
-            return Shipment(False, message=f"the child said what is not JSON: {text[:200]!r}")
+            return Shipment(False, message=f"the child process returned invalid JSON: {text[:200]!r}")
         for path in self._files:
             if str(path) not in waiting:
                 _delete_or_set_aside(path, refused=str(path) in refused)
@@ -169,7 +169,7 @@ class Shipper:
         taken = len(self._files) - len(refused) - len(waiting)
         if waiting or body.get("message"):
             reason = body.get("message") or next(iter(unreadable.values()), "")
-            message = f"the {'server' if self.server else 'lake'} took {taken} files: {reason}"
+            message = f"the {'server' if self.server else 'lake'} accepted {taken} files: {reason}"
             return Shipment(False, taken, len(refused), message[:_MAX_MESSAGE], why)
         return Shipment(True, taken, len(refused), why, why)
 
@@ -213,12 +213,12 @@ def check_url(url: str) -> str:
     not cross a network in clear."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not an address of a server, such as https://weather.example.org")
+        raise ValueError(f"{url!r} is not a server URL such as https://weather.example.org")
     is_loopback = parts.hostname == "localhost"
     with suppress(ValueError):
         is_loopback = is_loopback or ip_address(parts.hostname).is_loopback
     if parts.scheme == "http" and not is_loopback:
-        raise ValueError(f"{url!r} would send the token in clear; use https")
+        raise ValueError(f"{url!r} would send the token unencrypted; use https")
     return url.rstrip("/")
 
 
@@ -226,10 +226,10 @@ def read_token(file: Path) -> str:
     """Return the token in a file that only its owner can read."""
     try:
         if file.stat().st_mode & 0o077:
-            raise UsageError(f"{file} can be read by others.", hint=f"chmod 600 {file}")
+            raise UsageError(f"Other users can read {file}.", hint=f"Run: chmod 600 {file}")
         return file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The token cannot be read from {file}: {error}.") from None
+        raise UsageError(f"Cannot read the token from {file}: {error}.") from None
 
 
 @dataclass
@@ -279,13 +279,13 @@ def _post(url: str, token: str, host: str, name: str, data: bytes, timeout_secon
         code, body = _request("POST", address, headers, data, timeout_seconds)
         if code != 200:
             message = _error_in(body, "message", "hint")
-            named = f"{code}: {message}" if message else f"the server answered {code}"
+            named = f"{code}: {message}" if message else f"the server returned status {code}"
             return code, named
         answer = json.loads(body) if name != "status" else {"status": "ok"}
         if answer["status"] == "partial":
             return 422, str(answer["message"])
         if answer["status"] not in _ACCEPTED:
-            raise ValueError(f"the server answered {answer['status']!r}")
+            raise ValueError(f"the server returned {answer['status']!r}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         return 0, f"{url}: {error}"
     return 200, ""
@@ -337,13 +337,13 @@ def ask_server(url: str, token_file: Path | None, path: str) -> str:
     try:
         code, body = _request("GET", checked + path, headers, None, _QUESTION_TIMEOUT_SECONDS)
     except OSError as error:
-        raise UsageError(f"{url} does not answer: {error}.") from None
+        raise UsageError(f"No response from {url}: {error}.") from None
     if code == 200:
         return body.decode(errors="replace")
-    message = _error_in(body, "message") or f"it answered {code}"
+    message = _error_in(body, "message") or f"the server returned status {code}"
     if code == 404:
         raise DataUnavailable(message)
-    hint = "" if has_token else f"Ask who runs it for a token, and keep it in {file} (mode 600)."
+    hint = "" if has_token else f"Ask its administrator for a token and store it in {file} (mode 600)."
     raise UsageError(f"{url}: {message}", hint=hint)
 
 
@@ -355,8 +355,8 @@ def server_complaint(server: Server) -> str:
     except UsageError as error:
         return str(error)
     except OSError as error:
-        return f"{server.url} does not answer: {error}."
-    return "" if code == 200 else f"{server.url} answered {code}."
+        return f"no response from {server.url}: {error}"
+    return "" if code == 200 else f"{server.url} returned status {code}"
 
 
 def main(arguments: Sequence[str]) -> int:

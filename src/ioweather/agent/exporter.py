@@ -73,40 +73,32 @@ def render(
 # Metrics by what they describe: name, help text, and the value; None is left out.
 _Table = Sequence["tuple[str, str, Callable[[Any], float | None]]"]
 _OF_REMOTE: _Table = (
-    ("ioweather_remote_spool_bytes", "Bytes waiting in the spool, as last reported.", lambda s: s.spool.bytes),
-    ("ioweather_remote_dropped_rows_total", "Its rows that were given up.", lambda s: s.spool.dropped_rows),
-    ("ioweather_remote_troubles", "Problems that it last reported, counted.", lambda s: len(find_problems(s))),
+    ("ioweather_remote_spool_bytes", "Bytes queued in the spool, from the last report.", lambda s: s.spool.bytes),
+    ("ioweather_remote_dropped_rows_total", "Rows dropped, from the last report.", lambda s: s.spool.dropped_rows),
+    ("ioweather_remote_troubles", "Number of problems in the last report.", lambda s: len(find_problems(s))),
 )
 _OF_AGENT: _Table = (
-    ("ioweather_agent_start_time_seconds", "When the agent started, Unix time.", lambda s: s.started_ns / NS),
-    ("ioweather_spool_bytes", "Rows that wait for the lake.", lambda s: s.spool.bytes),
+    ("ioweather_agent_start_time_seconds", "Start time of the agent, Unix time.", lambda s: s.started_ns / NS),
+    ("ioweather_spool_bytes", "Bytes queued in the spool.", lambda s: s.spool.bytes),
     ("ioweather_spool_rows_total", "Rows written to the spool.", lambda s: s.spool.written_rows),
-    (
-        "ioweather_spool_dropped_rows_total",
-        "Rows given up: spool full, or its disk failed.",
-        lambda s: s.spool.dropped_rows,
-    ),
-    ("ioweather_ship_success", "Whether the lake took the last shipment.", lambda s: s.spool.last_ship_ok),
+    ("ioweather_spool_dropped_rows_total", "Rows dropped: spool full or disk error.", lambda s: s.spool.dropped_rows),
+    ("ioweather_ship_success", "Whether the last delivery succeeded.", lambda s: s.spool.last_ship_ok),
 )
 _OF_SOURCE: _Table = (
-    ("ioweather_source_success", "Whether the last run went well.", lambda s: s.last_ok),
-    ("ioweather_source_duration_seconds", "Of the last run.", lambda s: _seconds(s.last_duration_ns)),
-    ("ioweather_source_missed_ticks_total", "Runs that did not begin.", lambda s: s.missed_ticks),
+    ("ioweather_source_success", "Whether the last run succeeded.", lambda s: s.last_ok),
+    ("ioweather_source_duration_seconds", "Duration of the last run.", lambda s: _seconds(s.last_duration_ns)),
+    ("ioweather_source_missed_ticks_total", "Scheduled runs that did not start.", lambda s: s.missed_ticks),
 )
 _READY = ("waiting", "running", "hung")
 _OF_TARGET: _Table = (
-    ("ioweather_ticks_total", "Cycles that were due.", lambda t: t.ticks),
-    ("ioweather_missed_ticks_total", "Cycles not begun: the one before had not ended.", lambda t: t.missed_ticks),
-    ("ioweather_target_ready", "Whether the probe has made its files.", lambda t: t.state in _READY),
+    ("ioweather_ticks_total", "Scheduled cycles.", lambda t: t.ticks),
+    ("ioweather_missed_ticks_total", "Cycles skipped because the previous one still ran.", lambda t: t.missed_ticks),
+    ("ioweather_target_ready", "Whether the probe files exist.", lambda t: t.state in _READY),
 )
 _OF_OPERATION: _Table = (
-    ("ioweather_slowdown_ratio", "Median of the last minute over the usual time.", lambda o: o.slowdown_ratio),
-    ("ioweather_expected_seconds", "The usual response time: a running median.", lambda o: _seconds(o.expected_ns)),
-    (
-        "ioweather_last_success_timestamp_seconds",
-        "Of the last success, Unix time.",
-        lambda o: _seconds(o.last_success_ns),
-    ),
+    ("ioweather_slowdown_ratio", "Median of the last minute, relative to the usual time.", lambda o: o.slowdown_ratio),
+    ("ioweather_expected_seconds", "Usual response time (running median).", lambda o: _seconds(o.expected_ns)),
+    ("ioweather_last_success_timestamp_seconds", "Last success, Unix time.", lambda o: _seconds(o.last_success_ns)),
 )
 
 
@@ -126,23 +118,23 @@ def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[str
     agents = remote_agents(pushed_to, now)[:_MAX_HOSTS]
     if agents:
         up = [((agent.host,), agent.life(now) == "running") for agent in agents]
-        yield gauges("ioweather_remote_up", "Whether the agent of another host is heard of.", ("host",), up)
+        yield gauges("ioweather_remote_up", "Whether the agent of another host reports.", ("host",), up)
         age = [((agent.host,), max(0.0, (now - agent.heard_ns) / NS)) for agent in agents]
-        yield gauges("ioweather_remote_heard_seconds", "Since it was last heard of.", ("host",), age)
+        yield gauges("ioweather_remote_heard_seconds", "Seconds since the last report.", ("host",), age)
     yield from _metrics(_OF_REMOTE, ("host",), [((agent.host,), agent) for agent in agents])
     try:
         status: Status | None = read_status(directory)
     except IoweatherError:
         status = None
     alive = status is not None and not status.is_stale(now)
-    yield gauge("ioweather_up", "Whether an agent writes its status.", alive)
+    yield gauge("ioweather_up", "Whether an agent runs.", alive)
     if status is None:
         return
     last_ns = max(0.0, (now - status.written_ns) / NS)
-    yield gauge("ioweather_status_age_seconds", "Since the agent last wrote its status.", last_ns)
+    yield gauge("ioweather_status_age_seconds", "Seconds since the last update of the status.", last_ns)
     if alive:
         known = [((status.host, status.software_version), 1.0)]
-        yield gauges("ioweather_agent_info", "What runs.", ("host", "version"), known)
+        yield gauges("ioweather_agent_info", "Host and version of the agent.", ("host", "version"), known)
         yield from _metrics(_OF_AGENT, (), [((), status)])
         yield from _metrics(_OF_SOURCE, ("source",), [((source.name,), source) for source in status.other_sources])
         yield from _metrics(_OF_TARGET, ("target",), [((target.target,), target) for target in status.targets])
@@ -177,11 +169,11 @@ def _of_operations(status: Status, now: int) -> Iterator[str]:
         if target.in_flight is not None and current is not None:
             key = (target.target, target.in_flight.op)
             ages[key if key in ages else (target.target, "other")] = current / NS
-    text = "Age of the operation in flight; 0 where there is none."
+    text = "Age of the operation in flight; 0 if idle."
     yield gauges("ioweather_in_flight_seconds", text, ("target", "op"), ages.items())
-    yield _metric(name, "How long operations took.", "histogram", lines)
+    yield _metric(name, "Response time of operations.", "histogram", lines)
     yield from _metrics(_OF_OPERATION, _KIND, found)
-    yield gauges("ioweather_failed_operations_total", "Operations that failed.", ("target", "op"), failed.items())
+    yield gauges("ioweather_failed_operations_total", "Failed operations.", ("target", "op"), failed.items())
     yield gauges("ioweather_errors_total", "Failures by errno.", ("target", "op", "errno"), errors.items())
 
 
@@ -197,7 +189,7 @@ def export_metrics(
 ) -> None:
     """Serve the metrics of a spool, or write them to a file, until a signal arrives."""
     if once and textfile is None:
-        raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
+        raise UsageError("--once requires a file name.", hint="Add --textfile FILE.")
     directory = spool_dir or default_spool_dir()
     collect = partial(render, directory, pushed_to=lake, others=others)
     is_over = threading.Event()
@@ -210,7 +202,7 @@ def export_metrics(
         try:  # whole: node_exporter never reads half of it, as another user
             write_whole(textfile, collect(), 0o644)
         except OSError as error:
-            raise UsageError(f"{textfile} cannot be written: {error.strerror}.") from None
+            raise UsageError(f"Cannot write {textfile}: {error.strerror}.") from None
         if once or is_over.wait(every_ns / NS):
             return
 
@@ -239,7 +231,7 @@ def _serve(address: tuple[str, int], collect: Callable[[], bytes], directory: Pa
         server = Server(address, Handler)
     except OSError as error:
         raise UsageError(
-            f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another with --port."
+            f"Cannot listen on {host}:{port}: {error.strerror}.", hint="Choose another port with --port."
         ) from None
     print(f"Metrics of {directory} at http://{host}:{port}/metrics", file=sys.stderr)
     log = logging.getLogger("ioweather.export")

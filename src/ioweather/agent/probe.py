@@ -91,7 +91,7 @@ class FilePool:
         for done, number in enumerate(present, 1):
             folder.check(self.name_of(number))
             if done % 1000 == 0:
-                progress(done, len(present), "looking at small files")
+                progress(done, len(present), "checking small files")
         self.newest = max(max(present, default=0), self.count - 1)
         self.oldest = self.newest - self.count + 1
         for number in present:
@@ -101,7 +101,7 @@ class FilePool:
             if number not in present:
                 self.create(self.name_of(number), folder.fd)
                 if number % 100 == 0:
-                    progress(number - self.oldest + 1, self.count, "making small files")
+                    progress(number - self.oldest + 1, self.count, "creating small files")
 
     def create(self, name: str, folder: int, flags: int = _NEW) -> None:
         """Create a file and write it."""
@@ -163,12 +163,12 @@ class ProbeSettings:
     def check(self) -> None:
         """Raise SourceError for sizes that O_DIRECT, or different places for read and write, do not allow."""
         if self.block_bytes % 4096 or self.block_bytes <= 0:
-            raise SourceError(f"a request of {self.block_bytes} bytes is not a multiple of 4096.")
+            raise SourceError(f"a request size of {self.block_bytes} bytes is not a multiple of 4096.")
         if self.file_bytes < 2 * self.block_bytes:
             size, block = format_bytes(self.file_bytes), format_bytes(self.block_bytes)
-            raise SourceError(f"a file of {size} does not hold two requests of {block}.")
+            raise SourceError(f"a file of {size} is too small for two requests of {block}.")
         if self.pool_files < 2 or self.small_file_bytes < 1 or self.period_ns < 10_000_000:
-            raise SourceError("the pool needs 2 files, a file 1 byte, a period 10 ms.")
+            raise SourceError("the minimum is 2 files per pool, 1 byte per file and a period of 10 ms.")
 
     @property
     def load(self) -> str:
@@ -181,9 +181,9 @@ class ProbeSettings:
 
 
 _ACCESS_NOTES: Final = {
-    "cached": "this file system keeps files in memory: reads do not reach storage",
-    "dropped": "no O_DIRECT here: the page cache is emptied before each read, and takes each write first",
-    "direct": "O_DIRECT is accepted; whether it reaches storage cannot be seen",
+    "cached": "this file system is in memory: reads do not reach storage",
+    "dropped": "no O_DIRECT: the page cache is dropped before each read, and buffers each write",
+    "direct": "O_DIRECT is accepted; requests may still be served from a cache",
 }
 
 
@@ -399,7 +399,7 @@ _PLACEMENT_FILE: Final = "placed.json"
 def place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
     """Make an empty file whose only stripe is on this OST."""
     if shutil.which("lfs") is None:
-        raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
+        raise SourceError("--osts requires `lfs`, which is not installed.", hint="Omit --osts.")
     _run_in(folder, ["lfs", "setstripe", "-c", "1", "-i", str(ost), name])
 
 
@@ -510,10 +510,10 @@ class TargetProbe(FileProbe):
         unavailable = self._place(reporter)
         if not self._files:
             why = "".join(f" {name}: {reason}" for name, reason in unavailable.items())
-            raise SourceError(f"no storage target of {self.target} was found.{why}")
+            raise SourceError(f"No storage target found for {self.target}.{why}")
         message = f"{len(self.placed)} targets, one at a time"
         if unavailable:
-            message += f"; not yet probed, for they took no file: {', '.join(unavailable)}"
+            message += f"; not probed yet (no file could be created): {', '.join(unavailable)}"
         return next(iter(self._files.values())).access, message
 
     def _place(self, reporter: Reporter) -> dict[str, str]:
@@ -535,8 +535,8 @@ class TargetProbe(FileProbe):
                 files = _place_on_chunk_servers(folder, make)
             else:
                 raise SourceError(
-                    f"{folder.path} lies on {kind or 'a file system'} that does not say where files lie.",
-                    hint="Targets are probed one by one on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
+                    f"{folder.path} is on {kind or 'a file system'}, which does not report the targets of a file.",
+                    hint="Individual targets can be probed on Lustre (with `lfs`) and MooseFS (with `mfsfileinfo`).",
                 )
             self._files = {name: made[name] for name in files}
             # Requests reach storage in the same way on all targets: test one, and do not wait for the others.
@@ -627,9 +627,9 @@ class SamplerSettings:
         """Raise SourceError for values that cannot be measured with."""
         for size in self.sizes:
             if size < 4096 or size % 4096 or size > 1 << 30:
-                raise SourceError(f"a request of {size} bytes is not a multiple of 4096 between 4 KiB and 1 GiB.")
+                raise SourceError(f"a request size of {size} bytes is not a multiple of 4096 between 4 KiB and 1 GiB.")
         if not self.sizes or not self.modes or not 0 < self.busy_ratio <= 1:
-            raise SourceError("the sampler needs a size, a mode and a busy share above 0 and up to 1.")
+            raise SourceError("the sampler needs a size, a mode, and a busy share above 0 and at most 1.")
 
 
 @dataclass
@@ -664,7 +664,7 @@ class Sampler(FileProbe):
                 file.find_access(folder)
         kinds = {file.access for file, _ in self._files}
         access = kinds.pop() if len(kinds) == 1 else "mixed"
-        return access, "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
+        return access, "" if access != "cached" else "this file system is in memory: no request reaches storage"
 
     def _list_files(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
         """Return a file of each size on each OST, without making it."""

@@ -56,7 +56,7 @@ class ProbeFolder:
 
     def __init__(self, target: str, name: str, host: str, run_id: str, required_mount: str | None = None) -> None:
         if "/" in name or name in ("", ".", ".."):
-            raise SourceError(f"{name!r} cannot name a folder.", hint="Take letters, digits, dot, dash and underscore.")
+            raise SourceError(f"{name!r} is not a valid folder name.", hint="Use letters, digits and . - _ only.")
         self.path = Path(target, f".ioweather-{name}")
         self._target, self._required_mount = target, required_mount
         self._host, self._run_id = host, run_id
@@ -77,15 +77,15 @@ class ProbeFolder:
             with suppress(OSError):  # the next check says so
                 Path(target).mkdir(exist_ok=True)
         if not Path(target).is_dir():
-            raise SourceError(f"{target} is not a directory.", hint="Name a directory on the file system to measure.")
+            raise SourceError(f"{target} is not a directory.", hint="Use a directory on the file system to measure.")
         mount = mount_point(os.path.realpath(target))
         if required is not None and not is_inside(mount, os.path.realpath(required)):
             raise SourceError(
-                f"{required} is not mounted: {target} lies on {mount} now.",
-                hint="Mount it; nothing is written to the disk below it.",
+                f"{required} is not mounted: {target} is on {mount} now.",
+                hint="Mount it. Nothing was written to the disk below it.",
             )
         if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
-            raise SourceError(f"{target} lies on {mount} now: {self._mount} is not mounted.")
+            raise SourceError(f"{target} is on {mount} now: {self._mount} is not mounted.")
         self._mount = mount
         with PrivateDirectory.at(self.path) as folder:
             self._claim(folder)
@@ -117,7 +117,7 @@ class ProbeFolder:
                 raise SourceError(
                     f"{folder.path} is in use by the probe with pid {other.get('pid')} on {other.get('host')} "
                     f"(run {other.get('run_id')}).",
-                    hint="Stop that one, or give this one a folder of its own with --name.",
+                    hint="Stop that probe, or use another folder with --name.",
                 )
             self._claim_text = json.dumps(mine).encode()
             os.ftruncate(lock, 0)
@@ -145,7 +145,7 @@ class ProbeFolder:
         folder = self._checked.again()
         if self._is_lost(folder):
             os.close(folder)
-            raise OSError(errno.EBUSY, "another probe has taken the folder")
+            raise OSError(errno.EBUSY, "another probe uses the folder")
         return folder
 
     def open_file(self, opener: Callable[[int], int]) -> int:
@@ -375,7 +375,7 @@ class DataFile:
         while moved < length:
             got = os.preadv(fd, _buffers(self._read_piece, length - moved), offset + moved)
             if got == 0:
-                raise ShortTransfer(None, f"{self.name} ends early")
+                raise ShortTransfer(None, f"{self.name} is too short")
             moved += got
 
     def renew(self) -> None:
@@ -411,14 +411,14 @@ def check_space(folder: PrivateDirectory, needed_bytes: int, needed_files: int) 
     spare = room.f_blocks * room.f_frsize // 20
     if needed_bytes and needed_bytes > free - spare:
         raise SourceError(
-            f"{folder.path} has {format_bytes(free)} free; the probe's files need {format_bytes(needed_bytes)} and "
-            "leave at least 5% of the file system to others.",
-            hint="Take a smaller file, or another place.",
+            f"{folder.path} has {format_bytes(free)} free; the probe needs {format_bytes(needed_bytes)} and must "
+            "leave 5% of the file system free.",
+            hint="Use a smaller file or another directory.",
         )
     if room.f_files and needed_files > room.f_favail:
         raise SourceError(
             f"{folder.path} has room for {room.f_favail:,} more files; the probe needs {needed_files:,}.",
-            hint="Take a smaller pool, or another place.",
+            hint="Use a smaller pool or another directory.",
         )
 
 

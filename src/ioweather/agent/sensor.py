@@ -161,9 +161,9 @@ def run_tool(
             env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired:
-        raise SourceError(f"{what} did not answer in {seconds:g} s.") from None
+        raise SourceError(f"{what} timed out after {seconds:g} s.") from None
     except OSError as error:
-        raise SourceError(f"{what} cannot be run: {error.strerror}.") from None
+        raise SourceError(f"Cannot run {what}: {error.strerror}.") from None
     if done.returncode != 0:
         raise SourceError(f"{what} failed: {done.stderr.strip()[:200] or done.returncode}.")
     return done.stdout

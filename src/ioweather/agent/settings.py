@@ -122,7 +122,7 @@ def settings_from(section: Mapping[str, Any]) -> CollectSettings:
         raise FacilityError(f"[collect]: {error.message}") from None
     settings = CollectSettings(probe=probe, **values)
     if bool(settings.push_url) != (settings.push_token_file is not None):
-        raise FacilityError("[collect] push_url and push_token_file go together.")
+        raise FacilityError("[collect] needs both push_url and push_token_file, or neither.")
     return settings
 
 
@@ -150,7 +150,7 @@ def _parsed(
     """Return the fields that a section sets. Raises FacilityError for an unknown key or a wrong value."""
     unknown = sorted(section.keys() - keys.keys())
     if unknown:
-        raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Known: {', '.join(keys)}.")
+        raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Keys: {', '.join(keys)}.")
     found = {}
     for key, value in section.items():
         setting, parse = keys[key]
@@ -171,7 +171,7 @@ def sources_for(
         made += _probes(facility, settings, run_id, host)
         if "probe" in kinds and not made:
             raise UsageError(
-                "facility.toml names no path to probe.", hint='Add `probes = ["/path"]` to a [filesystem.NAME].'
+                "facility.toml sets no path to probe.", hint='Add `probes = ["/path"]` to a [filesystem.NAME].'
             )
     cluster = facility.clusters[0] if len(facility.clusters) == 1 else None
     offered: list[tuple[bool, LiveSource]] = [
@@ -186,7 +186,7 @@ def sources_for(
     ]
     made += [source for is_here, source in offered if (source.name in kinds if kinds else is_here)]
     if not made:
-        raise UsageError("There is nothing to collect here.", hint="Name paths to probe in facility.toml.")
+        raise UsageError("No source to collect from on this host.", hint="Set paths to probe in facility.toml.")
     return made
 
 

@@ -71,7 +71,7 @@ class Spool:
         try:
             self.folder, self._closed = self._make_folders()
         except OSError as error:
-            raise UsageError(f"{self.directory} cannot be made: {error.strerror}.", hint="Give --spool DIR.") from None
+            raise UsageError(f"Cannot create {self.directory}: {error.strerror}.", hint="Use --spool DIR.") from None
         self._lock = self._take_lock()
         self.keep_within_limit()
 
@@ -96,7 +96,7 @@ class Spool:
             os.close(fd)
             raise SpoolBusy(
                 f"Another agent writes to {self.directory}{f' ({holder})' if holder else ''}.",
-                hint="Stop it, or give this one its own with --spool DIR.",
+                hint="Stop it, or use another directory with --spool DIR.",
             ) from None
         with suppress(OSError):  # on a full disk the lock has no name
             os.ftruncate(fd, 0)
@@ -131,7 +131,7 @@ class Spool:
             reason = error.strerror or str(error)
             given_up = len(self._pending) if last else max(0, len(self._pending) - _MAX_WAITING_ROWS)
             del self._pending[:given_up]
-            self.message = f"{len(self._pending)} rows wait in memory: {reason}"
+            self.message = f"{len(self._pending)} rows queued in memory: {reason}"
             if given_up:
                 self._drop(given_up, f"{given_up} rows not written: {reason}")
             return
@@ -242,7 +242,7 @@ class Spool:
                 rows = max(0, sum(1 for _ in file) - 1)
             self._closed.unlink(name)
             total -= sizes.pop(name)
-            self._drop(rows, f"the spool is full: {rows} rows of {name} given up")
+            self._drop(rows, f"the spool is full: dropped {rows} rows of {name}")
         self.files, self._closed_bytes = len(sizes), total
 
     def close(self, now_ns: int) -> None:

@@ -244,19 +244,19 @@ def read_status(directory: Path) -> Status:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != STATUS_VERSION:
             raise UnsupportedVersion(
-                f"{path}: the status has version {data['version']}, this software reads {STATUS_VERSION}.",
-                hint="Run agent and reader in the same version.",
+                f"{path}: status version {data['version']} is not supported (expected {STATUS_VERSION}).",
+                hint="Use the same ioweather version for the agent and this command.",
             )
         status: Status = _part(Status, data)
     except FileNotFoundError:
         raise DataUnavailable(
-            f"There is no {path}: no agent has run here.",
+            f"{path} does not exist: no agent has run here.",
             hint="Start one with `ioweather agent run` or `ioweather probe`.",
         ) from None
     except OSError as error:
-        raise DataUnavailable(f"{path} cannot be read: {error.strerror}.") from None
+        raise DataUnavailable(f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CorruptInput(f"{path} is not a status of the agent: {error!r}.") from None
+        raise CorruptInput(f"{path} is not a valid agent status: {error!r}.") from None
     return status
 
 
@@ -313,13 +313,13 @@ def find_problems(status: Status) -> dict[tuple[str, str], str]:
             found[name, state] = f"{name}: {state}{f': {message}' if message else ''}"
     spool = status.spool
     if spool.last_ship_ok is False:
-        found["delivery", "failed"] = f"not shipped: {spool.message}"
+        found["delivery", "failed"] = f"delivery failed: {spool.message}"
     if spool.refused_files:
-        why = spool.refused_why or spool.message or "it gave no reason"
+        why = spool.refused_why or spool.message or "no reason given"
         found["refused files", str(spool.refused_files)] = f"the lake refused {spool.refused_files} files: {why}"
     if spool.dropped_rows:
         why = spool.dropped_why or spool.message
-        found["rows", "dropped"] = f"{spool.dropped_rows:,} rows given up{f': {why}' if why else ''}"
+        found["rows", "dropped"] = f"{spool.dropped_rows:,} rows dropped{f': {why}' if why else ''}"
     return found
 
 
@@ -344,7 +344,7 @@ class Journal:
         preparing |= {source.name for source in status.sources if source.state == "preparing"}
         waits = {key: text for key, text in before.items() if key[0] in preparing}
         for name in sorted({name for name, _ in before} - {name for name, _ in (*now, *waits)}):
-            self._log.warning("%s: works again", name)
+            self._log.warning("%s: recovered", name)
         self._problems = {**waits, **now}
 
     def end(self, status: Status) -> None:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ioweather.lake.lake import Snapshot
 
 JOB: Final = Param("job", "A Darshan log, or the id of a job in the lake.", required=True, metavar="LOG|JOBID")
-_HELP = "Processes per node, where accounting has no nodes."
+_HELP = "Processes per node, if accounting has no node count."
 PROCESSES_PER_NODE: Final = Param("processes_per_node", _HELP, "int", least=1, option="ppn", metavar="N")
 PATHS: Final = Param(
-    "paths", "What to do with file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
+    "paths", "Keep, hash or drop file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
 )
 UID: Final = Param("uid", "User ID of the job, if several jobs have this ID.", "int", metavar="N")
 CLUSTER: Final = Param("cluster", "Cluster of the job, if several jobs have this ID.")
-FILESYSTEM_SAMPLED: Final = Param("filesystem", "On this file system (default: the one with the most samples).")
+FILESYSTEM_SAMPLED: Final = Param("filesystem", "File system (default: the one with the most samples).")
 MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))
 
 
@@ -111,6 +111,6 @@ def _is_burst_buffer(name: str) -> bool:
 # What the studies of a file system's traffic share; each chooser sees the values of those before it.
 TRAFFIC_PARAMS = (
     Param("filesystem", "file system; default: the busiest", choose=busiest_filesystem),
-    Param("component_kind", "ost or device; default: ost where it is there", choose=traffic_kind),
+    Param("component_kind", "ost or device; default: ost if available", choose=traffic_kind),
     Param("resolution", "length of an interval; default: 60 s", kind="duration", choose=resolution),
 )

@@ -162,7 +162,7 @@ class Study:
     params: tuple[Param, ...] = ()
     spreads: bool = False
     titles: Mapping[str, str] = field(default_factory=dict)
-    too_few: str = "the lake has rows for it, but too few or of another kind in this period"
+    too_few: str = "the lake has too few suitable rows in this period"
 
     def each_need(self) -> Iterator[tuple[str, tuple[str, ...], bool]]:
         """Yield table, metrics and whether it is optional of each need."""

@@ -58,7 +58,7 @@ class Baseline:
             return " to ".join(format_time_ns(moment) for moment in self.period_ns)
         if self.seconds is not None:
             given = ", ".join(f"{op} {format_seconds(value)}" for op, value in self.seconds.items())
-            return f"as given ({given}), for other operations the whole period"
+            return f"fixed values ({given}); the whole period for other operations"
         return "the whole period"
 
 
@@ -72,7 +72,7 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
     if found := _QUANTILE.fullmatch(stripped):
         whole = parse_baseline(found[2], zone)
         if whole.seconds is not None:
-            raise ValueError(f"{text!r} is not a baseline: values that are given have no quantile")
+            raise ValueError(f"{text!r} is not a baseline: fixed values have no quantile")
         return replace(whole, quantile=int(found[1]) / 100)
     if stripped == "whole":
         return WHOLE
@@ -86,7 +86,7 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
         pairs = [entry.partition("=") for entry in stripped.split(",")]
         seconds = {op.strip(): parse_duration_ns(value.strip()) / NS for op, _, value in pairs}
         if not all(value > 0 for value in seconds.values()):
-            raise ValueError(f"the baseline {text!r} has an operation that takes no time")
+            raise ValueError(f"the baseline {text!r} has an operation with a time of 0")
         return Baseline(seconds=seconds)
     try:
         window_ns = parse_duration_ns(stripped)
@@ -218,15 +218,24 @@ class Facility:
     most_memory_bytes: int = 2 * GIB
     most_rows: int = 20_000_000
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Addresses and other labels of hosts, with their names: of [hosts], and of the lake.
+    hosts: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
 
     def filesystem_of(self, system: str) -> str:
         """Canonical file system of a raw `system` (an fsname, 'mount:/path' or 'host:device'); itself if unmapped.
 
-        An unmapped disk is named by its host without the domain: collectors write either.
+        An unmapped disk is named by its host without the domain, also where a collector writes an address that `hosts`
+        names.
         """
         found = self._lookup(system)
-        return found.name if found else without_domain(system)
+        return found.name if found else self.disk_of(system)
+
+    def disk_of(self, system: str) -> str:
+        """The one name of a disk that collectors name by an address, a host or a host with its domain."""
+        host, _, device = system.partition(":")
+        named = self.hosts.get(host)
+        return without_domain(f"{named}:{device}" if named is not None and is_local_disk(system) else system)
 
     def is_mapped(self, system: str) -> bool:
         """Whether a file system of facility.toml has this raw name."""
@@ -258,9 +267,11 @@ class Facility:
             # The only file system that has a path to probe on this mount and declares no mount of its own.
             probed = [fs for fs in self.filesystems if not fs.mounts and any(is_inside(p, mount) for p in fs.probes)]
             return probed[0] if len(probed) == 1 else None
+        host, _, device = system.partition(":")
+        raw = [system, f"{self.hosts[host]}:{device}"] if host in self.hosts else [system]
         for fs in self.filesystems:
             named = system == fs.name or system in fs.lustre
-            if named or any(fnmatch.fnmatchcase(system, pattern) for pattern in fs.devices):
+            if named or any(fnmatch.fnmatchcase(name, pattern) for name in raw for pattern in fs.devices):
                 return fs
         return None
 
@@ -286,7 +297,7 @@ def facility_data(path: Path) -> dict[str, Any]:
         raise FacilityError(f"{path} is not valid JSON: {error}.") from None
     except ModuleNotFoundError:
         raise FacilityError(
-            f"{path}: this Python reads no TOML.", hint="Take Python 3.11, or put it in by `ioweather agent bundle`."
+            f"{path}: this Python cannot read TOML.", hint="Use Python 3.11, or `ioweather agent bundle`."
         ) from None
     try:
         return tomllib.loads(text)
@@ -343,7 +354,7 @@ class _Section:
     def finish(self) -> None:
         """Raise FacilityError if the table has an unknown key."""
         if unknown := ", ".join(sorted(set(self.body) - self.known)):
-            hint = f"Known: {', '.join(sorted(self.known))}."
+            hint = f"Keys: {', '.join(sorted(self.known))}."
             raise FacilityError(f"unknown key {unknown} in {self.where}.", hint=hint)
 
 
@@ -391,7 +402,7 @@ def _from(least: int, convert: Callable[[Any], int]) -> Callable[[Any], int]:
 
     def accept(value: Any) -> int:
         if (found := convert(value)) < least:
-            raise ValueError(f"{value!r} is too little for any reader")
+            raise ValueError(f"{value!r} is too small")
         return found
 
     return accept
@@ -418,6 +429,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         "retention_ns": {key: retention.read(key, _duration, usual) for key, usual in _RETENTION.items()},
         "baseline": top.read("baseline", lambda text: parse_baseline(_text(text), zone), "whole"),
         "visibility": top.read("visibility", parse_visibility, {}),
+        "hosts": {label: _text(name) for label, name in top.read("hosts", _table, {}).items()},
         "stuck_after_ns": ingest.read("stuck_after", _from(1, _duration), "30s"),
         "most_memory_bytes": ingest.read("most_memory", _from(64 * MIB, lambda text: parse_size(str(text))), "2GiB"),
         "most_rows": ingest.read("most_rows", _from(1, _whole), Facility.most_rows),
@@ -451,7 +463,7 @@ def _window(body: Any, zone: ZoneInfo | None) -> Window:
     label = section.read("label", _text, "")
     section.finish()
     if start is None or end is None or end <= start:
-        raise FacilityError("[[maintenance]] needs `start`, and an `end` after it.")
+        raise FacilityError("[[maintenance]] needs `start` and a later `end`.")
     return Window(start, end, label)
 
 
@@ -500,5 +512,5 @@ def _network(text: str) -> Network:
 def _uids(value: Any) -> dict[str, int]:
     """A converter: a table of user names and uids."""
     if not isinstance(value, Mapping) or not all(type(uid) is int and uid >= 0 for uid in value.values()):
-        raise ValueError("it must be a table of names and numbers, as { anna = 1001 }")
+        raise ValueError("it must be a table of names and numbers, such as { anna = 1001 }")
     return {str(name): int(uid) for name, uid in value.items()}

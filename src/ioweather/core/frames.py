@@ -54,6 +54,14 @@ class Text:
 
 
 Column: TypeAlias = NDArray[Any] | Text
+
+
+def _used(text: Text) -> Text:
+    found, codes = np.unique(text.codes, return_inverse=True)
+    nulls = int((found < 0).any())
+    return Text((codes - nulls).astype(np.int32), tuple(text.categories[code] for code in found[nulls:].tolist()))
+
+
 _MOST_NAMED = 20
 _TEXT_BYTES = 100  # of a category, with the overhead of a Python string
 
@@ -130,6 +138,10 @@ class Frame(Tabular, Mapping[str, Column]):
     def take(self, index: Any) -> Frame:
         """The rows of a boolean mask, a slice or positions."""
         return Frame({name: column[index] for name, column in self._columns.items()})
+
+    def without_unused_texts(self) -> Frame:
+        """The frame with only those categories that its rows have: rows that were taken keep all of theirs."""
+        return Frame({name: _used(c) if isinstance(c, Text) else c for name, c in self._columns.items()})
 
     def select(self, names: Sequence[str]) -> Frame:
         """The frame with these columns only."""

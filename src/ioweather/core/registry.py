@@ -68,7 +68,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
     def _load(self, entry: EntryPoint, taken_by: str | None) -> str:
         """Load a plug-in; returns why it cannot be an entry, or ''."""
         if taken_by is not None:
-            return f"the name is taken by {taken_by}"
+            return f"{taken_by} already has this name"
         try:
             found = entry.load()
             why = self._fault(entry.name, found)
@@ -96,7 +96,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     def _leave_out(self, name: str, package: str, why: str) -> None:
         """Log why a plug-in is not used, for errors about its name too."""
-        text = f"The {self.noun} {name!r} of the package {package} is left out: {why.rstrip('.')}."
+        text = f"Ignored the {self.noun} {name!r} of package {package}: {why.rstrip('.')}."
         self._left_out[name] = text
         logging.getLogger("ioweather.plugins").warning("%s", text)
 

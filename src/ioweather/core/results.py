@@ -152,12 +152,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Reference:
-    """A line across a chart (`value`), or a shaded stretch of it (`value` to `end`)."""
+    """A line across a chart (`value`), or a shaded stretch of it (`value` to `end`).
+
+    `role` is "this" for the subject of the chart, and "bad" for a problem.
+    """
 
     axis: Literal["x", "y"]
     value: float
     label: str = ""
     end: float | None = None
+    role: Literal["", "this", "bad"] = ""
 
 
 @dataclass(frozen=True)
@@ -167,10 +171,11 @@ class Chart:
     Encodings by kind (column names of `table`; optional ones in brackets):
       timeline   x (time_ns), y, [series], [low, high]      cdf      x, y (0-1), [series]
       histogram  low, high, y, [series]                      box      x, q05, q25, q50, q75, q95, [series]
-      band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label]
-      heatmap    x, y, value                                 bars     x, y, [series], [low, high]
+      band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label], [curve]
+      heatmap    x, y, value, [curve]                        bars     x, y, [series], [low, high]
       matrix     x, y, value (numbers printed in cells)      umami    metric, x (time_ns), y, this, q25, q50, q75
-    In umami `this` is true on this run's row.
+    In umami `this` is true on this run's row. A row with a name in `curve` is a point of that line over the data, in
+    the order of the rows; without x or y the line breaks there.
     `scales` sets an axis to 'log' or 'linear'; `facet` names a column that splits the chart into panels.
     """
 
@@ -271,7 +276,7 @@ class Exhibit:
         if self.charts or numbers or any(table.rows for table in self.tables):
             return ""
         words = [f.text for f in self.findings if not f.claim] or list(self.caveats)
-        return words[0] if words else "these data give nothing to show"
+        return words[0] if words else "no data to show"
 
     def __repr__(self) -> str:
         counts = (
@@ -405,14 +410,14 @@ def largest_facts(group: FactGroup, most: int) -> FactGroup:
     """The group with its `most` largest facts by share, in their order, and how many were left out; the first facts if
     not all have shares. Lines about the fact above (its interval, its model) and facts of share 0 are left out."""
     about_the_one_above = ("_interval", "_model", "_how")
-    never_cut = ("reading", "writing", "read", "write", "sequential")
+    never_cut = ("reading", "writing", "read", "write", "sequential", "unique", "partially_shared", "shared")
     rows = [fact for fact in group.facts if not fact.name.endswith(about_the_one_above) and fact.share != 0]
     if any(fact.share is None for fact in rows):
         return replace(group, facts=tuple(rows[:most]))
     ranked = sorted(rows, key=lambda fact: (fact.name not in never_cut, -(fact.share or 0.0)))
     shown = tuple(fact for fact in rows if fact in ranked[:most])
     cut = len(rows) - len(shown)
-    more = Fact("more_rows", f"+{cut} smaller row{'s' if cut > 1 else ''}", "")
+    more = Fact("more_rows", f"+{cut} more row{'s' if cut > 1 else ''}", "")
     return replace(group, facts=(*shown, more) if cut else shown)
 
 

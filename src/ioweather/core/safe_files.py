@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -34,7 +35,26 @@ def _of_user(variable: str, *default: str) -> Path:
 def default_lake_dir() -> Path:
     """IOWEATHER_LAKE, else under XDG data home."""
     named = os.environ.get("IOWEATHER_LAKE")
-    return Path(named) if named else _of_user("XDG_DATA_HOME", ".local", "share") / "lake"
+    return lake_place(named) if named else _of_user("XDG_DATA_HOME", ".local", "share") / "lake"
+
+
+# In the working directory of a lake in object storage: its address.
+STORE_MARKER: Final = ".store"
+
+
+def lake_place(named: str | os.PathLike[str]) -> Path:
+    """The directory of a lake. Of `s3://bucket/prefix` it is its working directory on this machine, which is made."""
+    found = re.fullmatch(r"(s3a?):/+(.+?)/*", os.fspath(named))  # a Path has one slash
+    if found is None:
+        return Path(named)
+    address = f"{found[1]}://{found[2]}"
+    name = re.sub(r"[^\w.-]+", "-", found[2])
+    digest = hashlib.blake2b(address.encode(), digest_size=4).hexdigest()
+    place = _of_user("XDG_DATA_HOME", ".local", "share") / "s3" / f"{name}-{digest}"
+    if not (place / STORE_MARKER).exists():
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(place / STORE_MARKER, address.encode(), 0o600)
+    return place
 
 
 def default_spool_dir() -> Path:
@@ -350,19 +370,19 @@ def _opened(
             with suppress(OSError):
                 os.rmdir(path.name, dir_fd=parent)
             raise UnsafePlace(
-                f"{path} was made by uid {us} and belongs to uid {found.st_uid}.",
-                hint="This file system gives our files to another user (root_squash); run as a user that it knows.",
+                f"{path} was created by uid {us} but belongs to uid {found.st_uid}.",
+                hint="The file system maps this user to another one (root_squash). Run as a regular user.",
             )
         _check_owner(found, path, shared=shared)
         if one_device and found.st_dev != os.fstat(parent).st_dev:
-            raise UnsafePlace(f"Something is mounted on {path}.", hint="Unmount it, or choose another directory.")
+            raise UnsafePlace(f"Something is mounted on {path}.", hint="Unmount it, or use another directory.")
         if found.st_uid == us and (found.st_mode & 0o777 & ~keep):  # of an older version or a generous umask
             with suppress(OSError):
                 os.fchmod(fd, stat.S_IMODE(found.st_mode) & ~(0o777 & ~keep))
             if os.fstat(fd).st_mode & _WRITABLE & ~keep:
                 raise UnsafePlace(
-                    f"{path} can be written by others, and this file system does not let us change that.",
-                    hint="Choose a directory on a file system that keeps modes.",
+                    f"Other users can write to {path}, and its mode cannot be changed.",
+                    hint="Use a directory on a file system with Unix permissions.",
                 )
         return PrivateDirectory(fd, path)
     except BaseException:
@@ -377,10 +397,10 @@ def _check_owner(found: os.stat_result, path: Path, *, shared: bool = False) -> 
         return
     if shared and found.st_mode & 0o002:
         raise UnsafePlace(
-            f"{path} belongs to uid {found.st_uid}, and everybody can write it.", hint=f"Its owner: chmod o-w {path}"
+            f"{path} belongs to uid {found.st_uid}; every user can write to it.", hint=f"Its owner: chmod o-w {path}"
         )
     if not shared or us == 0:
-        raise UnsafePlace(f"{path} belongs to uid {found.st_uid}, not to us (uid {us}).", hint=_NOTHING_WRITTEN)
+        raise UnsafePlace(f"{path} belongs to uid {found.st_uid}, not to uid {us}.", hint=_NOTHING_WRITTEN)
 
 
 def _check_file(found: os.stat_result, path: Path) -> None:
@@ -388,8 +408,8 @@ def _check_file(found: os.stat_result, path: Path) -> None:
     _check_kind(found, path, stat.S_IFREG)
     _check_owner(found, path)
     if found.st_nlink > 1:
-        text = f"{path} has {found.st_nlink} names: it may be a file of another user."
-        raise UnsafePlace(text, hint="Nothing was written. Remove this name.")
+        text = f"{path} has {found.st_nlink} hard links: it may belong to another user."
+        raise UnsafePlace(text, hint="Nothing was written. Remove this link.")
 
 
 _KINDS: Final = {
@@ -401,7 +421,7 @@ _KINDS: Final = {
     stat.S_IFBLK: "a block device",
     stat.S_IFCHR: "a character device",
 }
-_NOTHING_WRITTEN: Final = "Nothing was written. Remove it, choose another directory, or run as that user."
+_NOTHING_WRITTEN: Final = "Nothing was written. Remove it, use another directory, or run as that user."
 
 
 def _check_kind(found: os.stat_result, path: Path, expected: int) -> None:

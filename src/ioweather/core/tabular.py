@@ -77,7 +77,7 @@ class Tabular:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         # Without this, pandas.DataFrame(table) would make rows of the column names.
-        raise TypeError(f"a {type(self).__name__} is no array: use .to_pandas(), .to_polars() or .to_arrow()")
+        raise TypeError(f"{type(self).__name__} is not an array: use .to_pandas(), .to_polars() or .to_arrow()")
 
     def _repr_html_(self) -> str | None:
         """The table as pandas shows it in notebooks; None, for plain text, without pandas."""

@@ -386,7 +386,7 @@ def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = No
     if first == second:
         return first
     if first > second:  # PEP 495: a gap has its fold=0 reading later than its fold=1 reading
-        raise UndatedInput(f"{naive} does not exist in {zone.key}: clocks jump over it.", hint="Check --zone.")
+        raise UndatedInput(f"{naive} does not exist in {zone.key}: clocks go forward.", hint="Check --zone.")
     later = [t for t in (first, second) if after_ns is not None and t > after_ns]
     # Before both candidates and close to the first: the clock has just entered the doubled hour.
     if len(later) == 2 and after_ns is not None and first - after_ns < second - first:
@@ -394,8 +394,8 @@ def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = No
     if len(later) == 1:
         return later[0]
     raise UndatedInput(
-        f"{naive} happens twice in {zone.key} (clocks go back) and the order of samples does not tell which.",
-        hint="Give times with an offset, or in UTC.",
+        f"{naive} occurs twice in {zone.key} (clocks go back), and the order of samples is ambiguous.",
+        hint="Use times with an offset, or in UTC.",
     )
 
 
@@ -415,7 +415,7 @@ def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
     naive = dt.datetime(year, month, day, hour, minute, second)
     if match[8] is None:
         if zone is None:
-            raise UndatedInput(f"{text!r} has no zone.", hint="Give --zone, or set `zone` in facility.toml.")
+            raise UndatedInput(f"{text!r} has no time zone.", hint="Use --zone, or set `zone` in facility.toml.")
         return local_to_ns(naive, zone) + fraction_ns
     if match[8] in ("Z", "UTC"):
         offset = dt.timedelta(0)

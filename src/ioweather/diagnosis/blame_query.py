@@ -31,7 +31,7 @@ from ioweather.diagnosis.blame import (
     total_saved,
     usual_times,
 )
-from ioweather.diagnosis.job_loads import merge_windows, share_inside
+from ioweather.diagnosis.job_loads import share_inside
 from ioweather.diagnosis.job_records import (
     FILES,
     Records,
@@ -42,6 +42,7 @@ from ioweather.diagnosis.job_records import (
 )
 from ioweather.diagnosis.similar_runs import SimilarRuns, read_runs
 from ioweather.facts.run_targets import used_targets
+from ioweather.facts.system_activity import merge_windows
 from ioweather.lake.lake import Snapshot
 
 # A shared target may do up to so many times less than it ever did before its work no longer explains that a run waits:
@@ -95,7 +96,7 @@ def find_competing_jobs(records: Records, row: int, usual_seconds: float) -> Com
     """The jobs that competed with run `row` of the records, whose I/O usually takes `usual_seconds`."""
     mine = records.by_run.take(records.by_run.job == row)
     if not len(mine.job):
-        raise DataUnavailable("the log does not say when it did I/O")
+        raise DataUnavailable("the log has no times of its I/O")
     width, me = len(records.components) + 1, int(records.run_job[row])
     windows = records.windows(row)
     seconds = float((windows[1] - windows[0]).sum()) / 1e9
@@ -194,7 +195,7 @@ def read_slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -
     rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
     found = read_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
-        raise DataUnavailable("the log does not say when it did I/O")
+        raise DataUnavailable("the log has no times of its I/O")
     return found[0]
 
 
@@ -311,8 +312,8 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     ]
     exact = [row for row in events if row["event_id"] == name] or events
     if len(exact) != 1:
-        how = "There is no event" if not exact else f"{len(exact)} events have ids that begin with"
-        raise UsageError(f"{how} {name!r}, and it is not a job id.", hint="`ioweather events --json` lists their ids.")
+        how = "No event has the id" if not exact else f"{len(exact)} events have ids that begin with"
+        raise UsageError(f"{how} {name!r}; it is not a job ID.", hint="`ioweather events --json` lists their ids.")
     return exact[0]
 
 
@@ -330,7 +331,7 @@ def _recorded_period(snapshot: Snapshot, *, of_jobs: bool = False) -> Period:
     if not (of_jobs and times):
         times += [(group.first_ns, group.end_ns) for group in snapshot.series()]
     if not times:
-        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
+        raise DataUnavailable("The lake has no samples, logs or job counters.", hint="Ingest some: `ioweather ingest`.")
     return min(first for first, _ in times), max(last for _, last in times)
 
 
@@ -339,7 +340,7 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
     oldest, newest = _recorded_period(snapshot)
     low, high = period = max(period[0], oldest), min(period[1], newest + 1)
     if high <= low:
-        raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
+        raise DataUnavailable("The lake has no data in this period.", hint="`ioweather lake` lists its periods.")
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _filesystem_without_samples(whole)
     all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
@@ -376,14 +377,14 @@ def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> With
     """Estimate the other runs of the period (default: an hour around the job) without the job `without`."""
     job = params["without"]
     if job is None:
-        raise UsageError("Say which job: --without JOB.")
+        raise UsageError("Name the job to leave out: --without JOB.")
     whole = snapshot.whole
     mine = snapshot.frame("applications", ("job_id", "start_ns", "end_ns"), {"job_id": job})
     counted = snapshot.frame("job_operations", ("start_ns", "interval_ns"), {"job_id": job})
     starts = [*mine.ints("start_ns").tolist(), *counted.ints("start_ns").tolist()]
     ends = [*mine.ints("end_ns").tolist(), *(counted.ints("start_ns") + counted.ints("interval_ns")).tolist()]
     if not starts:
-        raise DataUnavailable(f"The lake shows no I/O of job {job}.")
+        raise DataUnavailable(f"No I/O of job {job} in the lake.")
     low, high = (min(starts) - HOUR_NS, max(ends) + HOUR_NS) if period == ALL_TIME else period
     filesystem = params["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
@@ -395,7 +396,7 @@ def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> With
     parties = records.parties
     number = next((i for i, party in enumerate(parties) if party.job_id == job), None)
     if number is None:
-        raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
+        raise DataUnavailable(f"No I/O of job {job} on {filesystem} in this period.")
     usual = usual_times(all_runs, is_inside).usual
     seconds = records.runs.floats("io_seconds")
     # With too few similar runs, it may have lost all but its own work.

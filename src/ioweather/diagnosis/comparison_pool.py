@@ -188,6 +188,7 @@ class Pool:
     io_seconds: Floats
     group: Ints
     start_ns: Ints
+    user: Ints
     pattern: Floats
     split: Floats
     coverage_ratio: Floats
@@ -219,12 +220,13 @@ class Pool:
 def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     """Pool of `job_io` rows; `system` is the state during the same runs, in the same order."""
     seconds, pattern = job_io.floats("io_seconds"), find_patterns(job_io)
+    start, user = job_io.ints("start_ns"), job_io.ints("uid")
     metadata = job_io.floats("metadata_ratio")
     with np.errstate(divide="ignore"):
         split = np.where((metadata > 0) & (metadata < 1), np.log(metadata) - np.log1p(-metadata), np.nan)
     unknown = np.full(job_io.rows, np.nan)
     if system is None:
-        return Pool(seconds, group, job_io.ints("start_ns"), pattern, split, unknown, unknown, {}, {})
+        return Pool(seconds, group, start, user, pattern, split, unknown, unknown, {}, {})
     own = {
         "bytes": job_io.floats("read_bytes") + job_io.floats("write_bytes"),
         "ops": job_io.floats("fs_read_count") + job_io.floats("fs_write_count"),
@@ -240,7 +242,8 @@ def make_pool(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     return Pool(
         io_seconds=seconds,
         group=group,
-        start_ns=job_io.ints("start_ns"),
+        start_ns=start,
+        user=user,
         pattern=pattern,
         split=split,
         coverage_ratio=system.floats("coverage_ratio"),

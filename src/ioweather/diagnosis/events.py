@@ -116,16 +116,21 @@ def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
     phases = [event for event in result.events if event.kind == "phase"]
     found = [event for event in result.events if event.kind != "phase"] or phases
     items = tuple(event_item(event) for event in found[:20])
-    left = [f"{len(found) - len(items):,} more: choose by --from, --to or --kind"] if len(found) > len(items) else []
-    left += [f"{len(phases):,} phases of benchmarks: --kind phase"] if phases and found is not phases else []
+    left = [f"{len(found) - len(items):,} more: narrow with --from, --to or --kind"] if len(found) > len(items) else []
+    left += [f"{len(phases):,} benchmark phases: --kind phase"] if phases and found is not phases else []
     if items:
         yield Items("", items, more="; ".join(left))
 
 
+def without_name(label: str, component: str | None) -> str:
+    """Return the label of an event without the name of its component and without its duration."""
+    return label.partition(", for ")[0].removeprefix(f"{component} ").replace(f" on {component}", "", 1)
+
+
 def event_item(event: EventOutcome) -> Item:
-    """The name of the event is left out of its text, and its duration: both are beside it."""
+    """Return the event as a row with name and time, which its text leaves out."""
     where = event.component or event.filesystem.removeprefix("mount:") or "facility"
-    text = event.label.partition(", for ")[0].removeprefix(f"{event.component} ")
+    text = without_name(event.label, event.component)
     if event.kind == "episode" and event.strength_ratio is not None:
         text = f"{text}, {event.strength_ratio:.1f}x as long as usual"
     return Item(where, text, event.start_ns, event.end_ns, page=f"components/{where}" if event.component else "")
@@ -140,10 +145,10 @@ QUESTION = Question(
         Param("kind", "Only events of this kind.", choices=KINDS),
         Param("strongest", "Sort by strength instead of by time.", "flag", default=False),
     ),
-    help="""List what happened: slow episodes, phases of benchmarks, incidents, maintenance, gaps.
+    help="""List events: slow episodes, benchmark phases, incidents, maintenance, gaps.
 
     Episodes and unhealthy components (--kind component_health) are detected when rows are ingested; `ioweather health`
-    has more on unhealthy components. To search all rows again, run `ioweather lake compact --everything`.""",
+    has details of unhealthy components. To search all rows again, run `ioweather lake compact --everything`.""",
     epilog="Example: ioweather events --kind episode --from 2026-11-01",
     seen_by="public",
     page=False,

@@ -92,6 +92,7 @@ class StorageOutcome:
 
 # Events that are shaded in time lines.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
+_PROBLEMS: Final = ("incident", "component_health", "episode")
 _MOST_SHADED: Final = 8
 _MOST_RATES: Final = 96
 _TIME: Final = ResultColumn("start_ns", "time", "time_ns")
@@ -118,7 +119,7 @@ def run(source: DataSource, params: Params) -> Answer:
             stretches.append((low, high, [event]))
     stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
     marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
-    shaded = tuple(Reference("x", low, _name_strongest(together), high) for low, high, together in marked)
+    shaded = tuple(_shaded(low, high, together) for low, high, together in marked)
     if loads.measured:
         facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
     else:
@@ -225,10 +226,11 @@ def _component_states(traffic: Traffic, loads: Loads) -> Iterable[ComponentState
         )
 
 
-def _name_strongest(events: Sequence[EventOutcome]) -> str:
-    """The component (or label) of the most serious of some events at one time."""
+def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome]) -> Reference:
+    """The time of overlapping events, named by the component (or label) of the most serious."""
     first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
-    return (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+    name = (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+    return Reference("x", start_ns, name, end_ns, "bad" if first.kind in _PROBLEMS else "")
 
 
 def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
@@ -236,11 +238,11 @@ def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
         line = loads.measured[0]
         own, others = _mean_and_peer_mean(line)
         if own is None:
-            return f"{loads.where}: nothing was measured."
+            return f"{loads.where}: no data in this period."
         text = f"{loads.where}: {_metric_label(line.metric)} {format_value(own, _unit(line))} on average"
         if not others:
             return f"{text}."
-        return f"{text}, {format_value(own / others, 'factor')} that of its {loads.peers} peers."
+        return f"{text}, {format_value(own / others, 'factor')} the median of its {loads.peers} peers."
     slow = [s for s in states if s.slow]
     if len(states) > 1:
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
@@ -248,7 +250,7 @@ def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
         most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
         load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
         return f"Slow: {listed}.{load}" if slow else f"None of {len(states)} file systems is slow.{load}"
-    return " ".join(map(_describe_state, states)) or "Nothing was measured."
+    return " ".join(map(_describe_state, states)) or "No storage data in this period."
 
 
 def _describe_state(state: FileSystemState) -> str:
@@ -264,7 +266,7 @@ def _describe_state(state: FileSystemState) -> str:
 
 def _state_facts(state: FileSystemState) -> FactGroup:
     facts = [
-        Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe measured it"),
+        Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe data"),
         Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
@@ -272,7 +274,7 @@ def _state_facts(state: FileSystemState) -> FactGroup:
         Fact("open_events", "open events", state.open_events, "count"),
     ]
     if state.load_ratio is not None:
-        facts.insert(3, Fact("load", "of its nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
+        facts.insert(3, Fact("load", "share of nominal peak", state.load_ratio, "ratio", share=state.load_ratio))
     facts += [Fact("busiest", "busiest target", state.busiest)] if state.busiest else []
     return FactGroup(snake_case(f"filesystem_{state.filesystem}"), state.filesystem, tuple(facts))
 

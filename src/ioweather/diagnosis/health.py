@@ -24,6 +24,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.tables import EVENT_COLUMNS
 from ioweather.core.units import NS, format_seconds, format_time_ns
+from ioweather.diagnosis.events import without_name
 from ioweather.diagnosis.health_incidents import (
     LEAST_LIMITED,
     LEAST_REPORTING,
@@ -108,9 +109,9 @@ def _is_selected(each: Unhealthy, params: Params) -> bool:
 
 def _headline(found: list[Unhealthy], scope: Sequence[Searched]) -> str:
     if not found and not scope:
-        return "Not known: no samples of servers and no probes of their targets in this period."
+        return "Unknown: no server samples and no probe data in this period."
     if not found:
-        return "No unhealthy component was found."
+        return "No unhealthy component found."
     costly = sorted(found, key=lambda each: -(each.lost_seconds or 0.0))
     first = {each.component: each for each in reversed(costly)}
     named = [f"{each.component} from {format_time_ns(each.start_ns)}" for each in reversed(first.values())]
@@ -127,10 +128,10 @@ def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
     if lost:
         runs = sum(each.runs or 0 for each in found)
         facts += [
-            Fact("runs", "runs hit", runs, "count"),
-            Fact("lost_seconds", "I/O time they lost", sum(lost), "seconds"),
+            Fact("runs", "runs affected", runs, "count"),
+            Fact("lost_seconds", "I/O time lost", sum(lost), "seconds"),
         ]
-    return (FactGroup("cost", "What it was and what it cost", tuple(facts)),)
+    return (FactGroup("cost", "Incidents and their cost", tuple(facts)),)
 
 
 # What the search covers. The shortest trouble that shows follows from the samples and from the thresholds of the
@@ -195,16 +196,16 @@ def _component_word(window: SearchWindow, kind: str) -> str:
 def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
     """What a search with these sources of evidence and sampled targets cannot see."""
     if not sources - _BY_METADATA:
-        yield "slow targets (no request times, no counts of jobs and no probes of three or more targets)"
+        yield "slow targets (no request times, no job counters, and probes of fewer than three targets)"
     elif sources - _BY_METADATA == {"service"}:
-        yield "servers that stall while their devices answer (no probes of single targets)"
+        yield "stalled servers with fast devices (no probes of single targets)"
     if sampled < LEAST_REPORTING:
         yield "silent targets (fewer than three report)"
     if sampled < LEAST_LIMITED:
         yield "targets stuck at a limit (fewer than four report)"
     if not sources & _BY_METADATA:
-        yield "slow metadata servers (no counters of them with probes)"
-    yield "a limit that all targets share, as of the network"
+        yield "slow metadata servers (needs metadata counters and probes)"
+    yield "limits shared by all targets, such as the network"
     if "clients" not in sources:
         yield "slow clients"
 
@@ -218,10 +219,10 @@ def _describe_search(searched: Searched) -> str:
         "silence": searched.silent_seconds,
         "limits": searched.limited_seconds,
     }
-    shown = [f"{what} from {format_seconds(seconds)}" for what, seconds in durations.items() if seconds is not None]
+    shown = [f"{what} {format_seconds(seconds)}" for what, seconds in durations.items() if seconds is not None]
     times = f"{format_time_ns(searched.start_ns)} to {format_time_ns(searched.end_ns)}"
-    found = f"; {', '.join(shown)}" if shown else ""
-    unseen = f" Not seen: {', '.join(searched.unseen)}." if searched.unseen else ""
+    found = f"; shortest detectable: {', '.join(shown)}" if shown else ""
+    unseen = f" Not detectable: {', '.join(searched.unseen)}." if searched.unseen else ""
     return f"Searched {listed} of {searched.filesystem}, {times}{found}.{unseen}"
 
 
@@ -232,7 +233,7 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
     found = result.unhealthy
     items = []
     for each in found[:10]:
-        what = each.cause.removeprefix(f"{each.component} ")
+        what = without_name(each.cause, each.component)
         runs = each.runs or 0
         lost = f"{runs:,} run{'s' if runs != 1 else ''} lost {format_seconds(each.lost_seconds or 0.0)}"
         sure = f"{each.probability:.0%} sure" if each.probability is not None else ""
@@ -262,8 +263,8 @@ QUESTION = Question(
     A component is unhealthy when it does less than its peers under the same demand: its operations take longer than
     its load explains, it never exceeds a limit that it did not have before, or it does not report. The search runs
     when new rows are ingested. On six simulated weeks that were not used to set thresholds, 25 of the 27 reported
-    incidents were real, and 25 of 36 real ones were found. On three healthy weeks with up to twice the usual load,
-    there were no false reports where jobs that wait for one target send less over the network.""",
+    incidents were real, and 25 of 36 real ones were found. Three healthy weeks with up to twice the usual load had no
+    false reports, if jobs that wait for one target send less over the network.""",
     epilog="Example: ioweather health --from 2026-11-01",
     seen_by="public",
     table="incidents",

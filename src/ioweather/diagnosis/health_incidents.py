@@ -750,7 +750,7 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
 _SHOWN: Final = {
     "service": "time per request at its device",
     "served": "time per request at its server",
-    "probe": "probes of it",
+    "probe": "its probes",
     "metadata": "probes of metadata operations",
     "runs": "jobs that used several targets at the time",
     "metadata_served": "time per operation at its server",
@@ -766,19 +766,19 @@ def describe_cause(incident: Incident) -> str:
     times = f"{incident.factor or 1:.2g} times as long"
     what = "operations" if {"metadata", "metadata_served"} & {*incident.shown_by} else "requests"
     if incident.kind == "absent":
-        later = f", and its targets were slow afterwards (by {by})" if by else ""
+        later = f", and its targets were slow afterwards (evidence: {by})" if by else ""
         return f"{name} stopped reporting while others continued: down or unreachable{later}"
     if incident.kind == "capped":
         level = 1 / (incident.factor or 1)
         return f"{name} was stuck at {level:.0%} of its normal maximum while its peers were not"
     if incident.kind == "stalled":
-        slow = f"{what} on {name} took {times} as on others (by {by})"
+        slow = f"{what} on {name} took {times} as on its peers (evidence: {by})"
         return f"{slow}, but its device was not slow: its server stalls"
     if incident.kind == "overloaded":
         return f"{name} was overloaded: metadata operations took {times} as usual"
     if "clients" in incident.shown_by:
-        return f"{what} of most clients of {name} took {times} as expected: its server or the network"
-    return f"{what} on {name} took {times} as expected under its load (by {by})"
+        return f"{what} of most clients of {name} took {times} as expected: its server or the network is slow"
+    return f"{what} on {name} took {times} as expected under its load (evidence: {by})"
 
 
 def to_events(found: Sequence[Incident], system: str) -> Frame:

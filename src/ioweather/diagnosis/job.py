@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,11 +11,13 @@ from typing import Final
 from ioweather.core.choices import CLUSTER, JOB, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.results import Amount, Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
-from ioweather.core.units import format_seconds, format_span, format_value
-from ioweather.diagnosis.jobs_without_log import accounted_job_answer
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Finding, Item, Items, Next, largest_facts
+from ioweather.core.units import format_seconds, format_span, format_time_ns, format_value, one_line
+from ioweather.diagnosis.jobs_without_log import RECORD_NEXT, accounting_facts, find_accounted_job, user_of
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
+from ioweather.facts.accounting import run_seconds
+from ioweather.facts.quotas import NEARLY_FULL, quotas_of_user
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
@@ -33,6 +36,7 @@ from ioweather.job_io.view import (
 from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
+_NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
 # From this share of the extra time on, what is not explained has a line.
 _LEAST_RATIO: Final = 0.02
 # Groups of facts on the first screen of `job`, each with its most rows.
@@ -45,6 +49,7 @@ _OF_COUNTED_JOB: Final = {
     "server_targets": 5,
 }
 _NOTES_OF_JOB: Final = (
+    "quota",
     "record_next_time",
     "record_it_whole",
     "which_run",
@@ -53,6 +58,7 @@ _NOTES_OF_JOB: Final = (
     "only_these_files",
     "waiting_opens",
 )
+_SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 
 
@@ -67,13 +73,13 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
     took, usual = result.io_seconds, result.seconds.usual
     if took and usual is not None and usual.value is not None:
         most = max(took, usual.value)
-        times = f"{format_value(result.slowness, 'factor')} the median of " if result.slowness else "against "
+        rank = next((f.note for g in answer.facts for f in g.facts if f.name == "this_run"), "")
         between = "" if usual.low is None or usual.high is None else _seconds_range(usual.low, usual.high)
         yield FactGroup(
             "runs",
             "",
             (
-                Fact("this_run", "this run", took, "seconds", took / most, f"{times}{result.n} similar runs"),
+                Fact("this_run", "this run", took, "seconds", took / most, rank),
                 Fact("usual", "usual", usual.value, "seconds", usual.value / most, between),
             ),
         )
@@ -83,9 +89,9 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
                 "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra_parts(answer, result, extra))
             )
     if steps := _advice_steps(result.worth):
-        yield steps
+        yield replace(steps, title="What makes it faster on any day") if result.kind == "system" else steps
     elif result.kind == "system":
-        yield Items("What you can do", (Item("", "Nothing about this run: its own I/O is as usual."),))
+        yield Items("What you can do", (Item("", "Nothing: your job's own I/O was as usual."),))
     yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
 
 
@@ -99,9 +105,9 @@ def _run_time_screen(answer: Answer, result: WhyOutcome) -> Iterator[Block]:
             Fact("this_job", "this job", took, "seconds", took / most),
             Fact("usual", "usual", usual, "seconds", usual / most, note),
         )
-        yield FactGroup("runs", f"Run time, and that of {result.n} similar jobs", runs)
+        yield FactGroup("runs", f"Run time compared with {result.n} similar jobs", runs)
     yield from (group for group in answer.facts if group.name == "busy")
-    yield from answer.findings
+    yield from (finding for finding in answer.findings if finding.name != "as_of")
 
 
 def _seconds_range(low: float, high: float) -> str:
@@ -110,26 +116,23 @@ def _seconds_range(low: float, high: float) -> str:
 
 def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[Fact]:
     """The parts of the time beyond the usual, each with its reason."""
-    parts = result.seconds
+    split = {fact.name: fact.value for group in answer.facts if group.name == "split" for fact in group.facts}
     sick = [_describe_unhealthy(each) for each in result.unhealthy[:2]]
     others = [
         f"job {each.job_id or 'of another user'} ({each.probability or 0:.0%} sure)" for each in result.culprits[:2]
     ]
-    places = [finding.text for finding in answer.findings if finding.name in ("longest_queue", "slowest_probe")]
-    no_cause = "no single cause found" if _is_positive(parts.system) else ""
+    places = [finding.text for finding in answer.findings if finding.name in _SLOW_PLACES]
+    no_cause = "no single cause found" if split.get("system") else ""
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
-    for name, label, part, note in (
-        ("system", "storage", parts.system, reason),
-        ("own", "your job", parts.own, change or "requests, files and sizes as in similar runs"),
-        ("unexplained", "not explained", parts.unexplained, ""),
+    for name, label, note in (
+        ("system", "storage", reason),
+        ("own", "your job", change or "requests, files and sizes as in similar runs"),
+        ("unexplained", "not explained", ""),
     ):
-        if part is not None and part.value is not None and (name != "unexplained" or part.value > _LEAST_RATIO * extra):
-            yield Fact(name, label, max(0.0, part.value), "seconds", note=note)
-
-
-def _is_positive(part: Amount | None) -> bool:
-    return part is not None and (part.value or 0.0) > 0
+        value = split.get(name)
+        if isinstance(value, float) and (name != "unexplained" or value > _LEAST_RATIO * extra):
+            yield Fact(name, label, value, "seconds", note=note)
 
 
 def _describe_unhealthy(each: Unhealthy) -> str:
@@ -146,12 +149,9 @@ def _advice_steps(worth: Sequence[AdviceItem]) -> Items | None:
     for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
         evidence, _, _ = each.evidence.partition(";")
-        note = "  ".join(filter(None, (*each.fix[:1], each.note)))
-        items.append(
-            Item(
-                "", f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}", note=note
-            )
-        )
+        of_site = f". Your site: {each.note}" if each.note else ""
+        text = f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}{of_site}"
+        items.append(Item("", text, note="".join(each.fix[:1])))
     left = len(worth) - len(shown)
     return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
@@ -202,6 +202,70 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
         yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
 
 
+def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
+    """The answer to `job` without a log: accounting, and the servers' counts if there are any."""
+    found = source.shared(find_accounted_job, params)
+    if found is None:
+        return None
+    job, counted = found
+    row = job.records()[0]
+    user, name = user_of(row), one_line(row["name"] or "")
+    seconds = float(run_seconds(job)[0])
+    known = JobOutcome(
+        job_id=row["raw_job_id"],
+        user=user,
+        project=source.facility.project_of(account=row["account"], uid=row["uid"], exe=None),
+        program=name,
+        logs=0,
+        processes=None,
+        nodes=row["node_count"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"] or row["start_ns"],
+        run_seconds=seconds if math.isfinite(seconds) else None,
+        io_seconds=None,
+        read_bytes=None if counted is None else counted.read_bytes,
+        write_bytes=None if counted is None else counted.write_bytes,
+        bytes_per_s=None,
+        metadata_ratio=None,
+        files=0,
+    )
+    about = accounting_facts(row)
+    if counted is not None:
+        answer = server_answer(row["job_id"], counted, detail=params["detail"])
+        facts = tuple(group for group in answer.facts if group.name != "job")
+        return replace(answer, facts=(about, *facts), result=known)
+    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
+    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no Darshan log."
+    return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
+
+
+def _with_quotas(source: DataSource, answer: Answer, uid: int | None) -> Answer:
+    """The answer with the last recorded quotas of the job's user, and a finding if one is nearly full."""
+    if not source.has_lake or not isinstance(answer.result, JobOutcome):
+        return answer
+    user = answer.result.user or f"uid {uid}"
+    found = quotas_of_user(source.snapshot, user, uid)
+    if not found:
+        return answer
+    source.note_tables(("quotas",))
+    facts, findings = [], []
+    for number, each in enumerate(found, 1):
+        where = each.filesystem + (f", fileset {each.fileset}" if each.fileset else "")
+        limit = each.hard_bytes or each.soft_bytes
+        note = f"of {format_value(limit, 'bytes')}" if limit else "no limit"
+        if most := each.hard_files or each.soft_files:
+            note += f"; {each.used_files or 0:,} of {most:,} files"
+        share = None if each.full_ratio is None else min(each.full_ratio, 1.0)
+        facts.append(Fact(f"quota_{number}", one_line(where), float(each.used_bytes), "bytes", share, note))
+        if each.full_ratio is not None and each.full_ratio >= NEARLY_FULL:
+            when = format_time_ns(each.recorded_ns)[:16]
+            text = f"{user} has used {each.full_ratio:.0%} of the quota on {where} (recorded {when})."
+            findings.append(Finding(one_line(text), "alarm", "quota"))
+    title = f"Quotas of {user}, last recorded {format_time_ns(found[0].recorded_ns)[:16]}"
+    group = FactGroup("quota", one_line(title), tuple(facts))
+    return replace(answer, facts=(*answer.facts, group), findings=(*findings, *answer.findings))
+
+
 def run(source: DataSource, params: Params) -> Answer:
     """The I/O of the job, from its logs; without one, accounting and what servers counted of it."""
     if params["file"]:
@@ -209,9 +273,10 @@ def run(source: DataSource, params: Params) -> Answer:
     try:
         log = named_log(source, params)
     except DataUnavailable:
-        answer = accounted_job_answer(source, params)
+        answer = _accounted_job_answer(source, params)
         if answer is not None:
-            return answer
+            job, _ = source.shared(find_accounted_job, params) or (None, None)
+            return _with_quotas(source, answer, None if job is None else job.records()[0]["uid"])
         source.note_logs("job")
         counted = counted_by_servers(source, params)
         if counted is None:
@@ -221,7 +286,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["file"]:  # neither counts of servers nor the verdict are about single files
         view = only_files(whole, params["file"])
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
-        note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        note = Finding(f"Only files that match {params['file']}: {used:,} of {every:,}.", name="only_these_files")
         found, advised = job_answer(view), advise(view)
         found = replace(found, findings=(note, *found.findings))
     else:
@@ -231,11 +296,13 @@ def run(source: DataSource, params: Params) -> Answer:
             found = replace(found, facts=(*found.facts, beside_log(view, counted)))
         if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):
             times = format_value(judged.slowness, "factor")
-            text = f"Its I/O took {times} the median time of similar runs: `ioweather why {params['job']}` says why."
+            text = f"Its I/O took {times} the median time of similar runs. See `ioweather why {params['job']}`."
             result = replace(found.result, slowness=judged.slowness)
             found = replace(found, findings=(Finding(text, name="slowdown"), *found.findings), result=result)
     if params["detail"]:
         found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
+    if not params["file"]:
+        found = _with_quotas(source, found, int(log.applications.ints("uid")[log.main_run]))
     return advised_answer(found, advised)
 
 
@@ -257,14 +324,14 @@ QUESTION = Question(
     name="job",
     result=JobOutcome,
     run=run,
-    tables=LOG_TABLES | {"events", "job_io", "job_operations", "responses"},
+    tables=LOG_TABLES | {"events", "job_io", "job_operations", "quotas", "responses"},
     params=(
         JOB,
         PROCESSES_PER_NODE,
         PATHS,
         UID,
         CLUSTER,
-        Param("file", "Only files whose name (with a slash: path) fits this pattern.", metavar="PATTERN"),
+        Param("file", "Only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
         Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",

@@ -7,7 +7,7 @@ slowest of its targets: without k the next one may hold it up as long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ioweather.core.frames import Floats, Frame, Ints
 from ioweather.facts.job_metrics import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
 from ioweather.facts.run_targets import target_number
+from ioweather.facts.system_activity import merge_spans
 
 AMOUNTS: Final = ("read_bytes", "write_bytes", "requests")
 _JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre
@@ -109,27 +110,6 @@ def _columns(layout: str, place: Mapping[int, int], components: int) -> Ints:
     return np.array(known, np.int64) if known else np.arange(components)
 
 
-def merge_spans(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Merge touching spans of each run: (run, begin, end of each stretch, stretch of each span)."""
-    if not len(run):
-        nothing = np.zeros(0, np.int64)
-        return nothing, nothing, nothing, nothing
-    order = np.lexsort((first, run))
-    run, first, last = run[order], first[order], last[order]
-    # Runs are shifted so that a running maximum does not reach from one into the next; microseconds leave room for
-    # 100,000 runs in a year.
-    origin = int(first.min())
-    low, high = (first - origin) // 1000, (last - origin) // 1000
-    offset = run * (int(high.max()) + 2)
-    reached = np.maximum.accumulate(high + offset)
-    begins = np.ones(len(run), np.bool_)
-    begins[1:] = low[1:] + offset[1:] > reached[:-1]
-    at = np.flatnonzero(begins)
-    stretch = np.zeros(len(run), np.int64)
-    stretch[order] = np.cumsum(begins) - 1
-    return run[at], first[at], np.maximum.reduceat(last, at), stretch
-
-
 def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLoads:
     """Return loads from counts of servers; `job` is the number of each row's job.
 
@@ -141,13 +121,6 @@ def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLo
     start = rows.ints("start_ns")
     amounts = {name: np.nan_to_num(rows.floats(name)) for name in AMOUNTS}
     return JobLoads(job, start, start + rows.ints("interval_ns"), target, amounts).take(target >= 0)
-
-
-def merge_windows(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge windows that touch or overlap."""
-    first, last = np.array(list(windows), np.int64).reshape(-1, 2).T
-    _, first, last, _ = merge_spans(np.zeros(len(first), np.int64), first, last)
-    return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
 def intersect_spans(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:

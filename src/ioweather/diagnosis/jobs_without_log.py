@@ -23,14 +23,12 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, format_time_ns, one_line
-from ioweather.diagnosis.similar_runs import Servers, choose_step, merged_windows, probe_times
 from ioweather.diagnosis.time_model import HARM_MADS, HARM_SHARE, MAD_TO_SD
 from ioweather.facts import accounting
-from ioweather.facts.run_targets import BUSY, probe_slowdowns, service_slowdown, target_amounts
+from ioweather.facts.run_targets import BUSY, probe_slowdowns, probe_times, service_slowdown, target_amounts
 from ioweather.facts.server_io import ServerIo
-from ioweather.facts.system_activity import Stretches
-from ioweather.job_io.job_page import server_answer
-from ioweather.job_io.outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
+from ioweather.facts.system_activity import Servers, Stretches, choose_step, merged_windows
+from ioweather.job_io.outcomes import Reason, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, raw_id_of
 from ioweather.lake import grid
 from ioweather.lake.lake import Snapshot
@@ -47,16 +45,15 @@ _LEAST_EXPOSED: Final = 8
 _MOST_JOBS: Final = 400
 _REACH_DAYS: Final = 10
 _MEASURES: Final = {
-    "service": "requests at its slowest target",
+    "service": "requests at the slowest target",
     "probe_data": "reads and writes of the probe",
     "probe_metadata": "metadata operations of the probe",
 }
 _MOST_BUSY: Final = 3
-_RECORD_NEXT: Final = Finding(
+RECORD_NEXT: Final = Finding(
     "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log).",
     name="record_next_time",
 )
-_NO_LOG: Final = "There is no Darshan log of this job: files, requests and time spent in I/O are not known."
 
 
 @dataclass(frozen=True)
@@ -105,43 +102,6 @@ def find_accounted_job(source: DataSource, params: Params) -> tuple[Frame, Serve
     return job, counted
 
 
-def accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
-    """The answer to `job` without a log: accounting, and the servers' counts if there are any."""
-    found = source.shared(find_accounted_job, params)
-    if found is None:
-        return None
-    job, counted = found
-    row = job.records()[0]
-    user, name = _user(row), one_line(row["name"] or "")
-    seconds = float(accounting.run_seconds(job)[0])
-    known = JobOutcome(
-        job_id=row["raw_job_id"],
-        user=user,
-        project=source.facility.project_of(account=row["account"], uid=row["uid"], exe=None),
-        program=name,
-        logs=0,
-        processes=None,
-        nodes=row["node_count"],
-        start_ns=row["start_ns"],
-        end_ns=row["end_ns"] or row["start_ns"],
-        run_seconds=seconds if math.isfinite(seconds) else None,
-        io_seconds=None,
-        read_bytes=None if counted is None else counted.read_bytes,
-        write_bytes=None if counted is None else counted.write_bytes,
-        bytes_per_s=None,
-        metadata_ratio=None,
-        files=0,
-    )
-    about = _accounting_facts(row)
-    if counted is not None:
-        answer = server_answer(row["job_id"], counted, detail=params["detail"])
-        facts = tuple(group for group in answer.facts if group.name != "job")
-        return replace(answer, facts=(about, *facts), result=known)
-    took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no log."
-    return Answer("job", headline, (about,), findings=(_RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
-
-
 def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     """The answer to `why` without a log: run time against similar jobs, and the system during the job."""
     found = source.shared(find_accounted_job, params)
@@ -152,28 +112,39 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     if row["end_ns"] is None:
         return Answer(
             f"Was storage slow during job {row['job_id']}?",
-            f"Job {row['job_id']} is still running: its run time is not known yet.",
+            f"Job {row['job_id']} is still running: it can be judged after it ends.",
             result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
         )
+    return judge_accounted_job(source.snapshot, job, counted, params.get("filesystem"), params.get("as_of"))
+
+
+def judge_accounted_job(
+    visible: Snapshot, job: Frame, counted: ServerIo | None, filesystem: str | None = None, as_of_ns: int | None = None
+) -> Answer:
+    """Return the verdict on an ended job (one row of `jobs`), from its run time and the system during it.
+
+    `visible` is the lake as the asking user sees it; with `as_of_ns`, only jobs that had ended by then are compared.
+    """
+    row = job.records()[0]
     # Times of other users' jobs enter as counts alone.
-    snapshot = source.snapshot.whole
-    jobs, this = _jobs_around(snapshot, row, params.get("as_of"))
-    filesystem = params.get("filesystem") or _filesystem(snapshot, counted)
+    snapshot = visible.whole
+    jobs, this = _jobs_around(snapshot, row, as_of_ns)
+    filesystem = filesystem or _filesystem(snapshot, counted)
     measures, coverage = _measure(snapshot, jobs, this, filesystem)
     verdict = judge_run_time(jobs, measures, this)
     seconds = float(accounting.run_seconds(jobs)[this])
     groups = (
         FactGroup("comparison", "Run time compared with similar jobs", tuple(_comparison_facts(verdict, seconds))),
-        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(source.snapshot, row))),
-        _accounting_facts(row),
+        FactGroup("busy", "Jobs that moved the most data during this job", tuple(_busy_facts(visible, row))),
+        accounting_facts(row),
     )
     reason = Reason.NO_SYSTEM_DATA if verdict.kind == "unknown" else None
     return Answer(
         f"Was it job {row['job_id']}, or the system?",
         _headline(verdict),
         tuple(group for group in groups if group.facts),
-        findings=(*_findings(verdict, filesystem, counted), _RECORD_NEXT),
-        caveats=("This verdict is from run time alone and weaker than one with a log.",),
+        findings=(*_findings(verdict, filesystem, counted), RECORD_NEXT),
+        caveats=("This verdict uses run times alone. It is weaker than one with a Darshan log.",),
         coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
         result=WhyOutcome(
             verdict.kind,
@@ -235,13 +206,14 @@ def judge_run_time(jobs: Frame, measures: dict[str, Floats], this: int) -> _JobV
 
 
 def excess_fraction(slow: Bools, exposed: Bools, calm: Bools, group: Ints) -> float | None:
-    """Return the share of the slow exposed jobs that is more than expected; None if jobs of one kind are missing.
+    """Return the share of the slow exposed jobs that is more than expected; None if jobs of one kind are missing, or if
+    no exposed job was slow: then nothing relates the judged job to storage.
 
     Expected is the share of slow jobs among those not exposed, standardized to the groups of the exposed jobs: some
     programs are slow more often than others, and run at other times. Half a job is added to both sums, and a job at the
     overall share to each group (Jeffreys), so that a few jobs without a slow one do not mean never.
     """
-    if not exposed.any() or not calm.any():
+    if not (exposed & slow).any() or not calm.any():
         return None
     overall = (float((calm & slow).sum()) + 0.5) / (float(calm.sum()) + 1.0)
     groups = int(group.max(initial=-1)) + 1
@@ -287,19 +259,21 @@ def _exposure(measure: Floats, group: Ints) -> Floats:
 
 def _jobs_around(snapshot: Snapshot, job: dict[str, Any], as_of_ns: int | None) -> tuple[Frame, int]:
     """The jobs nearest in time to one and all similar ones, and its row; with a time, only jobs ended by then."""
-    jobs = accounting.started_jobs(snapshot, {"cluster": str(job["cluster"])})
-    key = [job[name] for name in ("job_id", "submit_ns")]
-    this = next(i for i, row in enumerate(jobs.select(("job_id", "submit_ns")).records()) if list(row.values()) == key)
-    if as_of_ns is not None:
-        kept = accounting.ends(jobs) <= as_of_ns
-        kept[this] = True
-        jobs, this = jobs.take(kept), int(kept[:this].sum())
+    key = f"jobs of {job['cluster']}"
+    if key not in snapshot.memory:
+        jobs = accounting.started_jobs(snapshot, {"cluster": str(job["cluster"])})
+        snapshot.memory[key] = jobs, accounting.SimilarJobs(jobs)
+    jobs, groups = snapshot.memory[key]
     start = jobs.ints("start_ns")
-    distance = np.abs(start - start[this])
-    near = distance <= _REACH_DAYS * DAY_NS
-    similar = accounting.SimilarJobs(jobs).of(this)
-    order = np.argsort(distance, kind="stable")
-    chosen = np.unique(np.concatenate([[this], similar, order[near[order]][:_MOST_JOBS]]))
+    of_this = (start == job["start_ns"]) & jobs.text("job_id").equals(job["job_id"])
+    this = int(np.flatnonzero(of_this & (jobs.ints("submit_ns") == (job["submit_ns"] or 0)))[0])
+    reach = _REACH_DAYS * DAY_NS
+    first, last = np.searchsorted(start, (start[this] - reach, start[this] + reach + 1))
+    near = np.arange(first, last)
+    if as_of_ns is not None:
+        near = near[(accounting.ends(jobs)[first:last] <= as_of_ns) & (near != this)]
+    near = near[np.argsort(np.abs(start[near] - start[this]), kind="stable")[:_MOST_JOBS]]
+    chosen = np.unique(np.concatenate([[this], groups.of(this, as_of_ns), near]))
     return jobs.take(chosen), int(np.searchsorted(chosen, this))
 
 
@@ -348,21 +322,21 @@ def _measure(snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None)
 
 
 def _headline(verdict: _JobVerdict) -> str:
-    without = "without a Darshan log we cannot look inside the job."
+    without = "The job itself cannot be judged without a Darshan log."
     if verdict.kind == "system":
         sure = verdict.probability or 0.0
         word = "probably" if sure >= 0.5 else "perhaps"
-        return f"Storage {word} contributed (at least {sure:.0%} sure); {without}"
+        return f"Storage {word} contributed (at least {sure:.0%} sure). {without}"
     if verdict.kind == "normal":
-        slow = " Storage was slow during it." if verdict.is_exposed else ""
-        return f"It ran about as long as similar jobs do.{slow}"
+        slow = " Storage was slow at that time." if verdict.is_exposed else ""
+        return f"It ran about as long as similar jobs.{slow}"
     if verdict.kind == "unexplained":
-        return f"It ran longer than similar jobs, and storage was as usual: the cause is not known; {without}"
+        return f"It ran longer than similar jobs, but storage was as usual. {without}"
     if verdict.similar < accounting.LEAST_SIMILAR:
-        return f"Unknown: only {verdict.similar} similar jobs, {accounting.LEAST_SIMILAR} needed; {without}"
+        return f"Unknown: only {verdict.similar} similar jobs; a verdict needs {accounting.LEAST_SIMILAR}. {without}"
     if verdict.is_exposed:
-        return f"Unknown: job and storage were both slow, but the two are not related here; {without}"
-    return f"It ran longer than similar jobs; nothing measured storage then, and {without}"
+        return f"Unknown: job and storage were both slow, but slow storage did not slow similar jobs. {without}"
+    return f"It ran longer than similar jobs, and there are no storage data for that time. {without}"
 
 
 def _comparison_facts(verdict: _JobVerdict, seconds: float) -> Iterator[Fact]:
@@ -388,24 +362,25 @@ def _busy_facts(snapshot: Snapshot, job: dict[str, Any]) -> Iterator[Fact]:
 
 def _findings(verdict: _JobVerdict, filesystem: str | None, counted: ServerIo | None) -> Iterator[Finding]:
     if filesystem is not None and verdict.factor is not None:
-        text = f"Storage ({filesystem}) was as usual during it."
+        text = f"Storage ({filesystem}) was as usual at that time."
         if verdict.is_exposed:
             times = f"{verdict.factor:.1f} times the usual time"
-            text = f"During it, {_MEASURES[verdict.measure]} on {filesystem} took {times}."
+            text = f"During the job, {_MEASURES[verdict.measure]} on {filesystem} took {times}."
         yield Finding(text, name="storage_slow" if verdict.is_exposed else "storage_usual")
     if verdict.kind == "system" and verdict.exposed:
         then, else_ = verdict.slow_exposed / verdict.exposed, verdict.slow_others / max(verdict.others, 1)
         count = f"{verdict.slow_exposed} of {verdict.exposed}"
-        text = f"At such times {then:.0%} of jobs are slow ({count}), at other times {else_:.0%}."
+        text = f"At such times {then:.0%} of jobs are slow ({count}); at other times, {else_:.0%}."
         yield Finding(text, name="follows_system")
     if counted is not None:
         read, wrote = (format_bytes(each) for each in (counted.read_bytes, counted.write_bytes))
         yield Finding(f"According to server counters, it read {read} and wrote {wrote}.", name="servers_counted")
 
 
-def _accounting_facts(row: dict[str, Any]) -> FactGroup:
+def accounting_facts(row: dict[str, Any]) -> FactGroup:
+    """What accounting has of a job: a row of `jobs`."""
     said = {name: (name, one_line(str(row[name] or ""))) for name in ("account", "name", "cluster", "state")}
-    said = {"user": ("user", _user(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
+    said = {"user": ("user", user_of(row)), **said, "start": ("started", format_time_ns(row["start_ns"]))}
     if row["end_ns"] is not None:
         said["run_seconds"] = "run time", format_seconds((row["end_ns"] - row["start_ns"]) / NS)
     if row["node_count"] is not None:
@@ -414,5 +389,6 @@ def _accounting_facts(row: dict[str, Any]) -> FactGroup:
     return FactGroup("accounting", "From accounting", tuple(facts))
 
 
-def _user(row: dict[str, Any]) -> str:
+def user_of(row: dict[str, Any]) -> str:
+    """Name of the user of a row of `jobs`, else the uid."""
     return one_line(str(row["user"] or f"uid {row['uid']}"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -70,15 +72,14 @@ class RunOutcome:
 
     @property
     def verdict_words(self) -> str:
-        if self.verdict is None:
-            return ""
-        return f"{self.verdict}, {'at its end' if self.verdict_as_of == 'end' else 'revised'}"
+        return "" if self.verdict is None else _VERDICTS.get(self.verdict, self.verdict)
 
 
 @dataclass(frozen=True)
 class RunsOutcome:
     """`count` are the jobs that match, `with_log` those of them with a Darshan log, `all_runs` their runs, and the sums
-    are of all these runs; `runs` are the first of the jobs, each by its main run."""
+    are of all these runs; `runs` are the first of the jobs, each by its main run. `unlogged_seconds` is the run time of
+    the ended jobs without a log, and `run_time_verdicts` counts them by their last recorded verdict."""
 
     count: int
     users: int
@@ -88,12 +89,15 @@ class RunsOutcome:
     runs: tuple[RunOutcome, ...]
     all_runs: int = 0
     with_log: int = 0
+    unlogged_seconds: float = 0.0
+    run_time_verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
 _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: ioweather ingest FILES"
+_VERDICTS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
 _ORDERS: Final = {
     "newest": "the newest first",
-    "slowest": "the slowest against similar runs first",
+    "slowest": "the slowest relative to similar runs first",
     "largest": "the largest first",
     "longest": "the longest I/O first",
 }
@@ -139,7 +143,9 @@ class _Matching:
 def run(source: DataSource, params: Params) -> Answer:
     """The matching jobs in the chosen order."""
     logged, sums = _logged_jobs(source, params)
-    unlogged = _unlogged_jobs(source, params)
+    unlogged, unlogged_seconds, verdicts = _unlogged_jobs(source, params)
+    if params["without_log"]:
+        logged, sums = _Matching(every=logged.every), dict.fromkeys(sums, 0.0)
     if not logged.every and not unlogged.every:
         raise DataUnavailable(_NO_JOBS)
     wanted, count = len(logged.start_ns), len(logged.start_ns) + len(unlogged.start_ns)
@@ -173,6 +179,8 @@ def run(source: DataSource, params: Params) -> Answer:
             tuple(runs),
             int(sums["count"]),
             wanted,
+            unlogged_seconds,
+            verdicts,
         ),
     )
 
@@ -197,9 +205,9 @@ def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
         return "No job matches."
     moved = format_value(sums["read_bytes"] + sums["write_bytes"], "bytes")
     if not wanted:
-        return f"{count:,} jobs, none of them with a Darshan log."
+        return f"{count:,} jobs, none with a Darshan log."
     if count > wanted:
-        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log: {moved}."
+        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log; these moved {moved}."
     jobs = f"{count:,} jobs ({sums['count']:,.0f} runs)" if sums["count"] > count else f"{count:,} runs"
     return f"{jobs} moved {moved}."
 
@@ -282,11 +290,14 @@ def _clusters_to_show(clusters: Sequence[str | None], every_job: Frame) -> dict[
     return {"cluster": [None] * len(clusters) if is_one else list(clusters)}
 
 
-def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
-    """Matching jobs of accounting without a log; none where only file systems or single runs are asked for."""
+def _unlogged_jobs(source: DataSource, params: Params) -> tuple[_Matching, float, dict[str, int]]:
+    """(matching jobs of accounting without a log, their run time in seconds, number of them by recorded verdict).
+
+    There are none where only file systems or single runs are asked for.
+    """
     snapshot = source.snapshot
     if params["every_run"] or params["filesystem"] or not snapshot.filled(["jobs"]):
-        return _Matching()
+        return _Matching(), 0.0, {}
     source.note_tables(("jobs",))
     started = started_jobs(snapshot)
     logs = snapshot.frame("applications", ("log_digest", "job_id", "uid", "start_ns", "end_ns"))
@@ -304,7 +315,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
     numbers = [job if raw is None else raw for raw, job in ids]
     found |= {"job_id": [numbers[row] for row in rows.tolist()], **_clusters_to_show(found["cluster"], started)}
     mine, groups = jobs.take(rows), SimilarJobs(jobs)
-    seconds = run_seconds(mine)
+    seconds, verdicts = run_seconds(mine), _run_time_verdicts(source, mine)
 
     def moved_bytes() -> Floats:
         counted = counted_on_servers(snapshot, mine)
@@ -324,6 +335,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
             seconds[at].tolist(),
             counted_on_servers(snapshot, first),
             *(column.tolist() for column in groups.ratios(rows[at])),
+            (verdicts[row] for row in at.tolist()),
             strict=True,
         )
         return [
@@ -339,11 +351,32 @@ def _unlogged_jobs(source: DataSource, params: Params) -> _Matching:
                 "slowness": ratio,
                 "similar": similar,
                 "known_by": "accounting" if counted is None else "servers",
+                **verdict,
             }
-            for row, ran, counted, ratio, similar in fields
+            for row, ran, counted, ratio, similar, verdict in fields
         ]
 
-    return _Matching(jobs.rows, found, mine.ints("start_ns"), orders[params["order"]](), describe)
+    matching = _Matching(jobs.rows, found, mine.ints("start_ns"), orders[params["order"]](), describe)
+    return matching, float(np.nansum(seconds)), dict(Counter(each["verdict"] for each in verdicts if each))
+
+
+def _run_time_verdicts(source: DataSource, jobs: Frame) -> list[dict[str, Any]]:
+    """Kind of the last recorded verdict on each job without a log, and whether as of its end; empty without one."""
+    names = ("cluster", "raw_job_id", "start_ns")
+    columns = ("log_digest", "kind", "as_of_ns", "end_ns", *names)
+    found = source.frame("verdicts", columns, optional=True, any_time=True)
+    found = found.take(found.text("log_digest").codes < 0)
+    found = found.take(np.argsort(found.ints("as_of_ns"), kind="stable"))
+    last = {
+        tuple(row[name] for name in names): {
+            "verdict": row["kind"],
+            "verdict_as_of": "end" if row["as_of_ns"] == row["end_ns"] else "later",
+        }
+        for row in found.records()
+    }
+    if not last:
+        return [{}] * jobs.rows
+    return [last.get(tuple(row.values()), {}) for row in jobs.select(names).records()]
 
 
 def _users(runs: Frame) -> list[str]:
@@ -413,7 +446,8 @@ def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:
     if len(table.rows) > len(rows):
         yield Next("ioweather jobs --csv, or --most, --user, --order", f"{len(table.rows) - len(rows):,} more")
     elif rows:
-        yield Next(f"ioweather why {rows[0][0]}")
+        cluster = f" --cluster {quote(str(rows[0][1]))}" if "cluster" in names and rows[0][1] else ""
+        yield Next(f"ioweather why {rows[0][0]}{cluster}")
 
 
 QUESTION = Question(
@@ -427,10 +461,11 @@ QUESTION = Question(
         Param("project", "Only runs of this project."),
         Param("program", "Only runs of this program."),
         Param("cluster", "Only jobs of this cluster."),
-        Param("filesystem", "Only runs whose I/O went mainly to this file system."),
-        Param("order", "Which come first.", default="newest", choices=tuple(_ORDERS)),
+        Param("filesystem", "Only runs that used mainly this file system."),
+        Param("order", "Sort order.", default="newest", choices=tuple(_ORDERS)),
+        Param("without_log", "Only jobs without a Darshan log.", "flag", default=False),
         Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
-        Param("most", "How many to list.", "int", default=50, least=1),
+        Param("most", "Maximum number of jobs to list.", "int", default=50, least=1),
     ),
     help="""List jobs: the newest, the slowest against similar ones, the largest, the longest.
 

@@ -153,12 +153,12 @@ def run(source: DataSource, params: Params) -> Answer:
     agents = tuple(AgentOutcome(each.host, each.life(moment), (moment - each.heard_ns) / NS) for each in remote)
     groups, left_out = _facts_by_path(operations, moment)
     if agents:
-        title = "Agents of other hosts (time since their last report)"
+        title = "Agents on other hosts (time since last report)"
         groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if left_out:
-        caveats.append(f"{left_out:,} more probed paths, none of them slower, are listed with --json.")
+        caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
     if history.usual:
         caveats.append(f"Baseline: {history.facility.baseline}, from roll-ups, accurate to {RELATIVE_ERROR:.1%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
@@ -171,7 +171,7 @@ def run(source: DataSource, params: Params) -> Answer:
         facts=tuple(groups),
         findings=number_names([*_operation_findings(outcomes, hangs), *_agent_findings(agents, remote)]),
         caveats=tuple(caveats),
-        coverage=(Coverage(good + missed + failed, good, "operations of the agent", excluded),) if outcomes else (),
+        coverage=(Coverage(good + missed + failed, good, "probe operations", excluded),) if outcomes else (),
         name="now",
         result=NowOutcome(
             wrong=bool(slow or hangs or (agents and not outcomes)),
@@ -285,9 +285,9 @@ def _describe_agent(status: Status) -> Iterator[str]:
     cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
     cycles += [o.last.start_ns for target in status.targets for o in target.operations if o.last is not None]
     if cycles:
-        yield f"last cycle {format_seconds(max(0, status.written_ns - max(cycles)) / NS)} before"
+        yield f"last cycle {format_seconds(max(0, status.written_ns - max(cycles)) / NS)} before its report"
     if status.spool.files:
-        yield f"{status.spool.files:,} files wait"
+        yield f"{status.spool.files:,} files in its spool"
 
 
 def _facts_by_path(
@@ -332,9 +332,9 @@ def _headline(
         return f"Storage hangs: a {longest.op} on {longest.filesystem} has not returned for {age}{by}."
     elsewhere = [agent.host for agent in agents if agent.state == "running"]
     if not operations and elsewhere:
-        return f"No path is probed. Other data come from {', '.join(elsewhere[:3])}."
+        return f"No path is probed. Agents without a probe run on {', '.join(elsewhere[:3])}."
     if not operations:
-        return "Nothing is measured: no agent is running."
+        return "No data: no agent is running."
     known = [o for o in operations if o.slowdown is not None]
     if not known:
         return "No baseline yet: storage is measured, but the usual speed is unknown."
@@ -380,7 +380,7 @@ QUESTION = Question(
     params=(
         Param(
             "spool",
-            "Spool of an agent; may be given several times (default: yours).",
+            "Spool directory of an agent; repeat for several (default: yours).",
             many=True,
             metavar="DIR",
             local=True,

@@ -1,8 +1,10 @@
 """The table `verdicts`: which runs are to be judged, what `why` says of each, and what was said before.
 
 Every run is judged as of its end, soon after it, and once more a day later, when late samples and late findings are in.
-Until then a verdict that lacked samples is made again, each time after twice the wait. What is to be judged follows
-from the tables alone, so that whatever interrupts this, running it again goes on with what is left.
+Until then a verdict that lacked samples is made again, each time after twice the wait. A job without a log is judged
+from its run time; if its log arrives later, the run in the log is judged too, and that verdict takes precedence. What
+is to be judged follows from the tables alone, so that whatever interrupts this, running it again goes on with what is
+left.
 """
 
 from __future__ import annotations
@@ -22,9 +24,19 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.results import Amount, to_jsonable
 from ioweather.core.tables import TABLES, VERDICT_PARTS
-from ioweather.core.units import DAY_NS, MINUTE_NS, format_seconds, format_time_ns, now_ns, one_line, utc_day
+from ioweather.core.units import (
+    DAY_NS,
+    MINUTE_NS,
+    format_seconds,
+    format_time_ns,
+    names_of,
+    now_ns,
+    one_line,
+    utc_day,
+)
+from ioweather.diagnosis.jobs_without_log import find_accounted_job, judge_accounted_job
 from ioweather.diagnosis.verdict import MODEL_VERSION
-from ioweather.facts.accounting import match_jobs
+from ioweather.facts.accounting import counted_on_servers, match_jobs, without_log
 from ioweather.facts.runs import JOB_COLUMNS
 from ioweather.job_io.outcomes import AdviceItem, Reason, RecordedVerdict, SplitSeconds, VerdictKind, WhyOutcome
 from ioweather.job_io.view import JOB_ID, find_named_log, raw_id_of, view_of_run
@@ -40,17 +52,27 @@ REVISED_AFTER_NS: Final = DAY_NS
 # Samples of servers may come hours after the log.
 _LACKING: Final = (Reason.NO_SYSTEM_DATA, Reason.PARTLY_SAMPLED)
 _LEAST_WAIT_NS: Final = 10 * MINUTE_NS
+# A log may reach the lake after the accounting of its job.
+_LOG_WAIT_NS: Final = MINUTE_NS
+# Tables that a verdict from run time depends on.
+_RUN_TIME_TABLES: Final = ("job_operations", "jobs", "response_rollups", "responses", "series")
 # One commit: a kill costs no more than these.
 _AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True)
 class _Due:
-    """A verdict to make: on this log, from what was known at `as_of_ns`."""
+    """A verdict to make: on this log, or on the job without a log in row `place` of `jobs`, as known at `as_of_ns`.
+
+    `turn`: 0 for the first verdict, 1 for one that lacked samples, 2 for a revision.
+    """
 
     digest: str
     start_ns: int
     as_of_ns: int
+    turn: int = 0
+    jobs: Frame | None = None
+    place: int = 0
 
 
 def judge_due(
@@ -90,14 +112,20 @@ class _Pinned(Lake):
 
 
 def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -> list[_Due]:
-    """Read the due verdicts on runs of the last days.
+    """Read the due verdicts on runs of the last days, and on jobs without a log.
 
     First runs without a verdict of this model as of their end, then verdicts that lacked samples, then revisions a day
-    later.
+    later; in each of these turns, runs with a log come before jobs without one.
     """
+    first = at_ns - reach_days * DAY_NS
+    due = [*_due_runs(snapshot, at_ns, first), *_due_jobs(snapshot, at_ns, first)]
+    return sorted(due, key=lambda item: item.turn)
+
+
+def _due_runs(snapshot: Snapshot, at_ns: int, first: int) -> list[_Due]:
+    """The due verdicts on runs with a log, by turn, the newest first."""
     if not snapshot.pinned["applications"].uris:
         return []
-    first = at_ns - reach_days * DAY_NS
     runs = snapshot.rows("applications", {"end_ns <=": at_ns, "end_ns >": first})
     held = snapshot.rows("verdicts", {"model_version >=": MODEL_VERSION}, (first, at_ns + 1))
     lacking = ", ".join(literal(str(reason)) for reason in _LACKING)
@@ -113,27 +141,65 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
         WHERE r.end_ns + {REVISED_AFTER_NS} <= {at_ns}
         ORDER BY turn, as_of_ns DESC, log_digest"""
     found = snapshot.bare.execute(sql).fetchall()
-    return [_Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in found]
+    return [_Due(str(digest), int(start), int(moment), int(turn)) for digest, start, moment, turn in found]
+
+
+def _due_jobs(snapshot: Snapshot, at_ns: int, first: int) -> list[_Due]:
+    """The due verdicts on jobs without a log, the newest job first."""
+    if not snapshot.pinned["jobs"].uris:
+        return []
+    jobs = without_log(snapshot, {"end_ns >": first, "end_ns <=": at_ns - _LOG_WAIT_NS})
+    jobs = jobs.take(jobs.known("raw_job_id"))
+    names = ("log_digest", "cluster", "raw_job_id", "as_of_ns", "judged_ns", "reason")
+    held = snapshot.frame("verdicts", names, {"model_version >=": MODEL_VERSION}, period_ns=(first, at_ns + 1))
+    held = held.take(held.text("log_digest").codes < 0)
+    made = {tuple(row[name] for name in names[1:4]): row for row in held.records()}
+    due = []
+    keys = jobs.select(("cluster", "raw_job_id", "start_ns", "end_ns")).records()
+    for place, (cluster, raw_id, start, end) in enumerate(row.values() for row in keys):
+        verdict, revised = made.get((cluster, raw_id, end)), end + REVISED_AFTER_NS
+        if verdict is None:
+            due.append((0, end, start, end, place))
+        elif verdict["reason"] in _LACKING and at_ns < revised and _is_wait_over(verdict["judged_ns"], end, at_ns):
+            due.append((1, end, start, end, place))
+        if revised <= at_ns and (cluster, raw_id, revised) not in made:
+            due.append((2, end, start, revised, place))
+    due.sort(key=lambda item: (item[0], -item[1], item[4]))
+    return [_Due("", start, moment, turn, jobs, place) for turn, _, start, moment, place in due]
+
+
+def _is_wait_over(judged_ns: int, end_ns: int, at_ns: int) -> bool:
+    """Whether a verdict that lacked samples is made again: ten minutes later, then after twice the wait."""
+    return at_ns - judged_ns >= _LEAST_WAIT_NS and at_ns - end_ns >= 2 * (judged_ns - end_ns)
 
 
 def _make_verdict_row(lake: Lake, snapshot: Snapshot, item: _Due, at_ns: int) -> dict[str, Any]:
-    """Row of `verdicts`: what `why` says of the run."""
-    view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
-    params = {"job": item.digest, "as_of": item.as_of_ns}
-    shared: SharedResults = {find_named_log: view, recorded_of_job: tuple[RecordedVerdict, ...]()}
-    answer = ask("why", lake, params, shared=shared, files=False)
-    result, run = cast(WhyOutcome, answer.result), view.applications
-    row: dict[str, Any] = {name: int(run.ints(name)[0]) for name in ("uid", "start_ns", "end_ns")}
+    """Row of `verdicts`: what `why` says of the run or of the job without a log."""
+    row: dict[str, Any]
+    if item.jobs is not None:
+        job = item.jobs.take([item.place])
+        (counted,) = counted_on_servers(snapshot, job)
+        answer = judge_accounted_job(snapshot, job, counted, as_of_ns=item.as_of_ns)
+        versions = {name: version for name, version in snapshot.versions.items() if name in _RUN_TIME_TABLES}
+        names = ("cluster", "raw_job_id", "step", "uid", "start_ns", "end_ns")
+        row = {"log_digest": None, **job.select(names).records()[0]}
+    else:
+        view = view_of_run(snapshot, item.digest, utc_day(item.start_ns))
+        params = {"job": item.digest, "as_of": item.as_of_ns}
+        shared: SharedResults = {find_named_log: view, recorded_of_job: tuple[RecordedVerdict, ...]()}
+        answer = ask("why", lake, params, shared=shared, files=False)
+        versions, run = dict(answer.provenance.table_versions), view.applications
+        row = {name: int(run.ints(name)[0]) for name in ("uid", "start_ns", "end_ns")}
+        row |= {"log_digest": item.digest, "raw_job_id": int(run.ints("job_id")[0]), "cluster": None, "step": None}
+    result = cast(WhyOutcome, answer.result)
     for part in VERDICT_PARTS:
         amount: Amount = getattr(result.seconds, part) or Amount(None)
         values = {"seconds": amount.value, "low_seconds": amount.low, "high_seconds": amount.high}
         row |= {f"{part}_{name}": None if value is None else max(0.0, value) for name, value in values.items()}
     listed = {name: getattr(result, name) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")}
-    listed["table_versions"] = answer.provenance.table_versions
+    listed["table_versions"] = versions
     row |= {name: json.dumps(to_jsonable(value)) if value else None for name, value in listed.items()}
     return row | {
-        "log_digest": item.digest,
-        "raw_job_id": int(run.ints("job_id")[0]),
         "as_of_ns": item.as_of_ns,
         "judged_ns": at_ns,
         "model_version": MODEL_VERSION,
@@ -174,18 +240,40 @@ def read_recorded(snapshot: Snapshot, digest: str) -> tuple[RecordedVerdict, ...
     """Recorded verdicts on a run, the earliest `as_of_ns` first; DataUnavailable without any verdicts."""
     if not snapshot.pinned["verdicts"].uris:
         raise DataUnavailable("no verdicts were recorded")
-    names = ("as_of_ns", "end_ns", "kind", "likeliest", "probability_ratio", "headline", "model_version", "judged_ns")
-    found = snapshot.frame("verdicts", names, {"log_digest": digest}).records()
+    return _recorded(snapshot.frame("verdicts", _RECORDED, {"log_digest": digest}))
+
+
+_RECORDED: Final = names_of("as_of_ns end_ns kind likeliest probability_ratio headline model_version judged_ns")
+
+
+def _recorded(found: Frame) -> tuple[RecordedVerdict, ...]:
+    """Rows of `verdicts` as recorded verdicts, the earliest `as_of_ns` first."""
     return tuple(
         RecordedVerdict(at_end=row["as_of_ns"] == row.pop("end_ns"), probability=row.pop("probability_ratio"), **row)
-        for row in sorted(found, key=lambda row: row["as_of_ns"])
+        for row in sorted(found.select(_RECORDED).records(), key=lambda row: row["as_of_ns"])
     )
 
 
+def recorded_of_accounted_job(source: DataSource, params: Params) -> tuple[RecordedVerdict, ...]:
+    """Recorded verdicts on the job without a log that the parameter `job` names."""
+    found = source.shared(find_accounted_job, params)
+    if found is None or not source.snapshot.pinned["verdicts"].uris:
+        return ()
+    (row,) = found[0].records()
+    where = {name: row[name] for name in ("cluster", "raw_job_id", "start_ns")}
+    if row["raw_job_id"] is None:
+        return ()
+    rows = source.snapshot.frame("verdicts", ("log_digest", *_RECORDED), where)
+    return _recorded(rows.take(rows.text("log_digest").codes < 0))
+
+
 def count_verdicts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
-    """Number of verdicts by kind, as of the ends of runs in the last day."""
+    """Number of verdicts by kind, as of the ends of runs in the last day. A job whose log came late counts once."""
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
-    sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"
+    sql = f"""WITH every AS ({rows})
+        SELECT kind, count(*) FROM every WHERE as_of_ns = end_ns AND (log_digest IS NOT NULL OR NOT EXISTS (
+            SELECT 1 FROM every AS log WHERE log.log_digest IS NOT NULL AND log.raw_job_id = every.raw_job_id
+            AND log.uid IS NOT DISTINCT FROM every.uid)) GROUP BY kind"""
     return {str(kind): int(count) for kind, count in snapshot.bare.execute(sql).fetchall()}
 
 
@@ -193,7 +281,7 @@ _WIDTH: Final = 80
 _BAR: Final = 36
 _PARTS: Final = {
     "usual": "as usual",
-    "system": "the system",
+    "system": "storage",
     "own": "its own change",
     "unexplained": "unexplained",
 }
@@ -232,7 +320,8 @@ class JobText:
         lines += ["", "Worth changing (each alone)"] if outcome.worth else []
         for item in outcome.worth[:3]:
             lines += textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
-        compared = f"{outcome.n} similar runs" if outcome.n else "no similar runs"
+        similar = "similar jobs" if outcome.evidence else "similar runs"
+        compared = f"{outcome.n or 'no'} {similar}"
         judged = self.when.removeprefix("judged ")
         lines += ["", f"Compared with {compared}; judged {judged}.", f"More: ioweather why {self.job}", rule]
         return "\n".join(map(one_line, lines)) + "\n"
@@ -265,7 +354,7 @@ def job_text(
             return found
     if recorded:
         raise DataUnavailable(
-            f"No verdict on job {job} was recorded yet.", hint="`ioweather ingest --watch` makes them."
+            f"Job {job} has no recorded verdict yet.", hint="`ioweather ingest --watch` records verdicts."
         )
     answer = ask("why", lake, {"job": job, "uid": uid, "cluster": cluster}, files=files)
     return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")
@@ -281,17 +370,23 @@ def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None, cluster:
         return None
     found = snapshot.frame("verdicts", where=where | ({} if uid is None else {"uid": uid}))
     clusters = clusters_of(snapshot, found)
-    rows = [row for row, on in zip(found.records(), clusters, strict=True) if cluster in (None, on)]
+    # Without accounting, no cluster is known.
+    accepted = (cluster, None) if not snapshot.pinned["jobs"].uris else (cluster,)
+    rows = [row for row, on in zip(found.records(), clusters, strict=True) if cluster is None or on in accepted]
     if not rows or (cluster is None and len(set(clusters) - {None}) > 1):
         return None  # of several clusters: the question says which there are
-    return text_of_row(max(rows, key=lambda row: (row["io_seconds"] or 0.0, row["as_of_ns"])), job)
+    # The verdict on a log takes precedence over one from the run time.
+    best = max(rows, key=lambda row: (row["log_digest"] is not None, row["io_seconds"] or 0.0, row["as_of_ns"]))
+    return text_of_row(best, job)
 
 
 def clusters_of(snapshot: Snapshot, verdicts: Frame) -> list[str | None]:
-    """Return the cluster of each verdict's job by its id, user and time; None if accounting does not tell."""
+    """Return the cluster of each verdict's job by its id, user and time; None if accounting does not name it."""
     ids = tuple(sorted({*verdicts.ints("raw_job_id").tolist()}))
     jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": ids})
-    return match_jobs(verdicts.with_columns(job_id=verdicts.ints("raw_job_id")), jobs).text("cluster").tolist()
+    logged = verdicts.with_columns(job_id=verdicts.ints("raw_job_id"), uid=verdicts.ints("uid", missing=-1))
+    matched = match_jobs(logged, jobs).text("cluster").tolist()
+    return [own or found for own, found in zip(verdicts.text("cluster").tolist(), matched, strict=True)]
 
 
 def text_of_row(row: dict[str, Any], job: str) -> JobText:
@@ -319,6 +414,7 @@ def text_of_row(row: dict[str, Any], job: str) -> JobText:
         worth=worth,
         model_version=row["model_version"],
         as_of_ns=row["as_of_ns"],
+        evidence="accounting" if row["log_digest"] is None else None,
     )
     at_end = row["as_of_ns"] == row["end_ns"]
     when = "as of its end" if at_end else f"as of {format_time_ns(row['as_of_ns'])}"

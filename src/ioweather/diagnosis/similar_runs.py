@@ -18,8 +18,8 @@ from ioweather.core.contracts import Params
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.tables import EVENT_COLUMNS, Quality, concat, query_columns
-from ioweather.core.units import DAY_NS, MINUTE_NS, day_start_ns, names_of, utc_day
+from ioweather.core.tables import EVENT_COLUMNS, concat
+from ioweather.core.units import DAY_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import usual_times
 from ioweather.diagnosis.comparison_pool import (
     MOST_SIMILAR,
@@ -29,17 +29,24 @@ from ioweather.diagnosis.comparison_pool import (
     slowdowns,
     sync_counts,
 )
-from ioweather.diagnosis.job_loads import merge_windows
 from ioweather.diagnosis.verdict import Comparison
 from ioweather.facts import run_targets
 from ioweather.facts.accounting import match_jobs
 from ioweather.facts.job_metrics import SPAN_COLUMNS, FileRecords, file_records, io_spans, job_io, on_mounts, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, find_similar_runs, program_names
-from ioweather.facts.system_activity import OPERATIONS, io_ends, io_steps, job_system, monitored_mounts
+from ioweather.facts.system_activity import (
+    OPERATIONS,
+    Servers,
+    choose_step,
+    io_ends,
+    io_steps,
+    job_system,
+    merged_windows,
+    monitored_mounts,
+)
 from ioweather.job_io.outcomes import unhealthy_of
 from ioweather.job_io.view import JobView, find_named_log
 from ioweather.lake import grid
-from ioweather.lake.database import fetch_frame
 from ioweather.lake.lake import Snapshot, own_uids
 from ioweather.stats.system_grid import MIN_COVERAGE, Steps
 from ioweather.topics.source import DataSource
@@ -53,14 +60,6 @@ _METRICS: Final = names_of("""
 """)
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
 _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *run_targets.BUSY)
-# Windows closer than this are merged: a condition of a query costs as much as some hundred steps.
-_MERGED_STEPS: Final = 360
-_STEPS_ASIDE: Final = 4
-_MOST_RESPONSES: Final = 200_000
-# Runs longer than this are sampled every minute.
-_LONG_RUN_NS: Final = 60 * MINUTE_NS
-_LEAST_STEP_NS: Final = 10**8
-_EXCLUDED_QUALITY: Final = int(Quality.OVER_LIMIT | Quality.RESET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,20 +190,6 @@ def io_bounds_ns(runs: Frame) -> tuple[Ints, Ints]:
     return np.asarray(start, np.int64), np.asarray(end, np.int64)
 
 
-@dataclass(frozen=True)
-class Servers:
-    """The servers whose samples describe the runs, and the length of a sampling step."""
-
-    filesystem: str
-    component_kind: str
-    step_ns: int
-
-    def selection(self, snapshot: Snapshot, metrics: Sequence[str], step_ns: int, **within: Any) -> grid.Selection:
-        """Select samples of these servers, without those over the limit and resets."""
-        place = self.filesystem, self.component_kind
-        return snapshot.selection(*place, metrics, step_ns, excluded_quality=_EXCLUDED_QUALITY, **within)
-
-
 def read_conditions(similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None) -> Comparison:
     """Return the runs with the state of the system (default: of the file system with most of the run's bytes)."""
     runs, group = similar.runs, similar.group
@@ -237,28 +222,10 @@ def _select_servers(view: JobView, row: int, snapshot: Snapshot, filesystem: str
         found = snapshot.facility.filesystem_of_path(mount) if mount else None
         name = found.name if found is not None and found.name in sampled else choices.busiest_filesystem(snapshot)
     if name is None or name not in sampled:
-        raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
+        raise DataUnavailable("no system data" if name is None else f"no system data for {name}")
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
     return Servers(name, kind, choose_step(snapshot, name, kind, start, end))
-
-
-def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
-    """Choose the sampling step in ns: a minute, or the sampling interval around a short run if it is finer."""
-    intervals = [
-        g.interval_ns
-        for g in snapshot.series()
-        if (g.filesystem, g.component_kind) == (filesystem, kind)
-        and g.metric in choices.TRAFFIC
-        and g.interval_ns > 0
-        and g.first_ns < end
-        and g.end_ns > start
-    ]
-    finest = min(intervals, default=MINUTE_NS)
-    if finest >= MINUTE_NS or end - start > _LONG_RUN_NS:
-        return max(finest, MINUTE_NS)
-    # Late and early samples have an odd mean interval; a round one serves them all.
-    return max(_LEAST_STEP_NS, round(finest / _LEAST_STEP_NS) * _LEAST_STEP_NS)
 
 
 def read_system_states(
@@ -272,7 +239,8 @@ def read_system_states(
     I/O: `device_bytes`, `device_ops` and their maxima `peak_bytes`, `peak_ops`; bytes on the busiest target
     `device_busiest`, `own_busiest`, `peak_busiest`, and of others there `target_bytes_per_s`. Logarithms of slowdowns:
     `service` of requests on the slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
-    `probe_metadata`. `sick_count`: unhealthy components. There must be samples during the first run.
+    `probe_metadata`, and `probe_start` of the time until a probe's first operation. `sick_count`: unhealthy components.
+    There must be samples during the first run.
     """
     start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
     windows = merged_windows(start, end, servers.step_ns)
@@ -303,7 +271,7 @@ def read_system_states(
         moved = {name: np.where(unplaced, runs.floats(name), 0.0) for name in choices.TRAFFIC}
         own = own + run_targets.place_by_traffic(moved, samples, steps, stamps)
     on_own_targets = _target_columns(targets, own, records, state.ints("d_d_steps"), ends)
-    probed = probe_times(snapshot, servers.filesystem, *ends)
+    probed = run_targets.probe_times(snapshot, servers.filesystem, *ends)
     slowdowns_of_probes = run_targets.probe_slowdowns(probed, runs.rows, own, components)
     sick = read_health_events(snapshot, servers.filesystem)
     events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
@@ -317,6 +285,7 @@ def read_system_states(
     queues = run_targets.target_queues(targets, state.ints("d_d_steps"))
     return state, {
         "unhealthy": tuple(event for event, during in zip(events, hit[0], strict=True) if during),
+        "wait": run_targets.wait_that_stands_out(targets, run_targets.used_targets(own)),
         "queue": run_targets.queue_that_stands_out(queues, run_targets.used_targets(own), similar, components),
         "probe": run_targets.probe_that_stands_out(probed),
     }
@@ -341,13 +310,6 @@ def _bytes_counted_by_servers(snapshot: Snapshot, runs: Frame, filesystem: str, 
             mine = np.array(run_of[job])
             found[mine, place[component]] = float(counted) * moved[mine] / max(moved[mine].sum(), 1.0)
     return found
-
-
-def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
-    """[first, last) windows of the runs with some steps on either side, on the grid; close windows are merged."""
-    low, high = (start // step - _STEPS_ASIDE) * step, (end // step + 1 + _STEPS_ASIDE) * step
-    gap = _MERGED_STEPS * step
-    return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]
 
 
 def _sum_servers(samples: Cells, during: tuple[int, int]) -> Steps:
@@ -391,32 +353,6 @@ def _target_columns(
         "queue": run_targets.longest_queue(run_targets.target_queues(targets, steps), used),
         "contrast": run_targets.shared_contrast(contrast, ends, used, targets.step_seconds),
     }
-
-
-_SERIES_KEY: Final = "host, target, op, request_bytes, mode, component"
-# `number` is a hash of the key of a series.
-_PROBED: Final = query_columns("number=int64 start_ns=int64 duration_ns=int64")
-_SERIES: Final = query_columns("number=int64 op=text component=text? place=text")
-
-
-def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
-    """Mean durations of probes and samplers of the file system around each run's I/O, by series."""
-    days = {
-        utc_day(t)
-        for low, high in zip(first.tolist(), last.tolist(), strict=True)
-        if high > 0
-        for t in (*range(low, high, DAY_NS), high)
-    }
-    rows = snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)
-    ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
-    # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
-    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number FROM ({rows})
-        WHERE duration_ns > 0 AND cached IS NOT TRUE AND hash(start_ns) % {count // _MOST_RESPONSES + 1} = 0"""
-    names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
-        any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
-    probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
-    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
-    return run_targets.probe_means(probes, series, first, last)
 
 
 # Least slowdown of a slow node.

@@ -98,14 +98,19 @@ _LEAST_ASIDE: Final = 3
 
 @dataclass(frozen=True)
 class LevelMove:
-    """Since `since_ns` unchanged runs of other programs take `factor` times as long; None if none tells."""
+    """Since `since_ns` unchanged runs of other programs take `factor` times as long; None if none tells.
+
+    `of_user`: other programs of this user do, those of others do not.
+    """
 
     since_ns: int
     factor: float | None
+    of_user: bool = False
 
 
 def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | None:
-    """Return the move of the level of all programs that may be what the change of run `row` seems to cost.
+    """Return the move of the level of all programs, or of those of its user, that may be what the change of run `row`
+    seems to cost.
 
     None if unchanged runs of its group lie between or after those with the change, or if other groups show that the
     level stood still.
@@ -119,16 +124,19 @@ def level_behind_change(pool: Pool, changes: Changes, row: int) -> LevelMove | N
         return None
     is_later = own.max() <= alike.min()
     moment = int(alike.min() if is_later else own.min())
-    moves = []
+    sign, moves, of_user = 1.0 if is_later else -1.0, list[float](), list[float]()
     for number in np.unique(pool.group[~mine]).tolist():
         members = unchanged & (pool.group == number)
         before, after = (np.log(pool.io_seconds[members & side]) for side in (start < moment, start >= moment))
         if min(len(before), len(after)) >= _LEAST_ASIDE:
-            moves.append(float(np.median(after) - np.median(before)))
+            moves.append(sign * float(np.median(after) - np.median(before)))
+            of_user += moves[-1:] if (pool.user[members] == pool.user[row]).all() else []
     if not moves:
         return LevelMove(moment, None)
-    factor = float(np.exp(np.median(moves) * (1.0 if is_later else -1.0)))
-    return LevelMove(moment, factor) if factor >= _MOVED_LEVEL else None
+    everywhere, by_user = (float(np.exp(np.median(each))) if each else 1.0 for each in (moves, of_user))
+    if everywhere >= _MOVED_LEVEL:
+        return LevelMove(moment, everywhere)
+    return LevelMove(moment, by_user, of_user=True) if by_user >= _MOVED_LEVEL else None
 
 
 # Where the time went: metadata or data.

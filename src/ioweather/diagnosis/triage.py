@@ -196,7 +196,7 @@ def triage_answer(
     since_ns: int,
     end_ns: int,
     recorded: int,
-    activity: Activity | str = "no samples of the system",
+    activity: Activity | str = "no storage samples",
 ) -> Answer:
     """The answer from the advice for runs; earlier ones than `since_ns` show what was fixed.
 
@@ -218,7 +218,7 @@ def triage_answer(
     told = [
         Finding(
             f"Fixed: {item.program} of {item.user}, {item.name.replace('_', ' ')}: "
-            f"{format_seconds(item.before_seconds)} of I/O a run became {format_seconds(item.after_seconds)}.",
+            f"{format_seconds(item.before_seconds)} of I/O per run became {format_seconds(item.after_seconds)}.",
             name=f"fixed_{number}",
         )
         for number, item in enumerate(gone[:_SHOWN], 1)
@@ -267,7 +267,7 @@ def _caveats(activity: Activity | str) -> Iterator[str]:
     if isinstance(activity, Activity):
         yield ('"Cost to others" is the time they waited for this program (see `who`). A fix saves at most that.')
     else:
-        yield f"What programs cost others is not known: {activity}."
+        yield f"Cost to others is unknown: {activity}."
 
 
 def _table_row(item: object, columns: tuple[ResultColumn, ...]) -> tuple[str | int | float, ...]:
@@ -352,7 +352,7 @@ def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[_Ad
     for row in rows:
         number = digests.index(row["log_digest"])
         application = applications.take([of_application[number]])
-        mine = files.take(np.flatnonzero(place == number))
+        mine = files.take(np.flatnonzero(place == number)).without_unused_texts()
         view = JobView(str(row["job_id"]), application, mine, job_io.take([number]), facility=facility)
         yield _AdvisedRun(row, advise(view))
 

@@ -25,7 +25,7 @@ from ioweather.facts.run_targets import StandsOut
 from ioweather.job_io.outcomes import Reason, RecordedVerdict, Unhealthy, VerdictKind, WhyOutcome
 
 # Raised with every change that gives other verdicts on the same data; stored verdicts record it.
-MODEL_VERSION: Final = 9
+MODEL_VERSION: Final = 10
 KINDS: Final[tuple[VerdictKind, ...]] = ("normal", "system", "you", "both", "unexplained")
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
@@ -36,8 +36,11 @@ LEAST_INSIDE: Final = 0.2
 # One run with such a change does not show its cost: it may have been slow for another reason. [ours]
 LEAST_CHANGED: Final = 2
 
-# Largest probability of an accusation that a move of the common level may explain as well. [ours]
+# Largest probability of an accusation that a move of the common level may explain as well, and of one that it explains
+# in full: then the run became so much slower with the others, up to this factor. [ours]
 _MOST_UNIDENTIFIED: Final = 0.7
+_MOST_EXPLAINED: Final = 0.2
+_AS_MUCH: Final = 1.15
 
 # Prior: one run in twenty has an unmeasured cause, which multiplies its time by up to this. [ours]
 _HIDDEN: Final = 0.05
@@ -248,7 +251,9 @@ def judge(pool: Pool, row: int) -> Verdict:
     level = time_model.level_behind_change(scaled, changes, row) if found.likeliest in ("you", "both") else None
     if level is not None:
         # What moved with everybody is not held against one program.
-        found = found.capped(_MOST_UNIDENTIFIED, "unexplained")
+        is_explained = level.factor is not None and own.value + usual.value <= _AS_MUCH * level.factor * usual.value
+        found = found.capped(_MOST_EXPLAINED if is_explained else _MOST_UNIDENTIFIED, "unexplained")
+        reason = reason or _doubt(pool, row, found, is_changed=True)
     return replace(found, reason=reason, level=level)
 
 
@@ -283,9 +288,9 @@ class Comparison:
     `runs` are `job_io` rows with uid, exe and job id of the run, which comes first, and similar ones.
     `system` is the state during each (None if not sampled). `pool` adds runs of other groups, the run first.
     `unhealthy` are the components that were unhealthy during the run; `slowdown` the run's I/O time over the median of
-    the similar runs; `queue` and `probe` the target with the longest queue and the slowest probed place, if they stood
-    out; `node_slowdown` how many times as long as usual runs of other programs took on its nodes then, if they were
-    slow.
+    the similar runs; `queue`, `wait` and `probe` the target with the longest queue, the one with the slowest requests
+    and the slowest probed place, if they stood out; `node_slowdown` how many times as long as usual runs of other
+    programs took on its nodes then, if they were slow.
     """
 
     runs: Frame
@@ -296,6 +301,7 @@ class Comparison:
     slowdown: float = math.nan
     unhealthy: tuple[Unhealthy, ...] = ()
     queue: StandsOut | None = None
+    wait: StandsOut | None = None
     probe: StandsOut | None = None
     node_slowdown: float | None = None
 
@@ -304,7 +310,7 @@ def with_recorded(answer: Answer, recorded: Sequence[RecordedVerdict], as_of_ns:
     """Add to the answer its time and the recorded verdicts, which do not change it."""
     if not isinstance(answer.result, WhyOutcome):
         return answer
-    shown = "now, from all runs" if as_of_ns is None else f"as of {format_time_ns(as_of_ns)}"
+    shown = "now, from all runs in the lake" if as_of_ns is None else f"as of {format_time_ns(as_of_ns)}"
     text = f"Judged {shown} (model {MODEL_VERSION})."
     if recorded:
         text += f" Recorded: {'; '.join(map(describe_recorded, recorded))}."

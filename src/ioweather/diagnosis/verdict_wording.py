@@ -27,6 +27,7 @@ from ioweather.core.results import (
 from ioweather.core.units import GIB, format_bytes, format_seconds, format_time_ns, format_value, one_line
 from ioweather.diagnosis.blame import Blame, Party, Slowed, Suspect, TotalBlame, blame, one_of_two, sum_blames
 from ioweather.diagnosis.comparison_pool import describe_changes, find_patterns, list_changes, usual_pattern
+from ioweather.diagnosis.time_model import LevelMove
 from ioweather.diagnosis.verdict import LEAST_PROBABILITY, LEAST_RUNS, Comparison, Seconds, Verdict, judge
 from ioweather.facts.job_metrics import quotient
 from ioweather.facts.runs import program_names
@@ -42,6 +43,13 @@ _SLOWDOWNS: Final = {
     "probe_data": "probe, data",
     "probe_targets": "probe, targets",
     "probe_metadata": "probe, metadata",
+    "probe_start": "probe, delay to start",
+}
+_PROBED: Final = {
+    "probe_data": "probes of data took {:.1f} times as long as usual",
+    "probe_targets": "probes of its targets took {:.1f} times as long as usual",
+    "probe_metadata": "probes of metadata took {:.1f} times as long as usual",
+    "probe_start": "the probe waited {:.1f} times as long as usual to open its directory",
 }
 _UMAMI_UNITS: Final = {
     "bytes_per_s": (GIB, "GiB/s"),
@@ -57,35 +65,31 @@ _NO_SYSTEM: Final = (
 
 
 class _KindWords(NamedTuple):
-    """Words of a verdict: how a headline begins, after "most likely", what explains the time, what would change it."""
+    """Words of a verdict: how a headline begins, what follows "most likely", what would change the verdict."""
 
     begins: str
     likely: str
-    explains: str = ""
     changes: str = ""
 
 
 _KINDS: Final[Mapping[VerdictKind, _KindWords]] = {
-    "normal": _KindWords("Normal", "nothing was slow"),
+    "normal": _KindWords("I/O was as fast as usual", "nothing was slow"),
     "system": _KindWords(
-        "The system",
-        "the storage system",
-        "; the system explains {system} of that",
+        "Storage was slow, not your job",
+        "storage",
         'It would be "both" if its own change had cost {harm} or more (it cost {own}).',
     ),
     "you": _KindWords(
-        "You, not the system",
+        "Your job was slow, not storage",
         "the job itself",
-        "; what it did differently explains {own} of that",
-        'It would be "both" if the system had cost {harm} or more (it cost {system}).',
+        'It would be "both" if storage had cost {harm} or more (it cost {system}).',
     ),
     "both": _KindWords(
-        "Both you and the system",
-        "both the job and the storage system",
-        "; the system explains {system} of that, what it did differently {own}",
+        "Storage and your job were both slow",
+        "both the job and storage",
         'It would be "system" if its own change had cost less than {harm} (it cost {own}).',
     ),
-    "unexplained": _KindWords("Unexplained", "a cause that was not measured", "; nothing measured explains it"),
+    "unexplained": _KindWords("Slow for a cause we did not measure", "a cause we did not measure"),
 }
 # Why there is no verdict, and what would help.
 _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
@@ -160,22 +164,23 @@ def _unknown(reason: Reason, detail: str) -> Answer:
 
 def _judged(view: JobView, found: Comparison) -> Answer:
     """The verdict on a run from similar runs, with facts and findings on the comparison."""
-    verdict = judge(found.pool, 0)
     measures = [] if found.system is None else measure_system(found.runs, found.system)
+    unusual = _list_unusual(found, measures)
+    verdict = judge_among_measures(found, unusual)
     io_seconds = float(found.runs.floats("io_seconds")[0])  # on the file system in question
     parts = (verdict.usual, verdict.system, verdict.own, verdict.unexplained)
     is_node = verdict.kind == "unexplained" and found.node_slowdown is not None
     changes = _changes(found, verdict)
     return Answer(
         "",
-        _headline(view, found, verdict),
+        _headline(view, found, verdict, unusual),
         (
             FactGroup("comparison", "I/O time compared with similar runs", tuple(_comparison_facts(found, verdict))),
             FactGroup("system", f"What {found.filesystem} did during the run", tuple(_system_facts(measures))),
             FactGroup("split", "Where the time went", tuple(_split_facts(verdict))),
         ),
         exhibits=tuple(_umami(found, measures)),
-        findings=tuple(_findings(found, verdict, changes)),
+        findings=tuple(_findings(found, verdict, changes, unusual)),
         caveats=tuple(_caveats(verdict)),
         coverage=(_NO_COVERAGE if found.system is None else _coverage(found, found.system, verdict),),
         result=WhyOutcome(
@@ -199,24 +204,74 @@ def _judged(view: JobView, found: Comparison) -> Answer:
     )
 
 
-def _headline(view: JobView, found: Comparison, verdict: Verdict) -> str:
-    if verdict.reason is not None:
-        doubt = "Not sure" if verdict.reason is Reason.LOW_PROBABILITY else "Unknown"
-        return f"{doubt}: {_describe_doubt(verdict.reason, found, verdict)[0]}."
+def judge_among_measures(found: Comparison, unusual: Sequence[str] | None = None) -> Verdict:
+    """Return the verdict of the model. Where something `unusual` may be the cause, a run is less surely unexplained."""
+    if unusual is None:
+        unusual = _list_unusual(found, [] if found.system is None else measure_system(found.runs, found.system))
+    verdict = judge(found.pool, 0)
+    is_hedged = unusual and verdict.likeliest == "unexplained" and found.node_slowdown is None
+    return verdict.capped(LEAST_PROBABILITY, "system") if is_hedged else verdict
+
+
+# A measure is unusual above this share of similar runs, and from so many times their median. [ours]
+_UNUSUAL_SHARE: Final = 0.95
+_UNUSUAL_TIMES: Final = {"bytes_per_s": 1.5, "ops_per_s": 1.5, "ratio": 1.25, "probe_start": 3.0}
+
+
+def _list_unusual(found: Comparison, measures: Sequence[_Measure]) -> tuple[str, ...]:
+    """What was unusual during the run: unhealthy components, then other measures, the most unusual first."""
+    sick = sorted(found.unhealthy, key=lambda each: -(each.probability or 0.0))
+    listed = list[tuple[float, str]]()
+    if (each := found.queue) is not None:
+        text = f"{each.name} had the longest queue, {each.value:.1f} requests (next target: {each.next_value:.1f})"
+        listed.append((each.value / max(each.next_value, each.usual, 0.5), text))
+    if (each := found.wait) is not None:
+        times = each.value / each.next_value
+        text = f"requests at {each.name} took {times:.1f} times as long as at another of its targets"
+        listed.append((times, text))
+    if (each := found.probe) is not None:
+        text = f"probes of {one_line(each.name)} took {each.value:.1f} times as long as usual"
+        listed.append((each.value, text))
+    for name, label, values, unit in measures:
+        least = _UNUSUAL_TIMES.get(name, _UNUSUAL_TIMES.get(unit, math.inf))
+        here, others = float(values[0]), _known_of_others(values)
+        if len(others) < LEAST_RUNS or not here > 0:
+            continue
+        share, times = float(np.mean(others < here)), here / max(float(np.median(others)), 1e-9)
+        if share >= _UNUSUAL_SHARE and times >= least:
+            shown = _PROBED[name].format(here) if name in _PROBED else f"{label} {format_value(here, unit)}"
+            listed.append((min(times, 100.0), f"{shown}, above {share:.0%} of similar runs"))
+    listed.sort(key=lambda each: -each[0])
+    causes = dict.fromkeys(each.cause + _probability_words(each.probability) for each in sick)
+    return (*causes, *(text for _, text in listed))
+
+
+def _headline(view: JobView, found: Comparison, verdict: Verdict, unusual: Sequence[str]) -> str:
+    """Return what was slow, how sure that is, and the run's I/O time against the usual one."""
+    if verdict.reason is not None and verdict.reason is not Reason.LOW_PROBABILITY:
+        return f"Unknown: {_describe_doubt(verdict.reason, found, verdict)[0]}."
     assert verdict.usual is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
-    system, own, _ = (format_seconds(part) for part in _attribute_delay(verdict))
-    word, explains = _KINDS[verdict.kind].begins, _KINDS[verdict.kind].explains.format(system=system, own=own)
+    whose = f"I/O of {view.run_words}" if view.run_words else "I/O"
+    if verdict.reason is not None:
+        return f"Not sure: {_describe_doubt(verdict.reason, found, verdict)[0]}; {whose} took {took}, usually {usual}."
+    times = f"{whose} took {took} instead of {usual}"
+    if verdict.kind == "normal":
+        times = f"{whose if view.run_words else 'it'} took {took}, usually {usual}"
+    words, more = _KINDS[verdict.kind].begins, ""
     if verdict.kind == "unexplained" and found.node_slowdown is not None:
-        times = f"{found.node_slowdown:.1f} times as long as usual"
-        explains = f"; the node, not the storage: other runs on it took {times}"
+        words = "The node was slow, not storage"
+        more = f"; other runs on it took {found.node_slowdown:.1f} times as long as usual"
+    elif verdict.kind == "unexplained" and verdict.level is not None and verdict.level.factor is not None:
+        level = _describe_level(verdict.level, verdict.level.factor)
+        words = "Slow like programs that did not change"
+        more = f"; {level[:1].lower()}{level[1:]}"
+    elif verdict.kind == "unexplained" and unusual:
+        words, more = "Slow for a cause that is not proved", f"; perhaps because {unusual[0]}"
     if verdict.growth is not None:
-        grown = f"it moved {verdict.growth.factor:.1f} times its usual bytes"
-        explains = f"; {grown}{explains}"
-        if verdict.kind == "you":
-            word, explains = "Growth", f"; {grown}, which explains {own} of that"
-    whose = f"the I/O of {view.run_words}" if view.run_words else "its I/O"
-    return f"{word} ({say_how_sure(verdict.probability)}): {whose} took {took}, usually {usual}{explains}."
+        grown = f"moved {verdict.growth.factor:.1f} times its usual bytes"
+        words, more = (f"Your job {grown}", "") if verdict.kind == "you" else (words, f"; it {grown}{more}")
+    return f"{words} ({say_how_sure(verdict.probability)}): {times}{more}."
 
 
 def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tuple[str, str]:
@@ -238,16 +293,18 @@ def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tupl
 
 
 def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
-    """Seconds of (system, own change, neither), which add up to the time beyond the usual.
+    """Seconds of (storage, own change, neither), which add up to the time beyond the usual.
 
-    Predicted effects are scaled down to the delay where they exceed it.
+    Medians of the parts do not add up. The difference goes to storage and own change as far as their intervals allow.
     """
     assert verdict.usual is not None
     delay = max(0.0, verdict.io_seconds - verdict.usual.value)
-    parts = [max(0.0, part.value) if part is not None else 0.0 for part in (verdict.system, verdict.own)]
-    scale = min(1.0, delay / sum(parts)) if sum(parts) > 0 else 0.0
-    system, own = (part * scale for part in parts)
-    return system, own, delay - system - own
+    rest = 0.0 if verdict.unexplained is None else min(delay, max(0.0, verdict.unexplained.value))
+    parts = [part or Seconds(0.0, 0.0, 0.0) for part in (verdict.system, verdict.own)]
+    together = sum(max(0.0, part.value) for part in parts)
+    scale = (delay - rest) / together if together > 0 else 0.0
+    system, own = (max(0.0, min(part.value * scale, max(part.value, part.high))) for part in parts)
+    return system, own, max(0.0, delay - system - own)
 
 
 def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
@@ -259,10 +316,10 @@ def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
     others = _known_of_others(found.runs.floats("io_seconds"))
     yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
     if len(others):
-        slower = float(np.mean(others < verdict.io_seconds))
-        times = f", {format_value(found.slowdown, 'factor')} their median" if math.isfinite(found.slowdown) else ""
-        note = f"slower than {slower:.0%} of them{times}"
-        yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower, note)
+        slower = int(np.sum(others < verdict.io_seconds))
+        of_all = f"{slower} of" if slower < len(others) else "all"
+        note = f"slower than {of_all} {len(others)} similar runs"
+        yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower / len(others), note)
     threshold = "15%, or twice the usual spread"
     yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
 
@@ -335,7 +392,7 @@ def _split_facts(verdict: Verdict) -> Iterator[Fact]:
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
         ("usual", "as usual", usual, f"range {_seconds_range(verdict.usual)}"),
-        ("system", "the system", system, _seconds_range(verdict.system)),
+        ("system", "storage", system, _seconds_range(verdict.system)),
         ("own", "what it did differently", own, _seconds_range(verdict.own)),
         ("unexplained", "unexplained", rest, _seconds_range(verdict.unexplained)),
     )
@@ -347,7 +404,9 @@ def _seconds_range(part: Seconds) -> str:
     return f"{format_seconds(max(0.0, part.low))} to {format_seconds(max(0.0, part.high))}"
 
 
-def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) -> Iterator[Finding]:
+def _findings(
+    found: Comparison, verdict: Verdict, changes: Sequence[Change], unusual: Sequence[str]
+) -> Iterator[Finding]:
     """What is unsure, what changed, where the system was slow, and what would change the verdict."""
     if verdict.reason is not None:
         yield Finding(_describe_doubt(verdict.reason, found, verdict)[1], "undecided", "what_would_help")
@@ -361,8 +420,12 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
     elif verdict.kind == "unexplained":
         text = "Its I/O pattern matches the similar runs; the log does not show what slowed it."
         yield Finding(text, "undecided", "unchanged")
+    is_late, may_be_cause = verdict.probabilities.get("normal", 1.0) < 0.5, verdict.likeliest == "unexplained"
+    if unusual and is_late and may_be_cause:
+        text = f"Unusual during the run, but not proved to be the cause: {'; '.join(unusual[:_MOST_NOTES])}."
+        yield Finding(text, "undecided", "unusual")
     causes = list(dict.fromkeys(item.cause + _probability_words(item.probability) for item in found.unhealthy))
-    if causes:
+    if causes and not (is_late and may_be_cause):
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         text = f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}."
         yield Finding(text, name="unhealthy_components")
@@ -373,10 +436,10 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
             "program ran on both sides. The effect of the change cannot be separated from the effect of the date."
         )
         if factor is not None:
-            text = f"Since {since} everything is {factor:.1f} times slower, also programs that did not change."
+            text = f"{_describe_level(verdict.level, factor)}, also programs that did not change."
         yield Finding(text, "undecided", "level")
-    if verdict.probabilities.get("normal", 1.0) < 0.5 and verdict.kind != "you":
-        yield from _slow_places(found)
+    if is_late and not may_be_cause:
+        yield from _slow_places(found, is_own=verdict.kind == "you")
     if verdict.reason is None and verdict.harm_seconds is not None and verdict.system is not None:
         values = {"own": verdict.own, "system": verdict.system}
         seconds = {name: format_seconds(max(0.0, part.value)) for name, part in values.items() if part is not None}
@@ -385,12 +448,29 @@ def _findings(found: Comparison, verdict: Verdict, changes: Sequence[Change]) ->
             yield Finding(text, name="turning_point")
 
 
+def _describe_level(level: LevelMove, factor: float) -> str:
+    """A move of the level: since when, what and how much."""
+    what = "everything this user runs" if level.of_user else "everything"
+    return f"Since {format_time_ns(level.since_ns)} {what} is {factor:.1f} times slower"
+
+
 def _probability_words(probability: float | None) -> str:
     return "" if probability is None else f" (probability {probability:.0%})"
 
 
-def _slow_places(found: Comparison) -> Iterator[Finding]:
-    """The target with the longest queue and the slowest probed place, if they stood out."""
+def _slow_places(found: Comparison, *, is_own: bool) -> Iterator[Finding]:
+    """The targets with the longest queue and the slowest requests and the slowest probed place, if they stood out.
+
+    A run that `is_own` slow may have made the queue itself, but not the difference between equally busy targets.
+    """
+    if (each := found.wait) is not None:
+        text = (
+            f"A request at {each.name} took {format_seconds(each.value)}, and {format_seconds(each.next_value)} at "
+            "another of its targets with about as many requests."
+        )
+        yield Finding(text, name="longest_wait")
+    if is_own:
+        return
     if (each := found.queue) is not None:
         text = (
             f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "

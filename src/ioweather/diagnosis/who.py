@@ -87,7 +87,7 @@ _MOST_GAINS: Final = 10
 _GROUPINGS: Final = ("job", "user", "project", "program")
 # A run feels the absence of a job from this share of its I/O time on.
 _LEAST_FELT: Final = 0.001
-_KNOWN_BY: Final = {"servers": "servers' counts", "log": "Darshan log"}
+_KNOWN_BY: Final = {"servers": "server counters", "log": "its Darshan log"}
 _CAVEATS: Final = (
     f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. The cost of a job is at most its work on the "
     "targets that the slowed run waited for.",
@@ -124,7 +124,7 @@ def _answer_without(found: WithoutJob) -> Answer:
     headline = (
         f"Without {wording.name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
         f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
-        f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
+        f"({format_seconds(low)} to {format_seconds(high)}) than the {format_seconds(before)} they took."
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
@@ -152,7 +152,7 @@ def _answer_without(found: WithoutJob) -> Answer:
         (FactGroup("runs", "Time saved per run", facts),) if facts else (),
         name="who",
         coverage=(Coverage(len(found.runs), len(felt), "logged runs that this job affected"),),
-        caveats=("Ranges are 90% intervals. Runs without a log are not counted, nor is the job's own time.",),
+        caveats=("Ranges are 90% intervals. The job itself and runs without a log are not counted.",),
         result=WhoOutcome("period", found.filesystem, found.start_ns, found.end_ns, without=without),
     )
 
@@ -169,7 +169,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     except DataUnavailable as error:
         return Answer(
             question,
-            f"Unknown: {error.message or 'no samples of the system'}.",
+            f"Unknown: {error.message or 'no storage samples'}.",
             name="who",
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             result=WhoOutcome("run", None, start, end),
@@ -182,13 +182,13 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
     lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
     evidence: Literal["servers", "logs", "none"] = "servers" if run.has_servers else "logs" if run.suspects else "none"
     if lost is None:
-        headline = "Unknown: too few similar runs to know the usual I/O time."
+        headline = "Unknown: too few similar runs to estimate the usual I/O time."
     elif found:
         headline = wording.describe_without(run, found[0].worst)
     else:
         headline = wording.describe_one_of_two(run) or f"No culprit found: {wording.why_no_culprit(run, known_ratio)}."
     advice = (
-        f"To {wording.name_job(each.party)}: {wording.advise_owner(each.worst.suspect)}"
+        f"{wording.name_job(each.party, begins=True)}: {wording.advise_owner(each.worst.suspect)}"
         for each in found[:_MOST_CULPRITS]
     )
     findings = [
@@ -229,7 +229,7 @@ def _active_jobs(run: Slowed) -> Iterator[Fact]:
     """The jobs that cost the targets of the run most seconds during its I/O, with their bytes."""
     most_active = sorted(run.suspects, key=lambda each: -(each.data_seconds + each.metadata_seconds))
     for each in most_active[:_MOST_CULPRITS]:
-        note = f"{each.metadata_operations:,.0f} metadata operations; by its {_KNOWN_BY[each.evidence]}"
+        note = f"{each.metadata_operations:,.0f} metadata operations; from {_KNOWN_BY[each.evidence]}"
         moved = each.read_bytes + each.write_bytes
         yield Fact("active", wording.name_job(each.party), moved, "bytes", each.bytes_ratio, note)
 
@@ -300,7 +300,7 @@ def _describe_period(asked: Activity) -> str:
 
 def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
     if not asked.runs:
-        return "Not known: no run with a log in this period. Choose a longer one."
+        return "Unknown: no run with a Darshan log in this period. Choose a longer period."
     if not asked.slowed:
         return f"No job slowed others: {_runs(asked.runs)} with a log, none slower than usual."
     runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
@@ -393,7 +393,7 @@ QUESTION = Question(
     params=(
         Param(
             "job",
-            "A Darshan log, the id of a job or of an event (default: the last hour).",
+            "A Darshan log, a job ID or an event ID (default: the last hour).",
             positional=True,
             metavar="LOG|JOBID|EVENT",
         ),

@@ -9,7 +9,7 @@ from ioweather.core.results import Answer
 from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.job import why_screen
 from ioweather.diagnosis.jobs_without_log import accounted_why_answer
-from ioweather.diagnosis.recorded_verdicts import recorded_of_job
+from ioweather.diagnosis.recorded_verdicts import recorded_of_accounted_job, recorded_of_job
 from ioweather.diagnosis.similar_runs import COMPARED_TABLES, conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict import with_recorded
 from ioweather.diagnosis.verdict_wording import explain, with_culprits
@@ -27,8 +27,8 @@ def run(source: DataSource, params: Params) -> Answer:
         answer = accounted_why_answer(source, params)
         if answer is None:
             raise
-        return answer
-    reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
+        return with_recorded(answer, recorded_of_accounted_job(source, params), params["as_of"])
+    reason, detail = Reason.NO_LAKE, "no system data for this period (no lake)"
     found = slowed = None
     try:
         similar = similar_to_job(source, params)
@@ -49,8 +49,8 @@ QUESTION = Question(
     tables=LOG_TABLES | COMPARED_TABLES | {"job_operations", "verdicts"},
     params=(
         JOB,
-        Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),
-        Param("as_of", "Only runs that had ended by this time count (default: all).", "time", metavar="TIME"),
+        Param("filesystem", "File system to judge (default: the one with most of the bytes).", metavar="NAME"),
+        Param("as_of", "Compare only with runs that ended by this time (default: all).", "time", metavar="TIME"),
         UID,
         CLUSTER,
     ),

@@ -258,7 +258,8 @@ def with_log(jobs: Frame, applications: Frame) -> Bools:
 def without_log(snapshot: Snapshot, where: Mapping[str, Cell | Sequence[Cell]] | None = None) -> Frame:
     """Return the started jobs without a Darshan log."""
     jobs = started_jobs(snapshot, where)
-    return jobs.take(~with_log(jobs, snapshot.frame("applications", _LOG_COLUMNS)))
+    since = int(jobs.ints("start_ns").min(initial=_STILL_RUNNING)) - GRACE_NS
+    return jobs.take(~with_log(jobs, snapshot.frame("applications", _LOG_COLUMNS, {"start_ns >=": since})))
 
 
 def one_job(jobs: Frame, named: str) -> Frame:
@@ -274,8 +275,8 @@ def one_job(jobs: Frame, named: str) -> Frame:
             for row in jobs.records()[:_MOST_LISTED]
         ]
         raise UsageError(
-            f"Job id {named} stands for {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
-            hint="Say which with --cluster or --uid.",
+            f"Job id {named} matches {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
+            hint="Select one with --cluster or --uid.",
         )
     return jobs.take([int(np.argmax(np.nan_to_num(run_seconds(jobs))))])
 
@@ -306,19 +307,25 @@ class SimilarJobs:
         keys = np.stack([*texts, user, jobs.ints("node_count", missing=-1)], axis=1)
         _, group = np.unique(keys, axis=0, return_inverse=True)
         self.group: Ints = np.where(comparable, np.reshape(group, -1), -1).astype(np.int64)
-        self._start = jobs.ints("start_ns")
+        self._start, self._end = jobs.ints("start_ns"), ends(jobs)
         order = np.lexsort((self._start, self.group))
         self._order = order[(self.group[order] >= 0) & jobs.text("state").equals("COMPLETED")[order]]
         self._groups = self.group[self._order]
 
-    def of(self, row: int) -> Ints:
-        """Return the completed similar jobs without the job itself, the nearest in time first."""
+    def of(self, row: int, as_of_ns: int | None = None) -> Ints:
+        """Return the completed similar jobs without the job itself, the nearest in time first.
+
+        With `as_of_ns`, only jobs that had ended by then.
+        """
         if self.group[row] < 0:
             return np.zeros(0, np.int64)
         start = self._start
         first, last = (int(np.searchsorted(self._groups, self.group[row], side=side)) for side in _SIDES)
-        place = first + int(np.searchsorted(start[self._order[first:last]], start[row]))
-        near = self._order[max(first, place - MOST_SIMILAR) : min(last, place + MOST_SIMILAR + 1)]
+        members = self._order[first:last]
+        if as_of_ns is not None:
+            members = members[self._end[members] <= as_of_ns]
+        place = int(np.searchsorted(start[members], start[row]))
+        near = members[max(0, place - MOST_SIMILAR) : place + MOST_SIMILAR + 1]
         near = near[near != row]
         return np.asarray(near[np.argsort(np.abs(start[near] - start[row]), kind="stable")[:MOST_SIMILAR]], np.int64)
 

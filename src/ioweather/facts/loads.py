@@ -153,7 +153,7 @@ def loads(snapshot: Snapshot, where: str | None, period: Period) -> Loads:
         near = get_close_matches(where, sorted({*known, *components, *homes.values()}), n=3, cutoff=0.5)
         raise DataUnavailable(
             f"There is no file system, server or target {where!r} in this period.",
-            hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems are: {', '.join(known) or 'none'}.",
+            hint=f"Did you mean {' or '.join(near)}?" if near else f"File systems: {', '.join(known) or 'none'}.",
         )
     return _of_component(snapshot, groups, where, *components[where], period)
 
@@ -172,8 +172,8 @@ def _of_filesystems(
     probed = _probed_period(snapshot, period)
     if not moving and not probed:
         raise DataUnavailable(
-            "The lake has nothing of servers, devices or probes in this period.",
-            hint="Ingest LMT or Lustre data, or start a probe; or choose another period.",
+            "No server, device or probe data for this period.",
+            hint="Ingest LMT or Lustre data, start a probe, or choose another period.",
         )
     low, high, step = _grid_of_data(moving, period, probed)
     kinds = {name: traffic_kind(snapshot, {"filesystem": name}) for name in names}
@@ -360,7 +360,7 @@ def _of_component(
     has = {g.metric for g in mine}
     metrics = [metric for metric in _PREFERRED if metric in has][:_MOST_METRICS]
     if not metrics:
-        raise DataUnavailable(f"Nothing was measured of {where} in this period.")
+        raise DataUnavailable(f"No data for {where} in this period.")
     low, high, step = _grid_of_data([g for g in mine if g.metric in metrics], period, None)
     measured, traffic, targets = [], list[Traffic](), [where]
     starts = np.arange(low, high, step, dtype=np.int64)

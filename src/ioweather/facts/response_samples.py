@@ -46,19 +46,19 @@ if TYPE_CHECKING:
 # Requests with a size; metadata operations have none.
 OPERATIONS: Final = ("read", "write", "write_sync")
 _COLUMNS: Final = names_of("start_ns host target op request_bytes mode duration_ns system component status run_id")
-FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it is not given")
+FILESYSTEM: Final = Param("filesystem", "file system; default: all")
 # Unlike the probe's requests (kun19: 1 MB), those of the sampler are whole pages, with a known OST.
 _PAGE: Final = 4096
-PROBE: Final = Param("probe", "count the probe's requests of 1 MB among the samples", kind="flag", default=False)
+PROBE: Final = Param("probe", "include the probe's requests of 1 MB in the samples", kind="flag", default=False)
 TOO_FEW: Final = (
-    "no request size has 100 response times of one mode by `ioweather probe --sizes` (the probe's are not counted); "
-    "--set minimum=N is content with fewer"
+    "no request size has 100 response times of one mode by `ioweather probe --sizes` (those of the probe do not "
+    "count); --set minimum=N lowers the limit"
 )
-MINIMUM: Final = Param("minimum", "fewest response times that make a sample", kind="int", default=100)
+MINIMUM: Final = Param("minimum", "minimum number of response times in a sample", kind="int", default=100)
 
 
 REQUEST_SIZE: Final = Param(
-    "request_size", "request size of the sample that is shown (default: the commonest)", kind="size"
+    "request_size", "request size of the sample to show (default: the most common)", kind="size"
 )
 
 
@@ -196,12 +196,10 @@ def largest_place(samples: Sequence[ResponseSample]) -> tuple[str, str, str]:
 
 COMBINATION: Final = Param(
     "combination",
-    "how the distances of head and tail become one: weighted (by group size), sum or maximum",
+    "how the distances of head and tail are combined: weighted (by group size), sum or maximum",
     default="weighted",
 )
-REPLICATES: Final = Param(
-    "replicates", "bootstrap replicates of each fit; 0 gives no intervals", kind="int", default=40
-)
+REPLICATES: Final = Param("replicates", "bootstrap replicates of each fit; 0: no intervals", kind="int", default=40)
 
 # Replicates per task of a worker. One of some thousand times costs about 10 ms, so a batch outweighs its transfer.
 _BATCH: Final = 20
@@ -281,9 +279,9 @@ def choices(fit: MixtureFit) -> str:
     """Return a caveat on choices that the paper leaves open."""
     return (
         f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot; ties at the "
-        f"pivot belong to the head; tails are bounded below by the pivot; the distances of head and tail are combined "
-        f"({fit.combination}). A tail that has become the power law under another name does not compete. Of the pairs "
-        f"of families the best is that with the least {'distance' if fit.select == 'ks' else 'AIC'}."
+        "pivot belong to the head, and tails are bounded below by the pivot. The distances of head and tail are "
+        f"combined ({fit.combination}). A tail equivalent to the power law is excluded. The best pair of families has "
+        f"the least {'distance' if fit.select == 'ks' else 'AIC'}."
     )
 
 
@@ -314,7 +312,7 @@ def parameter_estimates(item: FittedSample) -> tuple[Estimate, ...]:
     fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.laws))
     intervals = bootstrap_intervals(sample, fit, replicates, seed=item.seed, level=LEVEL) if replicates else {}
     units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
-    method = "no interval: a Cauchy head does not tell where it ends" if intervals else "no interval asked for"
+    method = "no interval: the end of a Cauchy head is not identifiable" if intervals else "no interval requested"
     values = fit.distribution.parameters.items()
     found = {name: plain(name, value, "", n=fit.n, method=method) for name, value in values} | dict(intervals)
     return tuple(replace(each, unit=units.get(name, "")) for name, each in found.items())
@@ -374,7 +372,7 @@ def predict_widths(
 def _quantile_estimate(name: str, value: float, replicates: Floats, n: int) -> Estimate:
     """Return a quantile with the interval of its bootstrap replicates, if there are any."""
     if not replicates.size:
-        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval asked for")
+        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval requested")
     low, high = spread_about(value, replicates)
     method = f"fitted mixtures, spread of {len(replicates)} bootstrap replicates"
     return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
@@ -432,8 +430,8 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     name = "independent_targets"
     if test is None:
         return Finding(
-            "Whether targets are slow independently cannot be tested: no two targets were sampled together often "
-            "enough. The prediction assumes it.",
+            "Too few joint samples of two targets to test whether targets are slow independently. The prediction "
+            "assumes it.",
             "undecided",
             name,
         )
@@ -496,16 +494,16 @@ def striping_exhibit(
     )
     yield Chart.of("band", by_width, "x=width y=seconds low high series=quantile", title, log="xy")
     half, most = (format_seconds(best.seconds(p)) for p in (0.5, 0.99))
-    text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
+    text = f"{title}: {best.width} is the best of these widths, if there are so many targets; half finish within "
     sure = agreement is None or agreement >= 0.8
     yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
     yield independence_finding(test)
     yield (
-        "F of the transfer is F(S/n)^n; request sizes between sampled ones are interpolated, and widths whose "
-        "requests would lie outside the sampled sizes are left out."
+        "The F of a transfer is F(S/n)^n. Request sizes between sampled ones are interpolated, and widths whose "
+        "requests would be outside the sampled sizes are left out."
     )
     if any(math.isinf(prediction.mean) for prediction in predictions):
-        yield "Where no mean is given it is infinite: the tail has alpha <= 2. Judge by quantiles."
+        yield "A missing mean is infinite: the tail has alpha <= 2. Compare quantiles instead."
     yield caveats, samples.coverage
 
 

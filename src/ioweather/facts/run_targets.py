@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Bools, Cells, Floats, Frame, Ints, Text
-from ioweather.core.units import DAY_NS
+from ioweather.core.tables import query_columns
+from ioweather.core.units import DAY_NS, utc_day
 from ioweather.facts.job_metrics import FileRecords
 from ioweather.facts.system_activity import Stretches
+from ioweather.lake.database import fetch_frame
+from ioweather.lake.lake import Snapshot
 
 # A target with less than this share of an even spread of the run's bytes does not count as used.
 _LEAST_SHARE: Final = 0.01
@@ -158,7 +161,8 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
 def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequence[str]) -> dict[str, Floats]:
     """Return log ratios of probe times during each run to the median of all runs; NaN without probes.
 
-    They are of data operations, of data operations on the slowest of the run's own targets, and of metadata operations.
+    They are of data operations, of data operations on the slowest of the run's own targets, of metadata operations, and
+    of the time to start a cycle.
     `means` is the result of `probe_means`. Over kinds of operations the mean is used: the median would hide one of few
     that hangs.
     """
@@ -167,6 +171,7 @@ def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequ
     usual = _group_medians(seconds, series, int(series.max(initial=-1)) + 1)
     ratio = seconds - usual[series]
     data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if means.rows else np.zeros(0, np.bool_)
+    start = op.equals("start") if means.rows else np.zeros(0, np.bool_)
     target = _columns_of_components(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own_bytes[run[mine], target[mine]] > 0
@@ -183,7 +188,8 @@ def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequ
     return {
         "probe_data": _group_means(ratio[data], run[data], runs),
         "probe_targets": slowest,
-        "probe_metadata": _group_means(ratio[~data], run[~data], runs),
+        "probe_metadata": _group_means(ratio[~data & ~start], run[~data & ~start], runs),
+        "probe_start": _group_means(ratio[start], run[start], runs),
     }
 
 
@@ -343,6 +349,9 @@ _MOST_USUAL: Final = 0.75
 _LONGER_QUEUE: Final = 1.5
 _SLOWER_PROBE: Final = 3.0
 _NEXT: Final = 2.0
+# Requests of one target take so many times as long as those of another with this many at most. [ours]
+_LONGER_WAIT: Final = 4.0
+_ABOUT_AS_MANY: Final = 2.0
 _HALF_A_REQUEST: Final = 0.5
 
 
@@ -365,6 +374,26 @@ def queue_that_stands_out(queues: Floats, used: Bools, similar: Bools, component
     if not is_longer or longest + _HALF_A_REQUEST < _NEXT * (following + _HALF_A_REQUEST):
         return None
     return StandsOut(components[int(order[-1])], longest, following, max(most, 0.0))
+
+
+def wait_that_stands_out(sampled: TargetAmounts, used: Bools) -> StandsOut | None:
+    """Return the target of run 0 whose requests took far longer than those of another one with about as many.
+
+    Both served about as much. `value` and `next_value` are seconds per request.
+    """
+    shape = used.shape
+    requests, seconds = (
+        np.sum([sampled.amounts.get(name, np.zeros(shape))[0] for name in names], axis=0)
+        for names in (BUSY.values(), BUSY)
+    )
+    found: StandsOut | None = None
+    chosen = np.flatnonzero(used[0] & (requests >= _MANY_REQUESTS))
+    took = seconds / np.maximum(requests, 1.0)
+    for slow, other in itertools.permutations(chosen.tolist(), 2):
+        alike = max(requests[slow], requests[other]) <= _ABOUT_AS_MANY * min(requests[slow], requests[other])
+        if alike and took[slow] >= _LONGER_WAIT * took[other] > 0 and (found is None or took[slow] > found.value):
+            found = StandsOut(sampled.components[slow], float(took[slow]), float(took[other]), float(took[other]))
+    return found
 
 
 def probe_that_stands_out(means: Frame) -> StandsOut | None:
@@ -456,3 +485,36 @@ def shared_contrast(contrast: Floats, io_ends_ns: tuple[Ints, Ints], used: Bools
     seen = used & (total > 0.05)
     slowest = np.where(seen, mean, -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(slowest), np.maximum(slowest, 0.0), np.nan)
+
+
+_MOST_RESPONSES: Final = 200_000
+_SERIES_KEY: Final = "host, target, op, request_bytes, mode, component"
+# `number` is a hash of the key of a series.
+_PROBED: Final = query_columns("number=int64 start_ns=int64 duration_ns=int64")
+_SERIES: Final = query_columns("number=int64 op=text component=text? place=text")
+
+
+def probe_times(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
+    """Mean durations of probes and samplers of the file system around each run's I/O, by series.
+
+    The operation `start` is the time from the tick of a cycle to its first read: opening the probe's directory and file
+    waits for a mount that stands still, before any operation is timed.
+    """
+    days = {
+        utc_day(t)
+        for low, high in zip(first.tolist(), last.tolist(), strict=True)
+        if high > 0
+        for t in (*range(low, high, DAY_NS), high)
+    }
+    rows = snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)
+    ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
+    rows = f"""{rows} UNION ALL BY NAME SELECT * REPLACE ('start' AS op, start_ns - scheduled_ns AS duration_ns,
+        scheduled_ns AS start_ns) FROM ({rows}) WHERE op = 'read' AND scheduled_ns < start_ns"""
+    # A part of frequent probes gives the same means: rows are sampled by a hash of their time.
+    sql = f"""SELECT *, (hash({_SERIES_KEY}) >> 1)::BIGINT AS number FROM ({rows})
+        WHERE duration_ns > 0 AND cached IS NOT TRUE AND hash(start_ns) % {count // _MOST_RESPONSES + 1} = 0"""
+    names = f"""SELECT number, any_value(op) AS op, any_value(component) AS component,
+        any_value(coalesce(component, target)) AS place FROM ({sql}) GROUP BY number"""
+    probes = fetch_frame(snapshot.bare, sql, _PROBED, copy=False)
+    series = fetch_frame(snapshot.bare, f"{names} ORDER BY number", _SERIES)
+    return probe_means(probes, series, first, last)

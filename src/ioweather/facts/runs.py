@@ -49,7 +49,7 @@ SAME_BYTES: Final = 0.25
 SIZE_RANGE: Final = 4
 
 SIGNATURES: Final = {
-    "zero_files": "no file at all",
+    "zero_files": "no files",
     "rank0_io": "one process does all the I/O",
     "subset_io": "some of the processes do all the I/O, without MPI-IO collectives",
     "file_per_process": "at least one file of its own per process",
@@ -256,7 +256,7 @@ _APPLICATION_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "
 JOB_COLUMNS: Final = names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count")
 NEEDS: Final = "job_io applications jobs?"
 PROCESSES_PER_NODE: Final = Param(
-    "processes_per_node", "processes on a node, where accounting does not tell a job's nodes", kind="int"
+    "processes_per_node", "processes per node, if accounting has no node count", kind="int"
 )
 NODE_SOURCES: Final = ("accounting", "processes_per_node", "cores per node", "hosts in traces")
 
@@ -286,10 +286,10 @@ def _min_processes(snapshot: Snapshot, values: Params) -> Cell:
 
 
 MIN_SIZES: Final = (
-    Param("min_bytes", "leave out jobs that moved fewer bytes", kind="size", choose=_min_bytes),
-    Param("min_processes", "leave out jobs with fewer processes", kind="int", choose=_min_processes),
+    Param("min_bytes", "skip jobs that moved fewer bytes", kind="size", choose=_min_bytes),
+    Param("min_processes", "skip jobs with fewer processes", kind="int", choose=_min_processes),
 )
-PROJECT: Final = Param("project", "the project to show; the one that fits the exhibit best, if not given")
+PROJECT: Final = Param("project", "project to show; default: the one that fits the exhibit best")
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,8 +382,8 @@ def jobs_of(frames: Mapping[str, Frame], facility: Facility, params: Params) -> 
     if not several:
         return runs
     note = (
-        f"{several:,} jobs hold several application runs: their bytes, files and I/O times are added up, and files of "
-        "different runs are taken to differ."
+        f"{several:,} jobs have several application runs: values are sums of their bytes, files and I/O times. Files "
+        "of different runs are assumed to be different."
     )
     return runs.take(slice(None), caveat=note)
 
@@ -403,11 +403,11 @@ def large(runs: Runs, params: Params) -> Runs:
     )
     if (processes, least) == (LARGE_PROCESSES, LARGE_BYTES):
         return runs.take(kept, coverage)
-    shown = f"Shown are jobs of at least {processes:,} processes and {format_bytes(least)}"
+    shown = f"Only jobs of at least {processes:,} processes and {format_bytes(least)} are shown"
     if processes <= 1 and least <= 1:
-        shown = "Shown are all jobs that moved data"
+        shown = "All jobs that moved data are shown"
     paper = f"{LARGE_PROCESSES:,} processes and {format_bytes(LARGE_BYTES)}"
-    return runs.take(kept, coverage, f"{shown}; the paper shows those of at least {paper}.")
+    return runs.take(kept, coverage, f"{shown}; the paper shows jobs of at least {paper}.")
 
 
 def _align_with_logs(frames: Mapping[str, Frame]) -> tuple[Frame, Frame, Frame]:
@@ -482,14 +482,13 @@ def _node_caveats(what: str, source: Text) -> Iterator[str]:
     unknown = int((source.codes < 0).sum())
     if unknown:
         yield (
-            f"The nodes of {unknown:,} {what} are not known, so they have no MiB/s/CN: ingest accounting, or give "
-            "processes_per_node."
+            f"{unknown:,} {what} have no node count, and so no MiB/s/CN. Ingest accounting, or set processes_per_node."
         )
     for code, words in (
         (1, "computed from processes_per_node"),
         (2, "computed from node_cores of facility.toml, one process per core"),
-        (3, "the host names in traces, which are nodes used, not allocated"),
+        (3, "from the host names in traces (used, not allocated)"),
     ):
         count = int((source.codes == code).sum())
         if count:
-            yield f"Nodes of {count:,} {what} are {words}."
+            yield f"The nodes of {count:,} {what} are {words}."

@@ -8,15 +8,21 @@ ends of an interval show the effect.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ioweather.core import choices
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
-from ioweather.core.units import pairs_of
+from ioweather.core.tables import Quality
+from ioweather.core.units import MINUTE_NS, pairs_of
 from ioweather.facts.job_metrics import IoSpans, own_bytes, runs_with_io, sums
+from ioweather.lake import grid
+from ioweather.lake.lake import Snapshot
 from ioweather.stats.system_grid import Steps
 
 OPERATIONS: Final = ("read_ops", "write_ops")
@@ -197,3 +203,79 @@ def monitored_mounts(files: Frame, facility: Facility, filesystem: str) -> set[s
         for mount in files.text("mount").categories
         if (found := facility.filesystem_of_path(mount)) is not None and found.name == filesystem
     }
+
+
+def merge_spans(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Merge touching spans of each run: (run, begin, end of each stretch, stretch of each span)."""
+    if not len(run):
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing, nothing
+    order = np.lexsort((first, run))
+    run, first, last = run[order], first[order], last[order]
+    # Runs are shifted so that a running maximum does not reach from one into the next; microseconds leave room for
+    # 100,000 runs in a year.
+    origin = int(first.min())
+    low, high = (first - origin) // 1000, (last - origin) // 1000
+    offset = run * (int(high.max()) + 2)
+    reached = np.maximum.accumulate(high + offset)
+    begins = np.ones(len(run), np.bool_)
+    begins[1:] = low[1:] + offset[1:] > reached[:-1]
+    at = np.flatnonzero(begins)
+    stretch = np.zeros(len(run), np.int64)
+    stretch[order] = np.cumsum(begins) - 1
+    return run[at], first[at], np.maximum.reduceat(last, at), stretch
+
+
+def merge_windows(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge windows that touch or overlap."""
+    first, last = np.array(list(windows), np.int64).reshape(-1, 2).T
+    _, first, last, _ = merge_spans(np.zeros(len(first), np.int64), first, last)
+    return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+# Windows closer than this are merged: a condition of a query costs as much as some hundred steps.
+_MERGED_STEPS: Final = 360
+_STEPS_ASIDE: Final = 4
+# Runs longer than this are sampled every minute.
+_LONG_RUN_NS: Final = 60 * MINUTE_NS
+_LEAST_STEP_NS: Final = 10**8
+_EXCLUDED_QUALITY: Final = int(Quality.OVER_LIMIT | Quality.RESET)
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers whose samples describe the runs, and the length of a sampling step."""
+
+    filesystem: str
+    component_kind: str
+    step_ns: int
+
+    def selection(self, snapshot: Snapshot, metrics: Sequence[str], step_ns: int, **within: Any) -> grid.Selection:
+        """Select samples of these servers, without those over the limit and resets."""
+        place = self.filesystem, self.component_kind
+        return snapshot.selection(*place, metrics, step_ns, excluded_quality=_EXCLUDED_QUALITY, **within)
+
+
+def choose_step(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
+    """Choose the sampling step in ns: a minute, or the sampling interval around a short run if it is finer."""
+    intervals = [
+        g.interval_ns
+        for g in snapshot.series()
+        if (g.filesystem, g.component_kind) == (filesystem, kind)
+        and g.metric in choices.TRAFFIC
+        and g.interval_ns > 0
+        and g.first_ns < end
+        and g.end_ns > start
+    ]
+    finest = min(intervals, default=MINUTE_NS)
+    if finest >= MINUTE_NS or end - start > _LONG_RUN_NS:
+        return max(finest, MINUTE_NS)
+    # Late and early samples have an odd mean interval; a round one serves them all.
+    return max(_LEAST_STEP_NS, round(finest / _LEAST_STEP_NS) * _LEAST_STEP_NS)
+
+
+def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
+    """[first, last) windows of the runs with some steps on either side, on the grid; close windows are merged."""
+    low, high = (start // step - _STEPS_ASIDE) * step, (end // step + 1 + _STEPS_ASIDE) * step
+    gap = _MERGED_STEPS * step
+    return [(first, last - gap) for first, last in merge_windows(zip(low.tolist(), (high + gap).tolist(), strict=True))]

@@ -52,8 +52,8 @@ def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] 
     except (LakeError, OSError):
         raise
     except Exception as error:
-        again = "Run `ioweather ingest --again` with these files to do it again."
-        _note_failure("`response_rollups` was not brought up to date", error, again, missing)
+        again = "Run `ioweather ingest --again` with these files to repeat it."
+        _note_failure("Updating `response_rollups` failed", error, again, missing)
         return {}
 
 
@@ -74,7 +74,7 @@ def search_new_rows(
         try:
             seal_new_days(lake, first_ns["series"])
         except Exception as error:
-            _note_failure("Closed days were not sealed", error, "Run `ioweather lake compact` to do it.", missing)
+            _note_failure("Sealing closed days failed", error, "Run `ioweather lake compact` to repeat it.", missing)
     pinned = lake.pinned()
     if not first_ns or not (pinned["series"].uris or pinned["responses"].uris):
         return made
@@ -91,7 +91,7 @@ def search_new_rows(
         try:
             made["events"] = made.get("events", 0) + search()
         except Exception as error:
-            again = "Run `ioweather lake compact --everything` to do it again."
+            again = "Run `ioweather lake compact --everything` to repeat it."
             _note_failure(f"{name} did not finish", error, again, missing)
     return made
 

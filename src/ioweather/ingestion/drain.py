@@ -101,7 +101,7 @@ def next_batch(lake: Lake) -> list[Queued]:
         if count < 2 * MOST_DEATHS:
             return [file]
         with _counting_deaths(lake.root, [file]):
-            _set_aside(lake, file, "worker_lost", f"{count} writers of the lake died over it.")
+            _set_aside(lake, file, "worker_lost", f"It crashed {count} writers of the lake.")
     return []
 
 
@@ -146,7 +146,7 @@ def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -
                 _write_or_split(lake, [file], report)
         elif left:
             reason = error.reason if isinstance(error, SourceError) else "reader_failed"
-            _set_aside(lake, left[0], reason, f"It cannot be written ({type(error).__name__}: {error}).")
+            _set_aside(lake, left[0], reason, f"Writing it to the lake failed ({type(error).__name__}: {error}).")
 
 
 def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
@@ -171,9 +171,9 @@ def _write_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> No
             rows.add(file)
             read.append(file)
         except OSError as error:  # the disk failed, not the file: it stays in the queue
-            unreadable = f"{file.path} cannot be read: {error.strerror}."
+            unreadable = f"Cannot read {file.path}: {error.strerror}."
         except (ValueError, KeyError, TypeError) as error:
-            raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
+            raise CorruptInput(f"The pushed file {file.path} is damaged: {error}.") from None
     ingest_id, tables = new_ingest_id(), rows.tables()
     for (source, table), frame in tables.items():
         add_rows(lake, table, frame, source, ingest_id, report)
@@ -237,7 +237,7 @@ def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
     folder = queue.refused_dir(lake.root)
     folder.mkdir(exist_ok=True, mode=0o750)
     place = file.path.replace(folder / file.path.name)
-    message = f"{why} It was kept as {place}."
+    message = f"{why} It was moved to {place}."
     _LOG.error("%s: %s", file.name, message)
     source = "prometheus" if file.name.startswith(queue.SAMPLES) else "spool"
     lake.record([FileOutcome(str(place), file.digest, file.bytes, source, "quarantined", {}, reason, message)])
@@ -277,7 +277,7 @@ def _write_samples(lake: Lake, sender: str, files: Sequence[Queued], report: Ing
     }
     path.parent.mkdir(mode=0o750, exist_ok=True)
     write_whole(path, json.dumps(state).encode())
-    gaps = f"{amounts.gaps} difference(s) over a gap left out." if amounts.gaps else ""
+    gaps = f"Skipped {amounts.gaps} difference(s) across gaps." if amounts.gaps else ""
     message = " ".join(filter(None, [str(complaints), gaps])) or None
     said = (None, message, complaints.refused_rows, complaints.flagged_rows)
     entries = [
@@ -303,7 +303,7 @@ def _read_counters(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]
             return names, [(time, key, value) for time, key, value in state["waiting"]], int(state["newest_ns"])
         except (ValueError, KeyError, TypeError):
             raise LakeError(
-                f"{path} is damaged.", hint="Remove it: the growth since the last push is then not known."
+                f"{path} is damaged.", hint="Remove it. The increase since the last push is then lost."
             ) from None
     return {}, [], 0
 
@@ -324,7 +324,7 @@ def _read_samples(file: Queued, names: _Names, samples: _Samples) -> int:
             count += len(times)
         return count
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptInput(f"{file.path} was pushed and cannot be read any more: {error}.") from None
+        raise CorruptInput(f"The pushed file {file.path} is damaged: {error}.") from None
 
 
 # The process

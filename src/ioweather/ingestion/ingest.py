@@ -79,8 +79,8 @@ def server_at(address: str, context: ReadContext, token: str | None = None) -> P
     if address.startswith(("http://", "https://")):
         return _prometheus(PrometheusServer.from_url(address, token), context)
     raise UsageError(
-        f"{address.partition(':')[0]}:// is no server that ioweather reads.",
-        hint="Prometheus: http://HOST:9090. LMT: mysql://USER@HOST/filesystem_NAME.",
+        f"{address.partition(':')[0]}:// is not a supported server address.",
+        hint="Use http://HOST:9090 for Prometheus or mysql://USER@HOST/filesystem_NAME for LMT.",
     )
 
 
@@ -97,7 +97,7 @@ def _prometheus(server: PrometheusServer, context: ReadContext) -> PolledServer:
 
     def note() -> str:
         hosts = poll.mappings.without_host
-        return f"{hosts} series are of an unknown host (give --host)" if hosts else ""
+        return f"{hosts} series have no host (use --host)" if hosts else ""
 
     where = server.where + (f"#{urlencode(options)}" if options else "")
     return PolledServer("prometheus", where, period_ns, poll.pieces, note)
@@ -208,7 +208,7 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (32 MB, and seven times as much while they are written), or seconds.
 _FLUSH_CELLS = 4_000_000
 _FLUSH_SECONDS = 10.0
-_IS_COPY = "The lake has this run in a fuller form: nothing was added."
+_IS_COPY = "The lake already has more details of this run: nothing was added."
 # Below this, starting several readers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -285,12 +285,12 @@ def find_files(paths: Sequence[Path]) -> Iterator[Found]:
         try:
             status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
         except (FileNotFoundError, NotADirectoryError):
-            raise UsageError(f"There is no file {file}.") from None
+            raise UsageError(f"{file} does not exist.") from None
         except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+            raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
         if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
             raise UsageError(
-                f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
+                f"{file} is a pipe or a device, not a regular file.", hint="Write the data to a file first."
             )
         for found in _files_below(file) if stat.S_ISDIR(status.st_mode) else (Found(file, status.st_size),):
             if found.file not in seen:
@@ -347,7 +347,7 @@ def ingest(
     if select is not None:
         check_select(*select)
     if not os.access(lake.root, os.W_OK):
-        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
+        raise LakeError(f"No write permission for the lake {lake.root}.", hint="Use another lake with --lake.")
     _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = [*find_files(paths)]
     known = {} if again else _known_digests(lake, {file.bytes for file in files})

@@ -53,7 +53,7 @@ def read_select_text(given: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"--select {given}: {getattr(error, 'strerror', None) or error}.",
-            hint=f"Name a file, or one of {', '.join(sorted(shipped))}.",
+            hint=f"Use a file, or one of {', '.join(sorted(shipped))}.",
         ) from None
 
 
@@ -66,8 +66,8 @@ def check_select(table: str, sql: str) -> None:
     """Raise UsageError if the table does not exist or the statement is not one SELECT."""
     if table not in TABLES or table == "ingests":
         raise UsageError(
-            f"There is no table {table!r} to read into.",
-            hint=f"There are: {', '.join(name for name in TABLES if name != 'ingests')}.",
+            f"There is no table {table!r} to write to.",
+            hint=f"Tables: {', '.join(name for name in TABLES if name != 'ingests')}.",
         )
     try:
         require_select(sql, sql)
@@ -154,7 +154,7 @@ def _raise_refusal(path: Path, message: bytes, code: int, seconds: float, memory
     if "refused" in refusal:
         raise CorruptInput(f"{path}: {refusal['refused']}", hint=str(refusal["hint"]))
     if code:
-        raise SourceError(f"{path}: the SELECT took more than {memory} of memory.", kind="TooMuchMemory")
+        raise SourceError(f"{path}: the SELECT needed more than {memory} of memory.", kind="TooMuchMemory")
 
 
 def _detect_form(head: bytes) -> Literal["csv", "json", "parquet"]:
@@ -204,7 +204,7 @@ def own_mapping(root: Path) -> Mapping[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise LakeError(f"{file} cannot be used: {error}.") from None
+        raise LakeError(f"Cannot use {file}: {error}.") from None
     try:
         Mappings(document)
     except UsageError as error:

@@ -81,7 +81,7 @@ def draft_in(root: Path) -> Iterator[Path]:
         draft = folder / f".{secrets.token_hex(8)}"
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        raise LakeError(f"The queue cannot be written: {error.strerror}.") from None
+        raise LakeError(f"Cannot write the queue: {error.strerror}.") from None
     try:
         yield draft
     finally:
@@ -98,7 +98,7 @@ def enqueue(root: Path, draft: Path, name: str, digest: str) -> bool:
             draft.replace(path)
         sync_to_disk(path.parent)  # also for a known file: the request that put it there may have died before this
     except OSError as error:
-        raise LakeError(f"The queue cannot be written: {error.strerror}.") from None
+        raise LakeError(f"Cannot write the queue: {error.strerror}.") from None
     return not is_known
 
 
@@ -167,17 +167,17 @@ def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Itera
     now = now_ns()
     if queue_dir(lake).is_dir():
         found = waiting(lake)
-        yield gauge("ioweather_queue_files", "Files that were pushed and wait for the lake.", found.files)
-        yield gauge("ioweather_queue_bytes", "Their size.", found.bytes)
-        yield gauge("ioweather_queue_oldest_seconds", "Since the oldest of them came.", found.age_seconds(now))
+        yield gauge("ioweather_queue_files", "Pushed files in the queue.", found.files)
+        yield gauge("ioweather_queue_bytes", "Size of the pushed files in the queue.", found.bytes)
+        yield gauge("ioweather_queue_oldest_seconds", "Age of the oldest file in the queue.", found.age_seconds(now))
     last = read_caught_up(lake).get("last", {})
     kinds, made_ns = last.get("kinds_last_day"), last.get("made_ns")
     if not isinstance(kinds, dict) or not isinstance(made_ns, int):
         return
     counted = {kind: kinds.get(kind, 0) for kind in get_args(VerdictKind)}
     counts = [((kind,), count if isinstance(count, int) else 0) for kind, count in counted.items()]
-    yield gauges("ioweather_verdicts_last_day", "Runs that ended within a day, by verdict.", ("kind",), counts)
-    yield gauge("ioweather_catch_up_age_seconds", "Since runs were last judged.", max(0.0, (now - made_ns) / 1e9))
-    for name, text in (("left_verdicts", "Verdicts that are due."), ("left_files", "New files that were not read.")):
+    yield gauges("ioweather_verdicts_last_day", "Runs of the last day by verdict.", ("kind",), counts)
+    yield gauge("ioweather_catch_up_age_seconds", "Seconds since the last verdicts.", max(0.0, (now - made_ns) / 1e9))
+    for name, text in (("left_verdicts", "Pending verdicts."), ("left_files", "New files not read yet.")):
         if isinstance(last.get(name), int):
             yield gauge(f"ioweather_catch_up_{name}", text, float(last[name]))

@@ -59,7 +59,7 @@ _MEMORY_STEP_BYTES = 16 * MIB
 _LEARNED_ROWS = 50_000
 # File systems count time in steps of up to 2 s: a change within one step of the last leaves the times as they are.
 _TIME_STEP_NS = 2 * NS
-_WHOLE: Final = "Ingest the file again when it is whole."
+_WHOLE: Final = "Ingest the file again when it is complete."
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class _Version:
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
             raise SourceError(
                 f"{self._path} changed while it was read.",
-                hint="Ingest it again when nothing writes to it.",
+                hint="Ingest it again when it is no longer written to.",
                 kind="ChangedInput",
             )
 
@@ -201,7 +201,7 @@ def _detection_score(name: str, head: bytes, path: Path) -> float:
         score = SOURCES[name].detect(head, path)
         if 0.0 <= score <= 1.0:
             return score
-        why = f"detect() gave {score!r} for {path}, which is not between 0 and 1"
+        why = f"detect() returned {score!r} for {path}, expected 0 to 1"
     except Exception as error:
         why = f"detect() failed for {path} ({type(error).__name__}: {error})"
     SOURCES.leave_out(name, why)
@@ -227,18 +227,18 @@ def choose_source(head: bytes, path: Path) -> Source:
     best, name = scores[0]
     if best <= 0 and (near := nearest(head)) is not None:
         raise SourceError(
-            f"{path} is {near[0]}, which is not read.", hint=f"Use instead: {near[1]}", kind="UnknownFormat"
+            f"{path} is {near[0]}, which is not supported.", hint=f"Use instead: {near[1]}", kind="UnknownFormat"
         )
     if best <= 0:
         raise SourceError(
-            f"{path} is not in a format that ioweather knows.",
-            hint="`ioweather ingest --list-sources` lists those it knows; any CSV, JSON or Parquet goes in with "
+            f"The format of {path} is not supported.",
+            hint="`ioweather ingest --list-sources` lists supported formats. Ingest CSV, JSON or Parquet files with "
             "--as TABLE --select FILE.sql.",
             kind="UnknownFormat",
         )
     if len(scores) > 1 and scores[1][0] == best:
         raise SourceError(
-            f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.", kind="AmbiguousFormat"
+            f"{path} could be {name} or {scores[1][1]}.", hint="Select one with --source.", kind="AmbiguousFormat"
         )
     return SOURCES[name]
 
@@ -286,7 +286,7 @@ def read_file(path: Path, size: int, reading: Reading) -> Iterator[tuple[str, st
         if cut := take_cuts():
             raise TruncatedInput(cut, hint=_WHOLE)
         if complaints.refused_rows:
-            raise SourceError("Some rows were left out.", kind="ImpossibleRows")
+            raise SourceError("Some rows were skipped.", kind="ImpossibleRows")
     except Exception as error:
         cut = take_cuts()
         if cut and isinstance(error, SourceError) and not isinstance(error, TruncatedInput):
@@ -333,7 +333,7 @@ class Cadence:
         self._left_out += int((~good).sum())
         first = int(np.flatnonzero(~good)[0])
         begin, length = format_time_ns(int(frame.array("start_ns")[first])), format_seconds(intervals[first] / NS)
-        self._first = self._first or f"the first begins {begin} and lasts {length}"
+        self._first = self._first or f"first: {begin}, lasts {length}"
         return frame.take(good)
 
     def __str__(self) -> str:
@@ -341,8 +341,8 @@ class Cadence:
         if not self._left_out:
             return ""
         return (
-            f"{self._left_out:,} row(s) of series left out that last more than {_MOST_INTERVALS} times the usual "
-            f"interval: the clock was set, or nothing was recorded ({self._first})."
+            f"{self._left_out:,} series row(s) skipped that last more than {_MOST_INTERVALS} times the usual "
+            f"interval: clock change or gap in the recording ({self._first})."
         )
 
 
@@ -386,7 +386,7 @@ def _check_frame(source: str, table: str, frame: Frame, reading: Reading, compla
     """The possible rows. If other rows are derived from them, all are refused together: a sum without one is wrong."""
     possible, _ = complaints.check(TABLES[table], frame, reading.now_ns)
     if source in DERIVED and complaints.refused_rows:
-        raise SourceError("No row was taken.", kind="ImpossibleRows")
+        raise SourceError("No row was added.", kind="ImpossibleRows")
     return possible
 
 
@@ -397,7 +397,7 @@ def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcom
     known = outcome.message if outcome.reason != "impossible_rows" else None
     message = f"{known or f'{outcome.path}:'} {complaints}"
     if outcome.status == "quarantined" and outcome.source in DERIVED:
-        message += " No row of the file is taken."
+        message += " No row of the file was added."
     return outcome._replace(message=message, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
 
 
@@ -461,7 +461,7 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
             made[table], wrong = complaints.check(TABLES[table], frame, reading.now_ns)
             doubtful.update(owner[wrong].tolist())
         if complaints.refused_rows and len(members) == 1:
-            raise SourceError("No row was taken.", kind="ImpossibleRows")
+            raise SourceError("No row was added.", kind="ImpossibleRows")
         if not doubtful or len(members) == 1:
             for table, frame in derive_job_io(name, made):
                 made[table] = _check_frame(name, table, frame, reading, complaints)
@@ -498,8 +498,8 @@ def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
     """Raise SourceError if a file of this size gives more rows than its limit."""
     if rows > limits.rows_for(size):
         raise SourceError(
-            f"{path} gives more than {limits.rows_for(size):,} rows.",
-            hint="If it is good, set [ingest] most_rows in facility.toml higher.",
+            f"{path} has more than {limits.rows_for(size):,} rows.",
+            hint="If the file is valid, increase most_rows in [ingest] of facility.toml.",
             kind="TooManyRows",
         )
 
@@ -511,13 +511,13 @@ def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
             raise EmptyInput(f"{path} is empty.")
         os.scandir(path).close()
         if not reads_as_one(path):  # one to look into, which could not be
-            raise OSError(errno.EIO, "its files could not be listed") from None
+            raise OSError(errno.EIO, "cannot list its files") from None
     source = SOURCES[reading.source] if reading.source else choose_source(head, path)
     owner = reading.context.doubted_owner(path)
     if owner is not None and not getattr(source, "is_of_one_person", False):
         raise SourceError(
-            f"{path} is of user {owner}, from whom only logs of own runs are taken here.",
-            hint="Read it with `ioweather ingest`, or set check_owner = false in [watch].",
+            f"{path} belongs to user {owner}, whose files are accepted only if they are logs of their own runs.",
+            hint="Ingest it with `ioweather ingest`, or set check_owner = false in [watch].",
             kind="ForeignRows",
         )
     return source
@@ -537,28 +537,27 @@ def _failed_outcome(
     to be partial."""
     if isinstance(error, MemoryError):
         error = SourceError(
-            f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
-            hint="If it is good, set [ingest] most_memory in facility.toml higher.",
+            f"{path}: reading it exceeded the memory limit of {format_bytes(limits.memory_for(size))}.",
+            hint="If the file is valid, increase most_memory in [ingest] of facility.toml.",
             kind="TooMuchMemory",
         )
     elif isinstance(error, WorkerDied) and error.kind == "TooMuchTime":
         error = SourceError(
-            f"{path}: reading it took more than {format_seconds(limits.seconds_for(size))} of processor time, and was "
-            "ended.",
-            hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
+            f"{path}: reading it exceeded the limit of {format_seconds(limits.seconds_for(size))} of processor time.",
+            hint="It may be damaged: copy it again. If it is valid, increase stuck_after in [ingest] of facility.toml.",
             kind="TooMuchTime",
         )
     elif isinstance(error, WorkerDied):
-        error = SourceError(f"{path}: every process that read it died (killed, or out of memory).", kind="WorkerLost")
+        error = SourceError(f"{path}: reading it crashed every process (killed, or out of memory).", kind="WorkerLost")
     elif isinstance(error, RecursionError):
-        error = CorruptInput(f"{path} is nested deeper than any file of its kind.")
+        error = CorruptInput(f"{path} is nested too deeply.")
     if isinstance(error, SourceError):
         reason, message = error.reason, str(error)
     elif isinstance(error, OSError):
-        reason, message = UNREADABLE, f"{path} cannot be read: {error.strerror or error}."
+        reason, message = UNREADABLE, f"Cannot read {path}: {error.strerror or error}."
     else:  # a mistake of the reader must not stop the other files
         package = SOURCES.package_of(source) if source else OURS
-        whom = "" if package == OURS else f" to the makers of {package}"
+        whom = "" if package == OURS else f" to the authors of {package}"
         reason = "reader_failed"
         message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
     if digest is None or reason == _CHANGED:  # of the path: the ledger must not list the content as known

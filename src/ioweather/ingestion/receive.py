@@ -63,18 +63,16 @@ class Received:
 def check_names(host: str, name: str) -> None:
     """Raise UsageError where a name could not be part of a path."""
     if re.fullmatch(HOST, host) is None:
-        raise UsageError(f"{host!r} is not the name of a host.")
+        raise UsageError(f"{host!r} is not a valid host name.")
     if re.fullmatch(NAME, name) is None:
-        raise UsageError(
-            f"{name!r} is not the name of a file of a spool.", hint="Expected seg-*.ndjson or sacct-*.txt."
-        )
+        raise UsageError(f"{name!r} is not a spool file name.", hint="Expected seg-*.ndjson or sacct-*.txt.")
 
 
 def require_room(found: queue.Waiting) -> None:
     """Raise Busy: a slow or dead writer must not fill the disk, and agents have spools of their own."""
     if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
         raise Busy(
-            f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.", kind="QueueFull"
+            f"The queue is full ({found.files:,} pushed files).", hint="Send the file again later.", kind="QueueFull"
         )
 
 
@@ -89,7 +87,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         except SourceError as error:
             raise error.reworded(error.message.replace(str(draft), name)) from None
         if named != host:
-            raise AccessDenied(f"The segment is of {named}, and not of {host}.")
+            raise AccessDenied(f"The segment contains rows of {named}, not of {host}.")
     source = "spool" if name.endswith(".ndjson") else "sacct"
     reading = Reading(context_of(lake.facility, hosts=hosts), source, limits=limits_of(lake.facility))
     with queue.draft_in(lake.root) as checked:
@@ -100,10 +98,10 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     message = outcome.message or ""
     if _is_refused(outcome):
         kind = _REFUSALS.get(outcome.reason or "", "CorruptInput")
-        raise SourceError(message or f"{name} cannot be read.", kind=kind)
+        raise SourceError(message or f"Cannot read {name}.", kind=kind)
     if outcome.refused_rows:  # an error for the sender, although the other rows are accepted
         raise SourceError(
-            message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.", kind="ImpossibleRows"
+            message, hint=f"The other {sum(outcome.rows.values()):,} rows were accepted.", kind="ImpossibleRows"
         )
     return Received(outcome.status if is_new or outcome.status == "partial" else "known", dict(outcome.rows), message)
 
@@ -122,7 +120,7 @@ def _write_checked(draft: Path, checked: Path, host: str, name: str, reading: Re
                 break
             _, table, frame = item
             if len(days := days | days_of(table, frame)) > MOST_DAYS:
-                many = f"{draft} has rows of more than {MOST_DAYS} days, which is the most of one push."
+                many = f"{draft} has rows of more than {MOST_DAYS} days, the maximum of one push."
                 digest = digest_of(draft, reading)
                 outcome = FileOutcome(
                     str(draft), digest, size, reading.source, "quarantined", reason="too_many_days", message=many
@@ -157,8 +155,8 @@ def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
     pushes samples of many hosts, so its token must be valid for all of them."""
     if token.hosts != "*":
         raise AccessDenied(
-            f"The token {token.name} is for {token.hosts}, and remote write brings samples of any host.",
-            hint="ioweather serve token create NAME --hosts '*'",
+            f"Token {token.name} is valid for {token.hosts}, but remote write sends samples of any host.",
+            hint="Run: ioweather serve token create NAME --hosts '*'",
         )
     mappings = Mappings(own_mapping(lake.root))
     lines, taken = [json.dumps({"sender": token.name, "came_ns": now_ns()})], 0

@@ -26,7 +26,7 @@ from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.tables import Complaints
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, now_ns, ns_to_datetime
 from ioweather.lake import layout
-from ioweather.lake.lake import Lake, new_ingest_id
+from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.workers import Processes, workers_of
 from ioweather.readers.scan.lists import listing_frames
 from ioweather.readers.scan.scanner import Plan, Scan, ScanState, plan_scan
@@ -84,18 +84,15 @@ def scan(
 ) -> ScanReport:
     """Walk the tree, then write its rows; a lake that is not there is made. KeyboardInterrupt leaves a state that
     `resume` takes up. The walkers are `request.workers` processes, or the workers of a cluster."""
-    root = lake_dir or layout.default_lake_dir()
     plan = plan_scan(request.root, start_ns=now_ns())
-    if not layout.is_lake(root):
-        layout.create_lake(root)
-    layout.check_version(root)
+    root = open_lake(lake_dir, create=True).root
     with layout.lake_directory(root) as lake:
         lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
     files = _Files(root / "scans" / key)
     with layout.locked(files.lock) as lock:
         if lock is None:
-            raise UsageError("This tree is being scanned into this lake already.", hint="Wait for it to end.")
+            raise UsageError("Another scan of this tree into this lake is running.", hint="Wait until it ends.")
         state, about = _open_state(files, request, plan)
         try:
             return _scan_and_store(root, request, state, about, files, executor, progress)
@@ -126,14 +123,14 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
     about: dict[str, Any] | None = state.load_note("about") if state.usable else None
     problem = None
     if about and not request.resume:
-        problem = f"A scan of {plan.root} that began {format_time_ns(about['start_ns'])} was not finished."
+        problem = f"An earlier scan of {plan.root}, started {format_time_ns(about['start_ns'])}, is unfinished."
     elif about and about["listing"] != request.entries:
         problem = (
-            f"The unfinished scan was begun {'with' if about['listing'] else 'without'} --entries; so must this be."
+            f"The unfinished scan ran {'with' if about['listing'] else 'without'} --entries. Use the same options."
         )
     if problem:
         state.close()
-        raise UsageError(problem, hint="--resume goes on with it, --restart starts over.")
+        raise UsageError(problem, hint="Use --resume to continue it or --restart to start over.")
     if about is None:
         start_ns = now_ns()
         stamp = ns_to_datetime(start_ns).strftime("%Y%m%dT%H%M%SZ")
@@ -230,7 +227,7 @@ def summary(report: ScanReport) -> Answer:
     sizes, files, place = whole["size"], counts["files"], _printable(report.facts.root)
     held, allocated = _total_bytes(sizes), _total_bytes(whole["capacity"])
     rate = counts["entries"] / report.seconds if report.seconds > 0 else 0.0
-    over = f"{(allocated - held) / held:+.1%} against the size" if held else ""
+    over = f"{(allocated - held) / held:+.1%} relative to the size" if held else ""
     there = [
         Fact("files", "files", files, "count"),
         Fact("bytes", "bytes", held, "bytes"),
@@ -239,8 +236,8 @@ def summary(report: ScanReport) -> Answer:
         Fact("symbolic_links", "symbolic links", counts["symlinks"], "count"),
     ]
     if linked := sum(entries_in(cell) for index, cell in whole["link_count"].items() if index > 1):
-        note = f"{counts['linked_names']:,} names, counted once"
-        there.append(Fact("linked_files", "files with several names", linked, "count", note=note))
+        note = f"{counts['linked_names']:,} names, each file counted once"
+        there.append(Fact("linked_files", "files with several hard links", linked, "count", note=note))
     if counts["others"]:
         there.append(Fact("others", "devices, pipes, sockets", counts["others"], "count"))
     by_size, by_age, by_owner = [], [], []
@@ -265,16 +262,16 @@ def summary(report: ScanReport) -> Answer:
         Fact(f"file_{number}", user_name(uid) or f"uid {uid}", value, "bytes", note=_printable(path))
         for number, (value, path, uid) in enumerate(sorted(tally.largest["files"], reverse=True)[:_SHOWN], 1)
     ]
-    lost = {"vanished while scanning": counts["vanished"], "could not be examined": counts["not_examined"]}
+    lost = {"vanished while scanning": counts["vanished"], "stat failed": counts["not_examined"]}
     return Answer(
         question=f"What is in {place}?",
         headline=f"{files:,} files with {format_bytes(held)} in {place}, read in {report.seconds:,.1f} s "
         f"({rate:,.0f} entries/s).",
         facts=(
-            FactGroup("contents", "There", tuple(there)),
+            FactGroup("contents", "Contents", tuple(there)),
             FactGroup("sizes", "Files by size", tuple(by_size)),
             FactGroup("ages", "Bytes not modified for", tuple(by_age)),
-            FactGroup("owners", "Who has most files", tuple(by_owner)),
+            FactGroup("owners", "Owners of most files", tuple(by_owner)),
             FactGroup("largest", "Largest files", tuple(largest)),
         ),
         caveats=tuple(_caveats(report)),
@@ -295,11 +292,11 @@ def _caveats(report: ScanReport) -> Iterator[str]:
     if counts["other_filesystems"]:
         yield f"{counts['other_filesystems']:,} mount points of other file systems were not entered."
     if counts["not_examined"]:
-        yield f"{counts['not_examined']:,} entries could not be examined ({names})."
+        yield f"{counts['not_examined']:,} entries could not be read with stat ({names})."
     if report.complaint:
         yield report.complaint
     if report.resumed:
-        yield "This scan went on after an interruption; ages are counted from its first start."
+        yield "This scan was interrupted and resumed; ages are relative to its first start."
 
 
 def _total_bytes(cells: Cells) -> int:

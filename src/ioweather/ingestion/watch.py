@@ -276,7 +276,7 @@ def _read_directory(
         done.refused |= {path: why for path, (_, why) in bad.items() if path not in unreadable}
         if unreadable:
             path, why = next(iter(unreadable.items()))
-            done.troubles.append(f"{len(unreadable)} files cannot be read, such as {path}: {why}")
+            done.troubles.append(f"Cannot read {len(unreadable)} files, such as {path}: {why}")
         if not everything:
             break
     done.left_files += len(waiting)

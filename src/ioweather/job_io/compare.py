@@ -258,7 +258,7 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
         if row["partial"]:
-            text = f"{label} is partial: Darshan ran out of memory, its figures are lower bounds."
+            text = f"{label} is incomplete: Darshan ran out of memory. Its figures are lower bounds."
             yield Finding(text, name="partial_log")
     others = list(zip(labels[1:], rows[1:], strict=True))
     for label, row in others:
@@ -273,7 +273,7 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
         if len(rows) == 2 and factor is not None and abs(factor - 1) > EQUAL and len(what) <= _REASONS:
             continue  # the headline says all of it
         speed = [] if factor is None else [f"{format_value(factor, 'factor')} as fast as {labels[0]}"]
-        text = f"{label}: {'; '.join([*speed, *(what or ['the same pattern of I/O'])])}."
+        text = f"{label}: {'; '.join([*speed, *(what or ['same I/O pattern'])])}."
         yield Finding(text, name="difference")
 
 
@@ -282,7 +282,7 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     rows = _with_ratios(rows)
     known = [(row["improvement"], i) for i, row in enumerate(rows) if row["improvement"] is not None and i]
     if not known:
-        return f"{labels[0]} cannot be compared by speed: not all runs moved data in a known time."
+        return f"Speeds cannot be compared with {labels[0]}: a log has no data or no I/O time."
     factor, place = max(known, key=lambda pair: max(pair[0], 1 / pair[0]))
     first, other = labels[0], labels[place]
     amounts = f"{rows[place]['amount']} against {rows[0]['amount']}"
@@ -301,7 +301,7 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
 
     def share(before: float | None, after: float | None, what: str) -> Iterator[str]:
         if before is not None and after is not None and abs(before - after) > 0.25:
-            yield f"{what.format(f'{after:.0%}')}, before {before:.0%}"
+            yield f"{what.format(f'{after:.0%}')} (was {before:.0%})"
 
     yield from share(first["metadata_ratio"], row["metadata_ratio"], "metadata takes {} of the I/O time")
     if None not in (first["collective_count"], row["collective_count"]):
@@ -311,7 +311,7 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
         before, after = (each[f"{verb}_size"] for each in (first, row))
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
         if before and after and _differs(before, after):
-            yield f"a {verb} moves {format_bytes(after)}, before {format_bytes(before)}"
+            yield f"a {verb} moves {format_bytes(after)} (was {format_bytes(before)})"
         elif _differs(*calls):
             yield f"{verb}s at the file system went from {calls[0]:,} to {calls[1]:,}"
     if _differs(first["file_count"], row["file_count"]):
@@ -319,7 +319,7 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
         counts = f"{first['file_count']:,}{shared[0]} to {row['file_count']:,}{shared[1]}"
         yield f"files went from {counts}"
     if row["interfaces"] != first["interfaces"]:
-        yield f"it uses {row['interface_words']}, before {first['interface_words']}"
+        yield f"interfaces went from {first['interface_words']} to {row['interface_words']}"
     yield from share(first["sequential_ratio"], row["sequential_ratio"], "{} of accesses are sequential")
 
 
@@ -396,8 +396,8 @@ def _choose_change_to_compare(snapshot: Snapshot, _: Params) -> Cell:
 
 LOGS: Final = Param(
     "logs",
-    "comma-separated digests of the logs to compare, the original first (8 characters are enough); else runs before "
-    "and after a lasting change in how a program reads and writes",
+    "comma-separated digests of the logs to compare, the original first (8 characters are enough); default: runs "
+    "before and after a lasting change of a program's I/O pattern",
     choose=_choose_change_to_compare,
 )
 
@@ -406,7 +406,7 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Yield the exhibit car11.fig11 for the chosen logs."""
     if not params["logs"]:
         raise DataUnavailable(
-            "No program changed its I/O pattern and kept the change for three runs: there is nothing to compare.",
+            "Nothing to compare: no program changed its I/O pattern for three or more runs.",
             hint="Name the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(fetch_runs(source), source.facility, params)
@@ -418,8 +418,8 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
         fitting = [place for place, full in enumerate(known) if full.startswith(digest)]
         if len(fitting) != 1:
             raise UsageError(
-                f"logs: {len(fitting) or 'no'} logs begin with {digest!r}.",
-                hint="`log_digest` of the table job_io has them.",
+                f"logs: {len(fitting) or 'no'} digests begin with {digest!r}.",
+                hint="Digests are in column `log_digest` of table job_io.",
             )
         places += fitting
     rows = runs.frame.take(np.array(places)).records()

@@ -221,10 +221,10 @@ def heat_chart(heat: HeatMap, title: str, *, split: bool) -> Chart:
             rank = name if heat.nprocs == 1 else row * heat.rank_step
             cells = ((place * heat.column_seconds, rank, amount) for place, amount in enumerate(amounts))
             rows += [(*cell, name) for cell in cells] if facet else cells
-    ranks = ResultColumn("rank", "rank" if heat.rank_step == 1 else f"first of {heat.rank_step:,} ranks", "count")
+    ranks = ResultColumn("rank", "rank" if heat.rank_step == 1 else f"rank (one row for {heat.rank_step:,})", "count")
     if heat.nprocs == 1:
         ranks = ResultColumn("rank", "", "text")
-    columns = [ResultColumn("seconds", "time since the start", "seconds"), ranks, ResultColumn("moved", "", "bytes")]
+    columns = [ResultColumn("seconds", "time since start", "seconds"), ranks, ResultColumn("moved", "", "bytes")]
     columns += [ResultColumn("operation", "", "text")] if facet else []
     encoding = {"x": "seconds", "y": "rank", "value": "moved"}
     table = ResultTable("activity", tuple(columns), tuple(rows))

@@ -109,7 +109,7 @@ def _about(view: JobView) -> Exhibit:
     if view.log is not None:
         pairs += [("Darshan library", view.log.job.metadata.get("lib_ver"))]
         run_seconds = format_seconds(view.log.job.run_seconds)
-        pairs += [("run time as Darshan shows it", run_seconds)] if view.whole_seconds else []
+        pairs += [("run time in whole seconds", run_seconds)] if view.whole_seconds else []
     shown = tuple((name, value) for name, value in pairs if value not in (None, ""))
     about = ResultTable.of("job", "what [text]; value [text]", shown)
     return Exhibit("job.about", "Job and log", tables=(about, _module_table(view)))
@@ -119,11 +119,11 @@ def _module_table(view: JobView) -> ResultTable:
     """Return the modules of the log, their records, and whether Darshan ran out of memory for them."""
     title = "Modules of the log" if view.logs == 1 else "Modules of the logs"
     columns = columns_of("module [text]; version [count]; records [count]; state [text]")
-    states = {True: "partial: memory ran out", False: "complete"}
+    states = {True: "partial: out of memory", False: "complete"}
     rows: list[tuple[Cell, ...]]
     if view.log is not None:
         rows = [(m.name, m.version, len(m.records), states[m.partial]) for m in view.log.modules.values()]
-        rows += [(name, None, None, "not read: private to another tool, or newer") for name in view.log.unknown_modules]
+        rows += [(name, None, None, "not read: unknown module") for name in view.log.unknown_modules]
         return ResultTable("modules", columns, tuple(rows), title)
     known, partial = view.listed("modules"), view.listed("partial_modules")
     rows = [(name, states[name in partial]) for name in known]
@@ -155,7 +155,7 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
             (u.name, None if view.sums_only else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
             for u in used
         ),
-        "What each interface moved",
+        "Bytes by interface",
     )
     run_seconds = view.row()["process_seconds"]
     processes = int(view.applications.ints("nprocs").sum())
@@ -242,7 +242,7 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
     for text in view.applications.text("mounts").tolist():
         kinds |= json.loads(text) if text else {}
     mount = records.text("mount")
-    names = [*mount.categories, "no mount point known"]
+    names = [*mount.categories, "unknown mount point"]
     code = np.where(mount.codes < 0, len(names) - 1, mount.codes).astype(np.int64)
     read, written = (
         sums(records.ints(name), code, len(names), records.counted) for name in ("read_bytes", "write_bytes")
@@ -461,7 +461,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
     that the job waited."""
     where = ", ".join(printable(name) for name in found.systems)
     targets = f"{len(found.targets)} target{'s' if len(found.targets) > 1 else ''}"
-    caveats = ["There is no Darshan log of this job: files, processes and time spent in I/O are not known."]
+    caveats = ["This job has no Darshan log: its files, processes and I/O time are unknown."]
     if found.restarted_rows:
         caveats.append(
             f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the server counters "
@@ -492,8 +492,8 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
     return Answer(
         question="job",
         headline=f"Job {job} read {format_bytes(found.read_bytes)} and wrote {format_bytes(found.write_bytes)} on "
-        f"{targets} of {where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, as the servers "
-        "count it.",
+        f"{targets} of {where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, by server "
+        "counters.",
         facts=tuple(FactGroup(name, title, tuple(facts)) for (name, title), facts in groups.items() if facts),
         exhibits=tuple(_server_exhibits(found)) if detail else (),
         caveats=tuple(caveats),
@@ -537,17 +537,17 @@ def _server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
     table = ResultTable.of("over_time", "time [time_ns]; direction [text]; bytes_per_s [bytes_per_s]", rows)
     chart = Chart.of("timeline", table, "x=time y=bytes_per_s series=direction", "Bytes per second")
     yield Exhibit("job.server_timeline", "Server traffic of this job", charts=(chart,))
-    amounts = "count: operations [count]; bytes [bytes]; seconds: seconds of the servers [seconds]"
+    amounts = "count: operations [count]; bytes [bytes]; seconds: server time [seconds]"
     for name, parts in (("operation", found.operations), ("target", found.targets)):
         done = [(printable(n), d.count, d.bytes, d.seconds) for n, d in parts.items()]
         table = ResultTable.of(f"{name}s", f"{name} [text]; {amounts}", done)
-        title = f"{name.capitalize()}s, as the servers count them"
+        title = f"{name.capitalize()}s, according to server counters"
         yield Exhibit(f"job.server_{name}s", title, tables=(table,))
     sizes = [(name, up_to, count) for name, done in found.operations.items() for up_to, count in done.sizes.items()]
     if sizes:
         columns = "operation [text]; up_to_bytes: up to [bytes]; count: requests [count]"
         table = ResultTable.of("sizes", columns, sizes)
-        yield Exhibit("job.server_sizes", "Sizes of requests, as the servers count them", tables=(table,))
+        yield Exhibit("job.server_sizes", "Request sizes, according to server counters", tables=(table,))
 
 
 def beside_log(view: JobView, found: ServerIo) -> FactGroup:
@@ -561,4 +561,4 @@ def beside_log(view: JobView, found: ServerIo) -> FactGroup:
         note = f"{counted / said:.0%} of the {format_bytes(said)} in {logs}" if said else f"none in {logs}"
         facts.append(Fact(f"server_{verb}_bytes", words, counted, "bytes", note=note))
     facts.append(Fact("server_operations", "operations", sum(d.count for d in found.operations.values()), "count"))
-    return FactGroup("servers", "As the servers count it", tuple(facts))
+    return FactGroup("servers", "According to server counters", tuple(facts))

@@ -69,7 +69,7 @@ def console_seconds(view: JobView) -> tuple[float, float]:
 
 
 _FORMS: Final = {
-    "totals": "only sums over all files were read (darshan-parser --total): files, ranks and mounts are unknown, and "
+    "totals": "only totals over all files were read (darshan-parser --total): files, ranks and mounts are unknown, and "
     "POSIX calls made by MPI-IO cannot be separated",
     "trace": "only a trace was read (darshan-dxt-parser): opens, metadata and standard streams are not in it",
 }
@@ -100,7 +100,7 @@ def recording_advice(view: JobView) -> str | None:
     name_bytes = sum(map(len, names)) / max(len(names), 1) + 1 + _ID_BYTES
     name_mib, records = math.ceil(wanted * name_bytes / MIB), max(wanted, DEFAULT_RECORDS + 1)
     name_memory = f" DARSHAN_NAMEMEM={name_mib}" if name_mib > DEFAULT_NAME_MIB else ""
-    guess = "" if known else f" (a guess: twice the {max(fullest, DEFAULT_RECORDS):,} that fitted or are the default)"
+    guess = "" if known else f" (an estimate: twice {max(fullest, DEFAULT_RECORDS):,})"
     version = log.job.metadata.get("lib_ver") if log is not None else None
     needs = " with Darshan 3.4 or later" if version and version < _CONFIGURED_FROM else ""
     memory = f"DARSHAN_MODMEM={max(module_mib, 2 * DEFAULT_MODULE_MIB)}{name_memory}"
@@ -136,7 +136,7 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
     if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
-            f"The log is incomplete: {_counted(unrecorded, 'file is', 'files are')} named without a record. "
+            f"The log is incomplete: {_counted(unrecorded, 'file has', 'files have')} a name but no record. "
             "Figures are lower bounds.",
         )
     for name in partial:
@@ -145,20 +145,20 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
     if missing := unrecorded_processes(view):
         yield (
             "processes_without_record",
-            f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes left a record of a "
-            "file: amounts and speeds are theirs alone.",
+            f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes have file "
+            "records: amounts and speeds cover only these.",
         )
     if (advice := recording_advice(view)) is not None:
         yield "record_it_whole", advice
     longer = view.listed("longer_records")
     if longer:
-        text = f"Written by a fork of Darshan: what it adds to records of {', '.join(longer)} is not in these figures."
+        text = f"Written by a fork of Darshan: its extra fields in records of {', '.join(longer)} are ignored."
         yield "longer_records", text
     for name in _OBJECT_STORES:
         records = view.log.records(name) if view.log else None
         if records is not None and len(records):
             moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
-            yield "object_store_left_out", f"{format_bytes(moved)} moved through {name} are not in these figures."
+            yield "object_store_left_out", f"These figures exclude {format_bytes(moved)} moved through {name}."
     if view.of_job is not None:
         every = view.of_job
         yield (
@@ -167,12 +167,12 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
             f"{format_seconds(every.io_seconds)}, {_read_and_written(every.read_bytes, every.write_bytes)}.",
         )
     elif view.separate:
-        yield "logs_as_one_run", f"{view.logs_of_job:,} logs of single processes that overlapped are shown as one run."
+        yield "logs_as_one_run", f"{view.logs_of_job:,} overlapping single-process logs are shown as one run."
     elif view.logs > 1:
         yield "which_run", f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
     if view.heat_maps and view.separate:
         of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
-        text = f"Heat map: of {of}its {view.logs_of_job:,} logs, one row per process, ordered by start time."
+        text = f"Heat map of {of}its {view.logs_of_job:,} logs: one row per process, ordered by start time."
         yield "heat_map_of_logs", text
     elif view.heat_maps:
         return
@@ -192,8 +192,8 @@ def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[s
         calls = int((view.files.ints("write_count") + view.files.ints("read_count"))[streams].max(initial=0))
         yield (
             "console_time",
-            f"Standard streams took a process {format_seconds(slowest)} of {run_text(view, row)}, in up to {calls:,} "
-            "reads and writes: print less, from one process, or into a file without a flush for each line.",
+            f"Standard streams took {format_seconds(slowest)} of {run_text(view, row)} in one process, with up to "
+            f"{calls:,} reads and writes. Print less, from one process, or to a file without a flush per line.",
         )
     marks = signatures(view.runs.frame).records()[0]
     incomplete = view.incomplete
@@ -234,15 +234,15 @@ def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if row["nprocs"] > 1 and passed is not None and passed < _DENSE * spent:
             spans.append(f"{verb} {format_seconds(passed)} ({format_seconds(spent)})")
     if spans:
-        yield "io_spans", f"Time from first to last (slowest process busy): {', '.join(spans)}."
+        yield "io_spans", f"Time from first to last operation (slowest process busy): {', '.join(spans)}."
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
         what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
-        yield "cached_io", f"{what[0].upper()}{what[1:]}, not the storage."
+        yield "cached_io", f"{what[0].upper()}{what[1:]}, not storage."
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
-        yield "speed_of_mpiio", f"Speeds are those of MPI-IO; the POSIX calls alone were {factor:.1f} times as fast."
+        yield "speed_of_mpiio", f"Speeds are those of MPI-IO; the POSIX calls below were {factor:.1f} times as fast."
     if "spans" in either:
         text = "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."
         yield "no_slowest_rank", text
@@ -274,9 +274,9 @@ _NOTE_CHARACTERS: Final = 26
 _SHORT_SECONDS: Final = 20
 _NODE_WORDS: Final = {
     "accounting": "from accounting",
-    "processes_per_node": "by the processes per node you gave",
+    "processes_per_node": "from the given processes per node",
     "cores per node": "one process per core of facility.toml",
-    "hosts in traces": "host names in the trace: used, not allocated",
+    "hosts in traces": "hosts in the trace; more may be allocated",
 }
 
 
@@ -360,15 +360,23 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         ran = f"The log is incomplete. {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
-        nothing = "used no file" if view.applications.text("modules").tolist()[0] else "no I/O of it was recorded"
+        nothing = "used no file" if view.applications.text("modules").tolist()[0] else "no I/O was recorded"
         return f"{ran} and {nothing}."
     if not spent and row["file_count"] is None:
-        return f"{ran}: {_moved_text(row) or 'no data moved'}; the time of its I/O was not printed."
+        return f"{ran}: {_moved_text(row) or 'no data moved'}; its I/O time is not in the log."
     if not spent:
         used = _counted(row["file_count"], "file", "files")
         return f"{ran} and opened {used}: no I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
-    part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
+    part = (
+        ""
+        if share is None
+        else " (all of it)"
+        if share >= 1
+        else " (under 0.1%)"
+        if share < 1e-3
+        else f" ({format_value(share, 'ratio')})"
+    )
     bound = "at least " if view.incomplete else ""
     if not moved:
         touched = _counted(row["file_count"], "file", "files")
@@ -403,7 +411,7 @@ def _job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
         cut = command if len(command) <= _COMMAND_CHARACTERS else command[: _COMMAND_CHARACTERS - 1] + "…"
         yield Fact("command", "command", "", note=cut)
     if row["node_count"] is None:
-        yield Fact("nodes", "nodes", "", note="not known: no accounting (--ppn N gives the processes per node)")
+        yield Fact("nodes", "nodes", "", note="unknown: no accounting (set processes per node with --ppn N)")
     else:
         words = _NODE_WORDS.get(row["node_source"] or "", "")
         yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,} ({words})")
@@ -412,7 +420,7 @@ def _job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
 def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
     """Return the heading of the bars of time: processes x run time."""
     if row["process_seconds"] is None:
-        return "Time of all processes (run time not known)"
+        return "Time of all processes (run time unknown)"
     rough = "; rough: the log has whole seconds" if view.whole_seconds and row["run_seconds"] < _SHORT_SECONDS else ""
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 
@@ -460,7 +468,7 @@ def _speed_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact(verb, verb, rate, "bytes_per_s", rate / top, note)
     if row["mib_per_s_per_node"] is not None and row["moved_bytes"]:
         rate, unit = row["mib_per_s_per_node"], "mib_per_s_per_node"
-        yield Fact("per_node", "per compute node", rate, unit, note="both together")
+        yield Fact("per_node", "per compute node", rate, unit, note="read + write")
 
 
 def _file_facts(row: Mapping[str, Any]) -> Iterator[Fact]:

@@ -306,13 +306,13 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
             view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
-        raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
+        raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job ID.")
     elif JOB_ID.fullmatch(target):
         view = view_in(source, params, target, paths)
     elif files:
-        raise UsageError(f"There is no file {target}, and it is not a job id.")
+        raise UsageError(f"{target} is neither a file nor a job ID.")
     else:
-        raise UsageError(f"{target!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
+        raise UsageError(f"{target!r} is not a job ID.", hint="Expected a number, such as 4711 or 22_1.")
     return replace(view, processes_per_node=params.get("processes_per_node"))
 
 
@@ -347,8 +347,8 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
         applications = applications.take(state.equals("matched"))
     if not applications.rows:
         raise DataUnavailable(
-            f"The lake has no Darshan log of job {job_id} here.",
-            hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
+            f"The lake has no Darshan log of job {job_id}.",
+            hint="Ingest its logs (`ioweather ingest`), or name a log instead of a job ID.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
     matches = match_jobs(applications, jobs)
@@ -456,10 +456,10 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     ids = sorted({int(value) for value in known.array("raw_job_id").tolist() if value is not None})
     if not ids:
         raise DataUnavailable(
-            f"The lake's accounting has no job {job_id} with a raw id.", hint="Use the raw id: `sacct -o JobIDRaw`."
+            f"The accounting data have no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
         )
     if len(ids) > 1:
-        raise UsageError(f"Job {job_id} has several raw ids: {', '.join(map(str, ids))}.", hint="Name one of them.")
+        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Name one of them.")
     return ids[0]
 
 
@@ -478,7 +478,7 @@ def _list_ambiguous_jobs(job_id: str, applications: Frame, numbers: Ints, cluste
         first = int(mine[0])
         program = printable(program_of(exe[first] or "")) or "unnamed"
         logs = f"{len(mine)} logs" if len(mine) > 1 else "1 log"
-        on = f", cluster {printable(clusters[first] or 'not known')}" if clusters else ""
+        on = f", cluster {printable(clusters[first] or 'unknown')}" if clusters else ""
         lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}{on}")
     more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
     listed = "\n".join([*lines[:_MOST_LISTED], *more])

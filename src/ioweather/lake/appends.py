@@ -41,6 +41,7 @@ from ioweather.lake.delta_tables import (
     open_table,
 )
 from ioweather.lake.layout import content_digest, require_undamaged
+from ioweather.lake.object_store import fetch
 
 _LOG = logging.getLogger("ioweather.store")
 T = TypeVar("T")
@@ -108,9 +109,9 @@ def writer_connection(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
         except (OSError, DeltaError, duckdb.Error) as error:
             for text in ("No space left on device", "Disk quota exceeded"):
                 if text in str(error):
-                    hint = "Free some space, then run the same command again: what is in the lake stays."
+                    hint = "Free some space and run the same command again. Rows already in the lake are safe."
                     raise LakeError(f"{text} while writing `{spec.name}`.", hint=hint) from None
-            raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
+            raise LakeError(f"Cannot write `{spec.name}`: {error}.", hint="Check space and permissions.") from None
 
 
 def retry_conflicts(spec: TableSpec, change: Callable[[], T]) -> T:
@@ -124,8 +125,8 @@ def retry_conflicts(spec: TableSpec, change: Callable[[], T]) -> T:
             attempt += 1
             if time.monotonic() > deadline:
                 raise LakeError(
-                    f"{attempt} tries to change `{spec.name}` lost against other writers: {error}.",
-                    hint="Run the same command again; nothing was lost.",
+                    f"Could not commit to `{spec.name}` after {attempt} attempts (concurrent writers): {error}.",
+                    hint="Run the same command again. No data were lost.",
                     kind="LakeConflict",
                 ) from None
             time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
@@ -290,6 +291,7 @@ def rewrite_day(
     """Replace these files of a day by the result of a query. Returns the new file; None where another writer replaced
     one of the files, or where there are no rows. Files that were added since stay."""
     uris = files.days().get(day, [])
+    fetch(table.folder.parent.parent, uris)
     require_undamaged(uris)
     made = write_files(con, table, rows, [day], prefix)
     if not made:
@@ -309,11 +311,12 @@ def replace_rows(
     if not files.uris:
         return
     if table.unknown_columns:
-        raise DeltaError("it has columns of a newer ioweather, which would be lost")
+        raise DeltaError("it has columns of a newer ioweather; merging would drop them")
     uris = con.execute(files.select_files_with(condition)).fetchall()
     found = files.with_names({uri.rsplit("/", 1)[1] for (uri,) in uris})
     if not found.uris:
         return
+    fetch(table.folder.parent.parent, found.uris)
     require_undamaged(found.uris)
     rows = f"SELECT * FROM ({found.scan()}) s WHERE ({condition}) IS NOT TRUE"
     if added:

@@ -75,7 +75,7 @@ def _limit_files(libc: ctypes.CDLL, files: Iterable[str], directories: Iterable[
             try:
                 rule = struct.pack("=Qi", rights, fd)
                 if libc.syscall(_ADD_RULE, ruleset, 1, rule, ctypes.c_uint32(0)):
-                    raise OSError(ctypes.get_errno(), f"Landlock refuses a rule for {path}")
+                    raise OSError(ctypes.get_errno(), f"Landlock rejected a rule for {path}")
             finally:
                 os.close(fd)
         return bool(libc.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)) == 0)

@@ -28,6 +28,7 @@ from ioweather.lake.database import literal, quote
 from ioweather.lake.delta_tables import LAST_CHECKPOINT, commits_until, newest_version
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.layout import require_undamaged
+from ioweather.lake.object_store import store_of
 from ioweather.lake.sandbox import require_select
 
 MANIFEST: Final = "backup.json"
@@ -40,6 +41,8 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
 
     Returns `copied_files`, `copied_bytes`, `kept_files` (already there) and `removed_files`."""
     root = lake.root
+    if store_of(root) is not None:
+        raise UsageError("A lake in object storage is copied by its store.", hint="Use versions or replication there.")
     known = _known_files(root, target)
     with lake.snapshot() as snapshot:
         versions = snapshot.versions
@@ -52,7 +55,7 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
         for path in commits_until(layout.tables_dir(root) / name, versions[name])
     ]
     # Refuse a copy that was written to, or whose lake was set back to an earlier state since.
-    hint = "Name a new directory."
+    hint = "Use a new directory."
     for relative in commits:
         there = target / relative
         if there.suffix == ".json" and there.is_file() and there.read_bytes() != (root / relative).read_bytes():
@@ -60,7 +63,7 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
     for name, version in versions.items():
         newest = newest_version(target / "tables", TABLES[name])
         if newest is not None and newest > version:
-            raise LakeError(f"{target} is ahead of the lake: it has version {newest} of `{name}`.", hint=hint)
+            raise LakeError(f"{target} is newer than the lake: it has version {newest} of `{name}`.", hint=hint)
     loose = ["facility.toml"] if layout.facility_file(root).exists() else []
     loose += [*sorted(f"seals/{path.name}" for path in layout.seals_dir(root).glob("*.json")), "lake.json"]
     _make_folder(target)
@@ -99,9 +102,7 @@ def check_backup(source: Path, *, progress: Progress = silent) -> Mapping[str, i
             with (source / relative).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise LakeError(
-                f"{source / relative} cannot be read: {error.strerror}.", hint="Make a new backup."
-            ) from None
+            raise LakeError(f"Cannot read {source / relative}: {error.strerror}.", hint="Make a new backup.") from None
         _require_same(source / relative, entry, digest)
     versions: Mapping[str, int] = manifest["versions"]
     return versions
@@ -112,7 +113,7 @@ def restore(source: Path, target: Path, *, progress: Progress = silent) -> int:
     number of files."""
     manifest = _read_manifest(source)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise LakeError(f"{target} is there already.", hint="Restore into a new directory, then move it.")
+        raise LakeError(f"{target} already exists.", hint="Restore into a new directory.")
     _make_folder(target)
     files: dict[str, Any] = manifest["files"]
     # lake.json last: until everything is there, it is no lake.
@@ -133,7 +134,7 @@ def _read_manifest(source: Path) -> dict[str, Any]:
         _ = body["files"], body["versions"]
     except FileNotFoundError:
         raise LakeError(
-            f"{source} is not a backup: it has no {MANIFEST}.", hint="Name a DEST of `lake backup`."
+            f"{source} is not a backup: it has no {MANIFEST}.", hint="Use a directory written by `lake backup`."
         ) from None
     except (ValueError, KeyError, TypeError):
         raise LakeError(f"{source / MANIFEST} is damaged.", hint="Use another backup.") from None
@@ -143,18 +144,18 @@ def _read_manifest(source: Path) -> dict[str, Any]:
 def _known_files(root: Path, target: Path) -> dict[str, Any]:
     """Files of the previous backup at the target. Anything else at the target is refused and not changed."""
     if target.resolve() == root.resolve() or root.resolve() in target.resolve().parents:
-        raise LakeError(f"{target} lies in the lake itself.", hint="Name a directory on another disk.")
+        raise LakeError(f"{target} is inside the lake.", hint="Use a directory on another disk.")
     if not target.exists() or not any(target.iterdir()):
         return {}
     is_backup = (target / MANIFEST).exists()
     if not is_backup and not all(entry.name in _TOP or _is_draft(entry) for entry in target.iterdir()):
-        raise LakeError(f"{target} is not empty and not a backup.", hint="Name a new directory.")
+        raise LakeError(f"{target} is neither empty nor a backup.", hint="Use a new directory.")
     mine, theirs = (
         json.loads(layout.lake_marker(path).read_text(encoding="utf-8")).get("created_ns")
         for path in (root, target if layout.is_lake(target) else root)
     )
     if mine != theirs:
-        raise LakeError(f"{target} is a backup of another lake.", hint="Name a new directory.")
+        raise LakeError(f"{target} is a backup of another lake.", hint="Use a new directory.")
     files: dict[str, Any] = _read_manifest(target)["files"] if is_backup else {}  # a first backup that was interrupted
     return files
 
@@ -194,7 +195,7 @@ def _make_folder(target: Path) -> None:
     try:
         layout.lake_directory(target, new=True).close()
     except OSError as error:
-        raise LakeError(f"{target} cannot be made: {error.strerror}.", hint="Choose another place.") from None
+        raise LakeError(f"Cannot create {target}: {error.strerror}.", hint="Use another directory.") from None
 
 
 def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
@@ -216,8 +217,8 @@ def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise LakeError(
-            f"{source} cannot be copied to {target}: {error.strerror}.",
-            hint="Check space and permissions, and run it again: what is there stays.",
+            f"Cannot copy {source} to {target}: {error.strerror}.",
+            hint="Check space and permissions and run the command again. It resumes.",
         ) from None
     return {"bytes": size, "sha256": digest.hexdigest()}
 
@@ -225,7 +226,7 @@ def _copy(source: Path, target: Path, top: Path) -> dict[str, Any]:
 def _require_same(path: Path, entry: Mapping[str, Any], digest: str) -> None:
     """Raise LakeError if the digest is not that of the manifest."""
     if digest != entry["sha256"]:
-        raise LakeError(f"{path} is not what was backed up: its digest differs.", hint="Use another backup.")
+        raise LakeError(f"{path} does not match the backup: its digest differs.", hint="Use another backup.")
 
 
 _FORMS: Final = {
@@ -253,7 +254,7 @@ def export_table(
         require_select(query, query)
     except QueryRefused as error:
         raise QueryRefused(
-            f"--where takes one condition. {error.message}", hint="For example: --where \"system = 'scratch'\""
+            f"--where requires one condition. {error.message}", hint="Example: --where \"system = 'scratch'\""
         ) from None
     draft = out.with_name(f".{out.name}.partial")
     try:
@@ -263,7 +264,7 @@ def export_table(
     except duckdb.IOException as error:
         raise UsageError(f"--out {out}: {error}") from None
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB says: {error}") from None
+        raise QueryRefused(f"DuckDB: {error}") from None
     finally:
         draft.unlink(missing_ok=True)
     return rows

@@ -47,8 +47,8 @@ def _require_dask(*modules: str) -> None:
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"--dask and --slurm need {', '.join(missing).replace('_', '-')}, not installed here.",
-            hint="pip install 'ioweather[dask]'",
+            f"--dask and --slurm need {', '.join(missing).replace('_', '-')}, which is not installed.",
+            hint="Run: pip install 'ioweather[dask]'",
         )
 
 
@@ -65,8 +65,8 @@ def connect_dask(address: str) -> Iterator[Executor]:
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(
-            f"No Dask scheduler answers at {address} ({reason}).",
-            hint="Start one (`dask scheduler`, `dask worker ADDRESS`) and name its address, as tcp://host:8786.",
+            f"No response from a Dask scheduler at {address} ({reason}).",
+            hint="Start `dask scheduler` and `dask worker ADDRESS`, and use an address such as tcp://host:8786.",
         ) from None
     try:
         yield _DaskExecutor(client)
@@ -84,7 +84,7 @@ def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progre
     """
     _require_dask("distributed", "dask_jobqueue", "cryptography")
     if shutil.which("sbatch") is None:
-        raise UsageError("--slurm needs Slurm's sbatch, not found here.", hint="Run it where jobs are submitted.")
+        raise UsageError("--slurm needs `sbatch`, which was not found.", hint="Run this on a submit host.")
     from dask_jobqueue import SLURMCluster
     from distributed import Client
 
@@ -123,7 +123,7 @@ def start_slurm_cluster(jobs: int, settings: Mapping[str, Any], progress: Progre
         if tried.returncode:
             said = tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"]
             reason = said[-1].removeprefix("allocation failure: ")
-            raise UsageError(f"Slurm refuses such a job: {reason}.", hint="See [engine] in facility.toml.")
+            raise UsageError(f"Slurm rejected the job: {reason}.", hint="Check [engine] in facility.toml.")
         # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         executor = _DaskExecutor(Client(cluster, set_as_default=False, name="ioweather"), jobs * settings["cores"])
@@ -197,8 +197,8 @@ class _DaskExecutor(Executor):
                 self._worked = now
         if now - self._worked > _EMPTY_SECONDS:
             raise IoweatherError(
-                f"The Dask cluster has had no worker for {_EMPTY_SECONDS / 60:.0f} minutes.",
-                hint="Start workers (`dask worker ADDRESS`) and run the same command again: it goes on.",
+                f"The Dask cluster had no worker for {_EMPTY_SECONDS / 60:.0f} minutes.",
+                hint="Start workers (`dask worker ADDRESS`) and run the same command again. It resumes.",
             )
         return max(self._known, 1)
 
@@ -222,14 +222,14 @@ class _DaskExecutor(Executor):
             here.set_result(remote.result())
         except KilledWorker:
             self.lost_task = True
-            here.set_exception(BrokenExecutor("every worker that ran the task died"))
+            here.set_exception(BrokenExecutor("the task crashed every worker that ran it"))
         except (CancelledError, CommClosedError):
             here.set_exception(_scheduler_lost())
         except ModuleNotFoundError as error:
             here.set_exception(
                 IoweatherError(
-                    f"A Dask worker lacks a module: {error}.",
-                    hint="Install ioweather with the same extras where the workers run.",
+                    f"A module is missing on a Dask worker: {error}.",
+                    hint="Install ioweather with the same extras on all workers.",
                 )
             )
         except Exception as error:
@@ -242,8 +242,8 @@ def _run_task(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwarg
     """Run a task in the worker. Another version of ioweather is refused: it could read other rows."""
     if version != __version__:
         raise UsageError(
-            f"A worker has ioweather {__version__}, but {version} asked.",
-            hint="Install the same version where the Dask workers run.",
+            f"A worker runs ioweather {__version__}, but this process runs {version}.",
+            hint="Install the same version on all Dask workers.",
         )
     # Files are read in child processes, which multiprocessing forbids to a worker that a nanny has started.
     multiprocessing.current_process().daemon = False
@@ -251,9 +251,7 @@ def _run_task(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 
 def _scheduler_lost() -> IoweatherError:
-    return IoweatherError(
-        "The Dask scheduler went away.", hint="Run the same command again: it goes on from what is in the lake."
-    )
+    return IoweatherError("Lost the connection to the Dask scheduler.", hint="Run the same command again. It resumes.")
 
 
 def _silence_dask() -> None:

@@ -1,8 +1,8 @@
 """Delta tables of the lake: versions, files, the SQL that reads them, and the commits that change them.
 
-No other module uses the Delta library. Another format (Iceberg, DuckLake) would be another module with these names,
-two errors of the library among them: `DeltaError`, and `CommitFailedError` where another writer committed first, and
-nothing was committed.
+Besides `object_store`, no other module uses the Delta library. Another format (Iceberg, DuckLake) would be another
+module with these names, two errors of the library among them: `DeltaError`, and `CommitFailedError` where another
+writer committed first, and nothing was committed.
 
 Table files never change. The name of each ends with the digest of its content, so that damage can be found.
 """
@@ -14,9 +14,10 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -24,6 +25,7 @@ from urllib.parse import unquote
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError as CommitFailedError
 from deltalake.exceptions import DeltaError as DeltaError
+from deltalake.exceptions import TableNotFoundError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction as AddAction
 from deltalake.transaction import RemoveAction
@@ -32,6 +34,7 @@ from ioweather.core.errors import LakeError
 from ioweather.core.safe_files import make_directories, sync_to_disk
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, TableSpec
 from ioweather.lake.database import SQL_TYPES, literal, literals, quote
+from ioweather.lake.object_store import OPTIONS, fetch, remove, store_of, upload
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 ONE_PER_KEY: Final = "once"
@@ -134,6 +137,10 @@ def is_one_per_key(uri: str) -> bool:
 
 def _parquet(uris: Iterable[str], *options: str) -> str:
     """SQL of a table function that reads these files."""
+    uris = [*uris]
+    if uris:
+        root = Path(uris[0].rsplit("/", 4)[0])
+        fetch(root, uris)
     named = ("union_by_name=true", "hive_partitioning=true", "hive_types={'day': 'VARCHAR'}", *options)
     return f"read_parquet([{literals(uris)}], {', '.join(named)})"
 
@@ -154,8 +161,15 @@ def pin_tables(root: Path, names: Sequence[str]) -> Mapping[str, TableFiles]:
 class _PinnedTables(Mapping[str, TableFiles]):
     def __init__(self, root: Path, names: Sequence[str]) -> None:
         self._root = root
-        self._versions = {name: newest_version(root, TABLES[name]) for name in names}
         self._known: dict[str, TableFiles] = {}
+        if store_of(root.parent) is not None:  # to ask for a version there is to open the table: all at once
+            with ThreadPoolExecutor(len(names)) as threads:
+                first = _files_now(root, names[0])
+                found = [first, *threads.map(partial(_files_now, root), names[1:])]
+            self._known = dict(zip(names, found, strict=True))
+            self._versions = {name: files.version for name, files in self._known.items()}
+            return
+        self._versions = {name: newest_version(root, TABLES[name]) for name in names}
 
     def __getitem__(self, name: str) -> TableFiles:
         if name not in self._known:
@@ -169,8 +183,15 @@ class _PinnedTables(Mapping[str, TableFiles]):
         return len(self._versions)
 
 
+def _files_now(root: Path, name: str) -> TableFiles:
+    table = open_table(root, TABLES[name])
+    return TableFiles(TABLES[name], None, ()) if table is None else table.files()
+
+
 def newest_version(root: Path, spec: TableSpec) -> int | None:
     """Newest version, from the names of commits and checkpoints, which appear whole. None where there is no table."""
+    if store_of(root.parent) is not None:
+        return _files_now(root, spec.name).version
     try:
         names = os.listdir(root / spec.name / "_delta_log")  # noqa: PTH208 - names alone, of hundreds
     except FileNotFoundError:
@@ -202,18 +223,24 @@ def _list_files(root: Path, name: str, version: int, _created_ns: int) -> TableF
 
 def open_table(root: Path, spec: TableSpec) -> Table | None:
     """Open the newest version. None where there is no such table yet."""
+    if store_of(root.parent) is not None:
+        with suppress(TableNotFoundError):
+            return _open(root, spec)
+        return None
     return None if newest_version(root, spec) is None else _open(root, spec)
 
 
 def _open(root: Path, spec: TableSpec, version: int | None = None) -> Table:
     try:
         return Table(root, spec, version)
+    except TableNotFoundError:
+        raise
     except (OSError, DeltaError) as error:
         raise _not_opened(spec, error) from None
 
 
 def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
-    return LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.")
+    return LakeError(f"Cannot open `{spec.name}`: {error}.", hint="Check the disk and permissions.")
 
 
 def commits_until(folder: Path, version: int) -> list[Path]:
@@ -230,13 +257,15 @@ def make_table(root: Path, spec: TableSpec) -> Table:
     log = root / spec.name / "_delta_log"
     make_directories(log, root.parent)
     try:
+        address, options = _address(root, spec)
         DeltaTable.create(
-            str(log.parent),
+            address,
             Schema(_fields(spec)),
             mode="ignore",
             partition_by=["day"],
             name=spec.name,
             configuration=_SETTINGS,
+            storage_options=options,
         )
     except DeltaError:
         table = open_table(root, spec)  # another writer created it, or it cannot be created
@@ -254,13 +283,21 @@ def _fields(spec: TableSpec) -> list[Field]:
     return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
 
 
+def _address(root: Path, spec: TableSpec) -> tuple[str, dict[str, str] | None]:
+    """Where the library finds a table, and its options; None for a directory."""
+    store = store_of(root.parent)
+    return (str(root / spec.name), None) if store is None else (f"{store}/tables/{spec.name}", OPTIONS)
+
+
 class Table:
     """A table open for changes. A change is on disk when its method returns: the library does not sync."""
 
     def __init__(self, root: Path, spec: TableSpec, version: int | None = None) -> None:
         self.folder = root / spec.name
         self.spec = spec
-        self._delta = DeltaTable(str(self.folder), version=version)
+        address, options = _address(root, spec)
+        self._is_remote = options is not None
+        self._delta = DeltaTable(address, version=version, storage_options=options)
 
     @property
     def unknown_columns(self) -> set[str]:
@@ -318,6 +355,7 @@ class Table:
     def _write(self, files: Sequence[AddAction], gone: Collection[str], properties: CommitProperties | None) -> None:
         """Commit new files, in place of the files that are gone."""
         now = int(time.time() * 1000)
+        upload(self.folder.parent.parent, (self.folder / file.path for file in files))
         actions: list[Any] = [replace(file, data_change=not gone) for file in files]
         for day, name in sorted((_day_of(uri), uri.rsplit("/", 1)[1]) for uri in gone):
             actions.append(RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}))
@@ -339,6 +377,11 @@ class Table:
             if not _SETTINGS.items() <= self._delta.metadata().configuration.items():  # made by an earlier version
                 with suppress(CommitFailedError), self._on_disk():  # another writer was first: set them the next time
                     self._delta.alter.set_table_properties(_SETTINGS)
+            if self._is_remote:  # copies of files that the table no longer has
+                current, oldest = {*self.files().uris}, time.time() - hours * 3600
+                for path in self.folder.rglob("*.parquet"):
+                    if str(path) not in current and path.stat().st_mtime < oldest:
+                        path.unlink()
         return len(removed)
 
     @contextmanager
@@ -351,7 +394,10 @@ class Table:
         except CommitFailedError:
             for file in files:
                 (self.folder / file.path).unlink(missing_ok=True)
+            remove(self.folder.parent.parent, (self.folder / file.path for file in files))
             raise
+        if self._is_remote:  # a put is on disk when it returns
+            return
         for version in range(before + 1, self._delta.version() + 1):
             with suppress(FileNotFoundError, PermissionError):  # another writer's, or no checkpoint
                 sync_to_disk(log / f"{version:020d}.json", 0o444)

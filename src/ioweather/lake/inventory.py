@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.facility import Facility, without_domain
+from ioweather.core.facility import Facility
 from ioweather.core.safe_files import make_directories, sync_to_disk, write_whole
 from ioweather.core.tables import OLDEST_NS, Quality
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, utc_day
 from ioweather.lake import layout
 from ioweather.lake.database import literal
 from ioweather.lake.layout import content_digest, damaged_files
+from ioweather.lake.object_store import fetch, store_of, upload
 
 if TYPE_CHECKING:
     from ioweather.lake.delta_tables import TableFiles
@@ -51,9 +52,15 @@ def seal_file(root: Path, day: str) -> Path:
 
 def read_seal(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
     """The seal of a day, if it is of exactly the files that the day has now."""
-    path = seal_file(root, day)
+    path, names = seal_file(root, day), tuple(uri.rsplit("/", 1)[1] for uri in uris)
     try:
-        return _read_seal(path, path.stat().st_mtime_ns, tuple(uri.rsplit("/", 1)[1] for uri in uris))
+        return _read_seal(path, path.stat().st_mtime_ns, names)
+    except (FileNotFoundError, ValueError):
+        if store_of(root) is None:
+            return None
+    fetch(root, [path], again=True)  # another host may have sealed the day
+    try:
+        return _read_seal(path, path.stat().st_mtime_ns, names)
     except (FileNotFoundError, ValueError):
         return None
 
@@ -71,6 +78,7 @@ def find_totals(root: Path, days: Mapping[str, Iterable[str]]) -> dict[str, Path
     """The file with the sums of each of these days, given with their files of `series`, where there is one."""
     seals = ((day, read_seal(root, day, uris)) for day, uris in days.items())
     named = {day: layout.seals_dir(root) / seal["totals"] for day, seal in seals if seal and "totals" in seal}
+    fetch(root, named.values())
     return {day: path for day, path in named.items() if not damaged_files([path])}
 
 
@@ -106,6 +114,7 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
         "groups": [{"group": asdict(group), "component_names": names} for group, names in found],
     }
     write_whole(seal_file(root, day), json.dumps(body).encode(), 0o644)
+    upload(root, [totals, seal_file(root, day)])
 
 
 def rows_of_groups(rows: str, groups: Iterable[SeriesGroup]) -> str:
@@ -193,6 +202,11 @@ def _merge_resolutions(same: list[tuple[SeriesGroup, list[str]]]) -> tuple[Serie
     return group, sorted({*names, *others})
 
 
+# Groups of unsealed days by their SELECT, which names the files: the parts of a page count them once.
+_COUNTED: Final[dict[str, list[SeriesGroup]]] = {}
+_MOST_COUNTED: Final = 4
+
+
 def list_groups(
     root: Path, con: Callable[[], duckdb.DuckDBPyConnection], files: TableFiles, facility: Facility
 ) -> list[SeriesGroup]:
@@ -207,7 +221,12 @@ def list_groups(
         else:
             groups += [SeriesGroup(**group["group"]) for group in seal["groups"]]
     if unsealed:
-        groups += [group for group, _ in count_groups(con(), files.scan(unsealed))]
+        rows = files.scan(unsealed)
+        if rows not in _COUNTED:
+            _COUNTED[rows] = [group for group, _ in count_groups(con(), rows)]
+            while len(_COUNTED) > _MOST_COUNTED:
+                _COUNTED.pop(next(iter(_COUNTED)))
+        groups += _COUNTED[rows]
     names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
     oldest = utc_day(OLDEST_NS)
     placed = [group for group in groups if group.day >= oldest and group.end_ns > group.first_ns]
@@ -225,11 +244,13 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
     """
     rank = {name: position for position, name in enumerate(facility.source_order)}
     minutes_do = step_ns is None or step_ns % MINUTE_NS == 0
-    rivals: dict[tuple[str, ...], dict[tuple[str, str], list[SeriesGroup]]] = {}
+    rivals: dict[tuple[str, ...], dict[tuple[str, ...], list[SeriesGroup]]] = {}
     for group in groups:
-        what = without_domain(group.system) if group.component_kind in _SINGLE_KINDS else group.filesystem
+        # One source may know a disk by two names: its host and an address.
+        is_single = group.component_kind in _SINGLE_KINDS
+        what, raw = (facility.disk_of(group.system), group.system) if is_single else (group.filesystem, "")
         place = rivals.setdefault((what, group.component_kind, group.metric, group.day), {})
-        place.setdefault((group.source, group.selection), []).append(group)
+        place.setdefault((group.source, group.selection, raw), []).append(group)
     chosen: list[SeriesGroup] = []
     for same in rivals.values():
         chosen += same[min(same, key=lambda key: _preference(key, same, rank, minutes_do=minutes_do))]
@@ -237,20 +258,20 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
 
 
 def _preference(
-    key: tuple[str, str],
-    same: Mapping[tuple[str, str], list[SeriesGroup]],
+    key: tuple[str, ...],
+    same: Mapping[tuple[str, ...], list[SeriesGroup]],
     rank: Mapping[str, int],
     *,
     minutes_do: bool,
 ) -> tuple[Any, ...]:
-    """Sort key of a (source, selection) of the same thing: the one to read comes first."""
+    """Sort key of a (source, selection, raw name) of the same thing: the one to read comes first."""
     covered_ns = {each: sum(group.covered_ns for group in groups) for each, groups in same.items()}
-    source, selection = key
-    fullest_ns = max(ns for (name, _), ns in covered_ns.items() if name == source)
+    source, selection, raw = key
+    fullest_ns = max(ns for (name, _, _), ns in covered_ns.items() if name == source)
     is_poor = minutes_do and covered_ns[key] < _MUCH * fullest_ns
     is_wrong_resolution = selection == ("raw" if minutes_do else "minute")
     interval_ns = min(group.interval_ns for group in same[key])
-    return (rank.get(source, len(rank)), is_poor, is_wrong_resolution, interval_ns, -covered_ns[key], source)
+    return (rank.get(source, len(rank)), is_poor, is_wrong_resolution, interval_ns, -covered_ns[key], source, raw)
 
 
 def find_overlaps(groups: Collection[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:

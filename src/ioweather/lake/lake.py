@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +18,10 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility, Owner, load_facility
 from ioweather.core.frames import Frame
+from ioweather.core.safe_files import lake_place
 from ioweather.core.tables import LAKE_COLUMNS, TABLES, ColumnSpec, Complaints
 from ioweather.core.units import DAY_NS, now_ns, utc_day
-from ioweather.lake import appends, grid, inventory, layout
+from ioweather.lake import appends, grid, inventory, layout, object_store
 from ioweather.lake.database import connection, fetch_frame, literal, literals, quote
 from ioweather.lake.delta_tables import TableFiles, pin_tables
 from ioweather.lake.layout import require_undamaged
@@ -50,6 +51,7 @@ OF_PEOPLE: Final[Mapping[str, str]] = {
     f"OR (uid IS NULL AND cluster IS NULL AND job_id IN (FROM {_IDS})))",
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
     "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
+    "quotas": f"(owner_kind <> 'user' OR owner = $user OR uid IN (SELECT uid FROM {_UIDS}))",
     "scans": "TRUE",
     "verdicts": f"({_OWN_LOG} OR (log_digest IS NULL AND uid IN (SELECT uid FROM {_UIDS})))",
     "scan_bins": f"(owner_kind = 'all' OR (owner_kind = 'user' AND owner IN (SELECT uid::VARCHAR FROM {_UIDS})))",
@@ -110,6 +112,10 @@ class Snapshot:
         """The rows of a SELECT over the table that the owner of this snapshot may see."""
         return select if self.owner is None else select_owned(table, select, self.owner)
 
+    def fetch_all(self) -> None:
+        """Fetch all table files of a lake in object storage."""
+        object_store.fetch(self.root, (uri for files in self.pinned.values() for uri in files.uris))
+
     @property
     def versions(self) -> dict[str, int]:
         """Version of each table that exists."""
@@ -135,7 +141,7 @@ class Snapshot:
             rows = self.query(sql).fetchall()
         except duckdb.Error as error:
             self._raise_if_damaged(error)
-            raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
+            raise LakeError(f"The query {sql!r} failed: {error}.") from None
         return rows[0][0] if rows else None
 
     def series(self) -> list[SeriesGroup]:
@@ -244,7 +250,7 @@ class Snapshot:
         if not groups:
             raise DataUnavailable(
                 f"The lake has no {', '.join(metrics)} of any {component_kind} of {filesystem} in this period.",
-                hint="`ioweather lake` shows what there is.",
+                hint="Run `ioweather lake` for a list of the data.",
             )
         chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))
         return grid.Selection(
@@ -284,7 +290,7 @@ class Snapshot:
             self._raise_if_damaged(error)
         if isinstance(error, duckdb.IOException):
             reason = str(error).splitlines()[0]
-            raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
+            raise LakeError(f"Cannot read a file of the lake: {reason}.", hint="Check the disk.") from None
 
 
 def _column_of(condition: str) -> str:
@@ -415,11 +421,22 @@ class Lake:
 
     def snapshot(self) -> Snapshot:
         """All tables at their current versions."""
-        return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+        pinned, facility = self.pinned(), self.facility
+        if pinned["components"].uris and (named := _named_hosts(pinned["components"].scan())):
+            facility = replace(facility, hosts={**named, **facility.hosts})
+        return Snapshot(self.root, pinned, facility, self.owner)
 
     def pinned(self) -> Mapping[str, TableFiles]:
         """All tables at their newest versions."""
         return pin_tables(layout.tables_dir(self.root), LEDGER_FIRST)
+
+
+@lru_cache(maxsize=8)
+def _named_hosts(components: str) -> dict[str, str]:
+    """Names of the hosts that samples label otherwise, by label; `components` is a SELECT over these files."""
+    sql = f"""SELECT component, arg_max(server, valid_from_ns) FROM ({components})
+        WHERE kind = 'host' AND server IS NOT NULL GROUP BY component"""
+    return dict(connection().execute(sql).fetchall())
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
@@ -429,13 +446,16 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
     >>> ioweather.open_lake("my-lake")
     Lake('my-lake')
     """
-    root = Path(path) if path is not None else layout.default_lake_dir()
-    if not layout.is_lake(root):
+    root = lake_place(path) if path is not None else layout.default_lake_dir()
+    object_store.connect(root)
+    if not layout.lake_marker(root).exists():
         if not create:
             raise LakeError(
-                f"There is no lake at {root}.", hint="Make one with `ioweather ingest FILES`, or name one with --lake."
+                f"There is no lake at {object_store.store_of(root) or root}.",
+                hint="Create one with `ioweather ingest FILES`, or set --lake.",
             )
         layout.create_lake(root)
+        object_store.upload_small_files(root)
     elif create:
         layout.lake_directory(root).close()
     layout.check_version(root)

@@ -8,6 +8,7 @@
 <lake>/seals/<day>.*.parquet  its sums by step, and by component and hour
 <lake>/exhibits/         cached results
 <lake>/records/          arrays cached for questions about months; computed again where one is missing
+<lake>/.store            address of a lake in object storage: this is then its working directory (`object_store`)
 <lake>/checked.json      when `lake check` ran last, and what it found
 <lake>/damaged/          table files that `lake check --set-aside` took out
 <lake>/catch_up.json     where the next pass of `ingest --watch` begins, and the result of the last one
@@ -32,7 +33,7 @@ from urllib.parse import unquote
 
 from ioweather._version import __version__
 from ioweather.core.errors import LakeError, UnsafePlace
-from ioweather.core.safe_files import PrivateDirectory
+from ioweather.core.safe_files import STORE_MARKER, PrivateDirectory
 from ioweather.core.safe_files import default_lake_dir as default_lake_dir
 from ioweather.core.units import now_ns
 
@@ -45,8 +46,8 @@ def lake_marker(root: Path) -> Path:
 
 
 def is_lake(root: Path) -> bool:
-    """Whether the directory is a lake."""
-    return lake_marker(root).exists()
+    """Whether the directory is a lake, or the working directory of one in object storage."""
+    return lake_marker(root).exists() or (root / STORE_MARKER).exists()
 
 
 def tables_dir(root: Path) -> Path:
@@ -63,25 +64,25 @@ def facility_file(root: Path) -> Path:
 
 def create_lake(root: Path) -> None:
     """Make an empty lake; another process may make it at the same time."""
-    hint = "Choose another place (--lake, or --out of a demonstration)."
+    hint = "Use another directory (--lake, or --out for a demo)."
     if unquote(str(root.absolute())) != str(root.absolute()):
-        raise LakeError(f"{root} has a code like %20 in it, which the library of tables takes for a letter.", hint=hint)
+        raise LakeError(f"{root} contains a percent code such as %20, which Delta tables reject.", hint=hint)
     try:
         opened = lake_directory(root, new=True)
     except OSError as error:
-        raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
+        raise LakeError(f"Cannot create {root}: {error.strerror}.", hint=hint) from None
     with opened as folder:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(folder.fd, fcntl.LOCK_EX)  # one process makes the lake, the others find it made
         # A draft belongs to a process that was killed.
-        known = ("lake.json", "facility.toml")
+        known = ("lake.json", "facility.toml", STORE_MARKER)
         foreign = [name for name in folder.names() if name not in known and not name.startswith(".lake.json.")]
-        if foreign and not is_lake(root):
+        if foreign and not lake_marker(root).exists():
             raise LakeError(
-                f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
+                f"{root} is not empty and not a lake (it contains {foreign[0]}).", hint="Use an empty or new directory."
             )
         body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
-        if not is_lake(root):
+        if not lake_marker(root).exists():
             folder.replace(lake_marker(root).name, json.dumps(body).encode() + b"\n", 0o644)
 
 
@@ -90,14 +91,14 @@ def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
     be in a directory of this user or of root. The owner may let a group write or everybody read; never everybody
     write."""
     if not new and not root.exists():
-        raise LakeError(f"{root} is not there any more.", hint="Make a lake with `ioweather ingest FILE --lake DIR`.")
+        raise LakeError(f"{root} no longer exists.", hint="Create a lake with `ioweather ingest FILE --lake DIR`.")
     folder = PrivateDirectory.named(root, mode=0o750, keep=0o770 if new else 0o775, shared=True)
     owner = os.fstat(folder.fd).st_uid
     if new and owner not in (0, os.geteuid()):
         folder.close()
         raise UnsafePlace(
-            f"{root} belongs to uid {owner}, not to us (uid {os.geteuid()}).",
-            hint="Nothing was written. Choose another.",
+            f"{root} belongs to uid {owner}, not to uid {os.geteuid()}.",
+            hint="Nothing was written. Use another directory.",
         )
     return folder
 
@@ -127,16 +128,16 @@ def check_version(root: Path) -> None:
     try:
         found = int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
     except FileNotFoundError:
-        raise LakeError(f"{root} is not a lake.", hint="Make one with `ioweather ingest FILE --lake DIR`.") from None
+        raise LakeError(f"{root} is not a lake.", hint="Create one with `ioweather ingest FILE --lake DIR`.") from None
     except OSError as error:
-        raise LakeError(f"{marker} cannot be read: {error.strerror}.", hint="Check the disk.") from None
+        raise LakeError(f"Cannot read {marker}: {error.strerror}.", hint="Check the disk.") from None
     except (ValueError, KeyError, TypeError):
-        raise LakeError(f"{marker} is damaged: it should name a schema_version.") from None
+        raise LakeError(f"{marker} is damaged: it has no schema_version.") from None
     is_older = found < SCHEMA_VERSION
     if found != SCHEMA_VERSION:
         raise LakeError(
-            f"{root} has schema version {found}; this software reads {SCHEMA_VERSION}"
-            + (" and cannot migrate it." if is_older else "."),
+            f"{root} has schema version {found}; this version of ioweather needs {SCHEMA_VERSION}"
+            + (" and cannot convert it." if is_older else "."),
             hint="Ingest the original files into a new lake." if is_older else "Upgrade ioweather.",
             kind="LakeVersionError",
         )
@@ -176,6 +177,6 @@ def require_undamaged(paths: Iterable[str | Path]) -> None:
     if damaged := damaged_files(paths):
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise LakeError(
-            f"{damaged[0]}{more} is damaged or missing: its content is not what was written.",
-            hint="`ioweather lake check` lists the damage; with --set-aside the rest of the lake answers.",
+            f"{damaged[0]}{more} is damaged or missing.",
+            hint="`ioweather lake check` lists the damage; `--set-aside` makes the rest usable.",
         )

@@ -97,7 +97,7 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
             except (EOFError, OSError):
                 worker.join(_JOIN_SECONDS)
                 is_overrun = worker.exitcode == -signal.SIGPROF
-                raise (_overran() if is_overrun else WorkerDied("The process of a task died.")) from None
+                raise (_overran() if is_overrun else WorkerDied("The process of a task crashed.")) from None
             left -= time.monotonic() - asked
             if not is_last:
                 yield value
@@ -113,7 +113,7 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
 
 
 def _overran() -> WorkerDied:
-    return WorkerDied("A task took too long.", kind="TooMuchTime")
+    return WorkerDied("A task exceeded its time limit.", kind="TooMuchTime")
 
 
 def stop_workers(threads: Iterable[threading.Thread]) -> None:

@@ -11,12 +11,12 @@ END;
 CREATE MACRO whole_time(t) AS CASE
     WHEN regexp_matches(t, '[0-9]:[0-9]{2}.*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$') THEN CAST(t AS TIMESTAMPTZ)
     WHEN getvariable('zone') IS NULL
-        THEN error(t || ' has no zone. Give --zone, or set `zone` in facility.toml.')
+        THEN error(t || ' has no time zone. Use --zone, or set `zone` in facility.toml.')
     WHEN timezone(getvariable('zone'), CAST(t AS TIMESTAMPTZ)) <> CAST(t AS TIMESTAMP)
-        THEN error(t || ' does not exist: clocks went forward over it.')
+        THEN error(t || ' does not exist: clocks go forward.')
     WHEN timezone(getvariable('zone'), CAST(t AS TIMESTAMPTZ) + INTERVAL 1 HOUR) = CAST(t AS TIMESTAMP)
       OR timezone(getvariable('zone'), CAST(t AS TIMESTAMPTZ) - INTERVAL 1 HOUR) = CAST(t AS TIMESTAMP)
-        THEN error(t || ' comes twice: clocks went back over it. Write times with their offset.')
+        THEN error(t || ' occurs twice (clocks go back). Use times with an offset.')
     ELSE CAST(t AS TIMESTAMPTZ)
 END;
 

@@ -29,7 +29,8 @@ from ioweather.lake.appends import delete_rows, retry_conflicts, rewrite_day, wr
 from ioweather.lake.database import connection, literal, literals, quote
 from ioweather.lake.delta_tables import ONE_PER_KEY, Table, TableFiles, is_one_per_key, newest_files, open_table
 from ioweather.lake.inventory import IS_MINUTE, find_totals, read_seal, seal_file, write_seal
-from ioweather.lake.layout import damaged_files, digest_in_name, require_undamaged
+from ioweather.lake.layout import damaged_files, digest_in_name
+from ioweather.lake.object_store import fetch, remove
 
 if TYPE_CHECKING:
     from ioweather.lake.lake import Lake
@@ -55,7 +56,7 @@ def compact(lake: Lake, *, everything: bool = False, progress: Progress = silent
             continue
         if unknown := table.unknown_columns:
             raise LakeError(
-                f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
+                f"`{name}` has the unknown column {min(unknown)}; sealing would drop it.",
                 hint="Upgrade ioweather.",
                 kind="LakeVersionError",
             )
@@ -104,7 +105,6 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> list[SealedDay]:
     table = Table(layout.tables_dir(root), spec)
     files = table.files()
     uris = files.days().get(day, [])
-    require_undamaged(uris)
     order = ", ".join(map(quote, spec.order))
     if spec.keeps_revisions:
         identity = (*spec.key, "ingest_id", "source") if spec.revisable else spec.identity
@@ -175,6 +175,7 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
             is_old = path.suffix != ".json" and path not in current and _age_seconds(path) > DAY_NS / 1e9
             if path.name[:10] not in days or is_old:
                 path.unlink()
+                remove(lake.root, [path])
     return removed
 
 
@@ -191,6 +192,7 @@ def check_lake(lake: Lake, *, progress: Progress = silent) -> dict[str, Any]:
     size = 0
     for position, path in enumerate(paths):
         progress(position, len(paths), "files checked")
+        fetch(lake.root, [path], again=True)
         if damaged_files([path]) or (digest_in_name(path) is None and not _is_readable(path)):
             damaged.append(str(path.relative_to(tables)))
         if path.exists():
@@ -270,11 +272,11 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
             f"SELECT string_agg(rows_ingest_ids, ',') FROM ({entries}) WHERE digest = ({newest}) GROUP BY digest"
         ).fetchall()
         if not found:
-            raise UsageError(f"The lake has read no file {name}.", hint="Name it as it was ingested, or by its digest.")
+            raise UsageError(f"The lake has no file {name}.", hint="Use the path from ingestion, or the digest.")
         if found[0][0] is None:
             raise LakeError(
-                f"Which rows {name} brought was not noted: it brought none, or came in by an older ioweather.",
-                hint="Read it again with `ioweather ingest --again`, or make a new lake.",
+                f"The rows of {name} are not recorded: it has none, or an older ioweather ingested it.",
+                hint="Ingest it again with `ioweather ingest --again`, or create a new lake.",
             )
         ids = tuple(found[0][0].split(","))
         together = f"list_has_any(string_split(rows_ingest_ids, ','), [{literals(ids)}])"
@@ -291,7 +293,7 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
 def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], ingest_ids: Collection[str]) -> None:
     """Remove what `find_file` found: rows first, then the ledger entries."""
     if rolled := [table for table in _ROLLED_UP if table in rows]:
-        raise LakeError(f"Rows of {rolled[0]} cannot be taken back: sums were made of them.")
+        raise LakeError(f"Cannot remove rows of {rolled[0]}: they are already part of daily sums.")
     layout.lake_directory(lake.root).close()
     for table in rows:
         _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")

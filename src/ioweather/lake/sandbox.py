@@ -90,8 +90,9 @@ def run_user_sql(
     from ioweather.lake.lake import QUARANTINE
 
     if snapshot.owner is not None:
-        raise QueryRefused("SQL sees the whole lake, and is not for one person's part of it.")
+        raise QueryRefused("SQL reads the whole lake, so it is not available to users with access to a part of it.")
     directory = str(snapshot.root.resolve())
+    snapshot.fetch_all()  # a child reaches no network
     tables = {
         name: files._replace(uris=tuple(uri.removeprefix(f"{directory}/") for uri in files.uris))
         for name, files in snapshot.pinned.items()
@@ -120,7 +121,7 @@ def run_user_sql(
         data, _ = child.communicate(json.dumps(question).encode(), timeout=seconds)
     except subprocess.TimeoutExpired:
         raise QueryRefused(
-            f"The query ran longer than {seconds:g} s and was stopped.", hint="Ask for less, or give --timeout."
+            f"The query ran longer than {seconds:g} s and was stopped.", hint="Reduce the query, or increase --timeout."
         ) from None
     finally:
         child.kill()
@@ -174,12 +175,12 @@ def require_select(sql: str, select: str) -> None:
         count = len(duckdb.extract_statements(sql))
         kinds = [str(found.type) for found in duckdb.extract_statements(select)] if count == 1 else []
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB says: {error}") from None
+        raise QueryRefused(f"DuckDB: {error}") from None
     if count != 1:
         raise QueryRefused(f"Expected one statement, found {count}.")
     named = kinds[0].rsplit(".", 1)[-1].removesuffix("_STATEMENT") if kinds else "An empty statement"
     if named != "SELECT" or len(kinds) > 1:
-        hint = "Only SELECT and EXPLAIN of a SELECT run here; the lake is read-only."
+        hint = "Only SELECT and EXPLAIN SELECT are allowed; the lake is read-only."
         raise QueryRefused(f"{named} is not allowed here.", hint=hint)
 
 
@@ -242,9 +243,9 @@ def _answer_query(question: Mapping[str, Any]) -> str:
     except (duckdb.OutOfMemoryException, MemoryError):
         raise _too_large(question["memory"]) from None
     except duckdb.Error as error:
-        raise QueryRefused(f"DuckDB says: {error}") from None
+        raise QueryRefused(f"DuckDB: {error}") from None
     if len(data) > question["answer_bytes"]:
-        raise QueryRefused(f"The answer is larger than {question['answer_bytes'] >> 20} MiB.", hint="Ask for less.")
+        raise QueryRefused(f"The result is larger than {question['answer_bytes'] >> 20} MiB.", hint="Select less.")
     return data
 
 
@@ -281,7 +282,7 @@ def _write_rows(question: Mapping[str, Any]) -> None:
                 except duckdb.Error as error:
                     if not line.startswith("CREATE VIEW"):
                         raise
-                    unreadable = f" The file is no table: {_one_line(error)}"  # but may have lines()
+                    unreadable = f" The file is not a table: {_one_line(error)}"  # but may have lines()
             names = [] if unreadable else con.sql("FROM input").columns
             more = f" and {len(names) - _MOST_COLUMNS} more" if len(names) > _MOST_COLUMNS else ""
             present = f"The file has: {', '.join(names[:_MOST_COLUMNS])}{more}." if names else ""
@@ -290,11 +291,11 @@ def _write_rows(question: Mapping[str, Any]) -> None:
             io.write_ipc_stream(core.RecordBatchReader.from_stream(rows), sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except (duckdb.OutOfMemoryException, MemoryError):
-            raise QueryRefused(f"The SELECT took more than {question['memory']} of memory.") from None
+            raise QueryRefused(f"The SELECT needed more than {question['memory']} of memory.") from None
         except QueryRefused as refusal:
             raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
         except Exception as error:  # of DuckDB, or of the stream that its rows go through
-            raise QueryRefused(f"DuckDB says: {_one_line(error)}{unreadable}", hint=present) from None
+            raise QueryRefused(f"DuckDB: {_one_line(error)}{unreadable}", hint=present) from None
 
 
 def _one_line(error: Exception) -> str:
@@ -306,9 +307,9 @@ def _projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
     table, columns = question["table"], question["columns"]
     names = [name for name, *_ in columns]
     if unknown := [name for name in given if name not in names]:
-        raise QueryRefused(f"{table} has no column {', '.join(unknown)}.", hint=f"It has: {', '.join(names)}.")
+        raise QueryRefused(f"{table} has no column {', '.join(unknown)}.", hint=f"Columns: {', '.join(names)}.")
     if missing := [name for name, _, needed, known in columns if needed and known == "NULL" and name not in given]:
-        raise QueryRefused(f"The SELECT gives no {', '.join(missing)}, which a row of {table} must have.")
+        raise QueryRefused(f"The SELECT lacks {', '.join(missing)}, which {table} requires.")
     parts = []
     for name, kind, needed, known in columns:
         column = f'"{name}"'
@@ -337,8 +338,8 @@ def give_up_rights(
         resource.setrlimit(what, (most, most))
     os.chdir(directory)
     if not confine(files, _READABLE) and must_confine:
-        hint = "SQL over HTTP needs Landlock or seccomp. `ioweather sql` works without."
-        raise QueryRefused("This kernel cannot confine a query.", hint=hint)
+        hint = "SQL over HTTP needs Landlock or seccomp. `ioweather sql` works without them."
+        raise QueryRefused("This kernel cannot isolate a query.", hint=hint)
 
 
 def main() -> None:

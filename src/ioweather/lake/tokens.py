@@ -51,11 +51,11 @@ def tokens_file(root: Path) -> Path:
 def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> str:
     """Create a token and return its text, which is not stored."""
     if _NAME.fullmatch(name) is None:
-        raise UsageError(f"{name!r} is no name for a token.", hint="Letters, digits, dot, dash and underscore.")
+        raise UsageError(f"{name!r} is not a valid token name.", hint="Use letters, digits and . - _ only.")
     text = secrets.token_urlsafe(_BYTES)
     with _edit_tokens(root) as tokens:
         if any(token.name == name for token in tokens):
-            raise UsageError(f"There is a token {name} already.", hint="Revoke it first, or choose another name.")
+            raise UsageError(f"Token {name} already exists.", hint="Revoke it first, or use another name.")
         tokens.append(Token(name, hosts, _digest(text), now_ns(), user))
     return text
 
@@ -66,7 +66,7 @@ def revoke_token(root: Path, name: str) -> None:
         others = [token for token in tokens if token.name != name]
         if len(others) == len(tokens):
             known = ", ".join(token.name for token in tokens) or "none"
-            raise UsageError(f"There is no token {name}.", hint=f"There are: {known}.")
+            raise UsageError(f"There is no token {name}.", hint=f"Tokens: {known}.")
         tokens[:] = others
 
 
@@ -78,7 +78,7 @@ def list_tokens(root: Path) -> list[Token]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise LakeError(f"{tokens_file(root)} cannot be read: {error.strerror}.") from None
+        raise LakeError(f"Cannot read {tokens_file(root)}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
         raise LakeError(f"{tokens_file(root)} is damaged.", hint="Remove it and create the tokens again.") from None
 
@@ -113,4 +113,4 @@ def _edit_tokens(root: Path) -> Iterator[list[Token]]:
             text = json.dumps({"version": 1, "tokens": [asdict(token) for token in tokens]}, indent=1)
             folder.replace(tokens_file(root).name, text.encode())
         except PermissionError as error:
-            raise LakeError(f"{tokens_file(root)} cannot be written: {error.strerror}.") from None
+            raise LakeError(f"Cannot write {tokens_file(root)}: {error.strerror}.") from None

@@ -151,8 +151,8 @@ def _run_alone(
             continue
     if lost is None:
         raise WorkerDied(
-            "A worker died over the same piece of work several times (killed, or out of memory).",
-            hint="Give each worker more memory, then run the same command again: it goes on from what is in.",
+            "A task crashed its worker several times (killed, or out of memory).",
+            hint="Give each worker more memory and run the same command again. It resumes.",
         ) from None
     return lost(*arguments)
 
@@ -176,7 +176,7 @@ def cluster_settings(section: Mapping[str, Any]) -> dict[str, Any]:
     """[engine] of facility.toml, checked and completed by defaults. FacilityError names the key that is wrong."""
     if unknown := sorted(set(section) - set(_DEFAULTS)):
         raise FacilityError(
-            f"unknown key {', '.join(unknown)} in [engine].", hint=f"Known: {', '.join(sorted(_DEFAULTS))}."
+            f"unknown key {', '.join(unknown)} in [engine].", hint=f"Keys: {', '.join(sorted(_DEFAULTS))}."
         )
     for key, value in section.items():
         if key in ("setup", "directives"):
@@ -203,7 +203,7 @@ def open_executor(
     """The executor that options ask for, closed at the end: processes end, Slurm jobs are cancelled, a cluster that
     was there before stays. `settings` returns [engine] of facility.toml; it is called for Slurm alone."""
     if sum(choice is not None for choice in (workers, dask, slurm)) > 1:
-        raise UsageError("--workers, --dask and --slurm exclude each other.")
+        raise UsageError("Use only one of --workers, --dask and --slurm.")
     if dask is not None:
         from ioweather.lake.dask_cluster import connect_dask
 

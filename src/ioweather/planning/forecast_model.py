@@ -214,7 +214,7 @@ NEEDED_DAYS: Final = 3
 # [ours] Skill below half a percent does not count, even if it is certain; below two percent it is barely noticed.
 LEAST_SKILL: Final = 0.005
 NOTICED: Final = 0.02
-BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from what is known"}
+BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "combined forecast"}
 # Minimum share of known hours in a run of hours.
 _SEEN: Final = 0.75
 # [ours] Advice on the start needs a gain of a twentieth over a fortnight of judged days, else it may be chance.
@@ -326,9 +326,9 @@ def forecast_answer(
     now = float(seen.values[-1]) if len(seen.values) else None
     outcome = ForecastOutcome(seen.filesystem, seen.of, seen.op, seen.unit, window_ns, now, seen.end_ns)
     answer = Answer(
-        question=f"{seen.title}: what do the next two hours bring?",
-        headline=f"{seen.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} "
-        f"days ({math.ceil(NEEDED_DAYS * DAY_NS / window_ns):,} windows) are needed.",
+        question=f"{seen.title}: what is expected in the next two hours?",
+        headline=f"{seen.title}: not enough history for a forecast. It has {present:,} windows of {width} and "
+        f"needs {NEEDED_DAYS} days ({math.ceil(NEEDED_DAYS * DAY_NS / window_ns):,} windows).",
         caveats=seen.notes,
         coverage=(Coverage(len(history.values), present, f"windows of {width}"),),
         name="forecast",
@@ -513,7 +513,7 @@ def _headline(history: History, main: _JudgedForecast) -> str:
     if main.skilled:
         return f"{text}; skill {_with_interval(main.skill)}."
     if main.skill.value is None:
-        return f"{text}: {BY[shown.by]}. Too little history yet to measure forecast skill."
+        return f"{text}: {BY[shown.by]}. Too little history to measure forecast skill."
     return f"{text}: {BY[shown.by]}. No forecast beats this here: skill {_with_interval(main.skill)}."
 
 
@@ -549,7 +549,7 @@ def _facts(history: History, forecasts: Sequence[_JudgedForecast], zone: dt.tzin
         elif o.skilled and (o.skill_amount.value or 0.0) < 0:
             worth = "better in relative terms, worse in absolute terms"
         elif o.skilled:
-            worth = "better" if o.skill.value >= NOTICED else "better, but hardly"
+            worth = "better" if o.skill.value >= NOTICED else "slightly better"
         skills.append(Fact(name, label, _with_interval(o.skill), note=worth))
     # A forecast without skill is not shown as a forecast.
     kind = "expected" if any(o.skilled for o in forecasts) else "usual"
@@ -572,7 +572,7 @@ def _findings(forecasts: Sequence[_JudgedForecast]) -> Iterator[Finding]:
     better, worse = ([o for o in forecasts if o.skilled == skilled] for skilled in (True, False))
     if better:
         most = max(better, key=lambda o: o.skill.value or 0.0)
-        text = f"most in {most.minutes} min, with skill {_with_interval(most.skill)}"
+        text = f"best {most.minutes} minutes ahead, with skill {_with_interval(most.skill)}"
         yield Finding(f"The forecast beats 'as now' and 'as usual' {listed(better)}; {text}.", name="skilled")
     if worse:
         text = f"No forecast skill {listed(worse)}; showing the better of 'as now' and 'as usual' there."
@@ -586,7 +586,7 @@ def _findings(forecasts: Sequence[_JudgedForecast]) -> Iterator[Finding]:
 def _describe_input(history: History) -> Finding:
     """Return a sentence on the input of the forecast."""
     days = min(len(history.values) * history.window_ns / DAY_NS, MEMORY_DAYS)
-    known = "no jobs, since servers did not count their I/O"
+    known = "no jobs, since there are no job counters of servers"
     if (jobs := history.jobs) is not None:
         now = jobs.present & (jobs.window == len(history.values) - 1)
         running, waiting = (int((now & (jobs.waits == waits)).sum()) for waits in (False, True))
@@ -599,13 +599,13 @@ def _caveats(history: History, zone_name: str) -> list[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
     scale = "log(1 + MiB/s)" if history.of == "load" else "the logarithm"
-    unknown = "Jobs are" if history.jobs is None else "Jobs that are not submitted yet are"
+    unknown = "jobs" if history.jobs is None else "jobs that are not submitted yet"
     return [
         f"{days:.1f} days of history; a forecast uses at most the last {MEMORY_DAYS}. Hours of the week are in "
         f"{zone_name}.",
         *([short] if days < 14 else []),
-        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. {unknown} not known to "
-        "the forecast.",
+        f"Errors are computed on {scale}; a value 'in 60 min' is for the window that ends then. The forecast "
+        f"ignores {unknown}.",
     ]
 
 
@@ -621,7 +621,7 @@ def forecast_exhibit(history: History, forecasts: Sequence[_JudgedForecast]) -> 
         f"horizon: ahead [ns]; time: window ends [time_ns]; expected [{unit}]; low: 90% from [{unit}]; "
         f"high: 90% to [{unit}]; by [text]; skill; skill_low: skill from; skill_high: skill to; "
         "skill_against_persistence: against as now; skill_against_climatology: against as usual; "
-        "skill_amount: skill in own unit; coverage: intervals held [ratio]; n: forecasts judged [count]",
+        "skill_amount: skill in own unit; coverage: interval coverage [ratio]; n: forecasts judged [count]",
         rows,
         title,
     )
@@ -637,7 +637,7 @@ def forecast_exhibit(history: History, forecasts: Sequence[_JudgedForecast]) -> 
     columns = f"time [time_ns]; series [text]; value: {history.of} [{unit}]; low: 90% from [{unit}]; "
     course = ResultTable.of("course", f"{columns}high: 90% to [{unit}]", points, title)
     now = (Reference("x", float(history.end_ns), "now"),)
-    chart = Chart.of("band", course, "x=time y=value low high", f"{title}, seen and expected", references=now)
+    chart = Chart.of("band", course, "x=time y=value low high", f"{title}, measured and expected", references=now)
     estimates = [e for o in forecasts for e in (o.skill, *o.against, o.skill_amount, o.coverage)]
     return Exhibit("forecast", title, (table_of_horizons,), (chart,), tuple(estimates))
 
@@ -645,12 +645,12 @@ def forecast_exhibit(history: History, forecasts: Sequence[_JudgedForecast]) -> 
 def describe_start(found: _BestStart | None, history: History) -> tuple[tuple[FactGroup, ...], Finding]:
     """Return facts and a finding on the best start; `found` is None if there is no typical value for every hour."""
     if found is None:
-        text = f"No best start: not every hour of the week ahead has a typical {history.of} yet."
+        text = f"No best start: some hours of the week have too little history of {history.of}."
         return (), Finding(text, name="best_start")
     gain, best, unit = found.gain, found.best, history.unit
     least, value, most = ("no" if v is None else f"{round(100 * v)}%" for v in (gain.low, gain.value, gain.high))
     interval = f"{LEVEL:.0%} interval {least} to {most}"
-    saved = Fact("gain", "choosing the hour saved", value, note=f"on {gain.n} past days; {interval}")
+    saved = Fact("gain", "saved by choosing the hour", value, note=f"on {gain.n} past days; {interval}")
     less = f"{value.removeprefix('-')} {'more' if value.startswith('-') else 'less'} {history.of}"
     chosen = f"n {gain.n} past days the hour chosen in advance had {less} than that day's average"
     if found.pays:
@@ -665,7 +665,7 @@ def describe_start(found: _BestStart | None, history: History) -> tuple[tuple[Fa
         ]
         finding = Finding(f"The hours differ: o{chosen} ({interval}).", name="best_start")
     elif found.enough:
-        facts = [Fact("start", "start", "any time", note="the hours do not differ beyond the noise"), saved]
+        facts = [Fact("start", "start", "any time", note="differences between hours are within the noise"), saved]
         text = f"Start any time: differences between hours are within the noise. O{chosen} (saved: {interval})."
         is_small = gain.high is not None and gain.high < WORTH_IT
         finding = Finding(text, "note" if is_small else "undecided", "best_start")
@@ -790,14 +790,14 @@ def _read_load(snapshot: Snapshot, filesystem: str | None, op: str | None, windo
     name = filesystem or choices.busiest_filesystem(snapshot)
     groups = [g for g in snapshot.series() if g.metric in choices.TRAFFIC]
     if name is None:
-        raise DataUnavailable("No server load in the lake.", hint=_NEITHER)
+        raise DataUnavailable("No server load data in the lake.", hint=_NEITHER)
     if name not in {group.filesystem for group in groups}:
         known = ", ".join(sorted({group.filesystem for group in groups})) or "none"
-        raise DataUnavailable(f"No load of {name} in the lake.", hint=f"File systems with load: {known}.")
+        raise DataUnavailable(f"No load data for {name} in the lake.", hint=f"File systems with load: {known}.")
     metrics = {"read": ("read_bytes",), "write": ("write_bytes",), "all": choices.TRAFFIC}.get(op or "all")
     if metrics is None:
         hint = "Use --op read or --op write; for other operations, --of slowdown."
-        raise UsageError(f"No load for operation {op!r}.", hint=hint)
+        raise UsageError(f"Load has no operation {op!r}.", hint=hint)
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     own = [g for g in groups if g.filesystem == name and g.component_kind == kind]
     # If samples are longer than the window, the window becomes a whole number of samples.

@@ -111,16 +111,16 @@ def run(source: DataSource, params: Params) -> Answer:
         what = file.command or f"(no command) {file.path}"
         rows.append((what, file.bytes_there, file.size_bytes, owner, file.last_used_ns))
     title = f"{len(rows):,} of {len(outcome.files):,} files" if len(rows) < len(outcome.files) else "Files to move"
-    words = "full" if unit == "ratio" else "holds" if outcome.by == "space" else "moved"
+    words = "full" if unit == "ratio" else "stores" if outcome.by == "space" else "moved"
     facts = (
         Fact("level", words, outcome.level, unit),
         Fact("mean_level", "mean of all targets", outcome.mean_level, unit),
         Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
-        Fact("moved_bytes", "of it in these files", outcome.moved_bytes, "bytes"),
+        Fact("moved_bytes", "bytes in these files", outcome.moved_bytes, "bytes"),
         Fact("files", "files to move", len(outcome.files), "count"),
     )
     return Answer(
-        question=f"Which files should leave {outcome.target}?",
+        question=f"Which files should move off {outcome.target}?",
         headline=_headline(outcome, words, unit),
         facts=(FactGroup("target", outcome.target, facts),),
         exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
@@ -141,10 +141,10 @@ def _find_files_to_move(
     scan = None if by == "load" else _newest_scan(snapshot, filesystem)
     # Of each target stored or moved bytes, and its capacity (1 each for load).
     if by == "load":
-        amounts, origin = _moved_bytes(snapshot, filesystem, period), "those that several logged runs used"
+        amounts, origin = _moved_bytes(snapshot, filesystem, period), "used by several logged runs"
     else:
         amounts = _stored_bytes(snapshot, filesystem, period, scan)
-        origin = "those in the list of the file system"
+        origin = "in the file list"
     names = sorted(amounts)
     amount, size = (np.array([amounts[name][i] for name in names]) for i in (0, 1))
     target = _choose_target(names, amount / size, named)
@@ -157,8 +157,8 @@ def _find_files_to_move(
         select = _sql_of_scanned_files(snapshot, scan, number)
     else:
         raise DataUnavailable(
-            f"The lake has no list of the files of {filesystem} with their OSTs.",
-            hint=f"Make one by {_LIST} and ingest it with --raw --start TIME --system {filesystem}.",
+            f"The lake has no file list of {filesystem} with OSTs.",
+            hint=f"Make one with {_LIST}, and ingest it with --raw --start TIME --system {filesystem}.",
         )
     count, files = _read_largest(snapshot, select)
     here = names.index(target)
@@ -177,17 +177,17 @@ def _find_files_to_move(
     unit = "ratio" if by == "space" and float(size.max(initial=1.0)) > 1.0 else "bytes"
     levels = (level, mean, max(excess, 0.0), moved)
     outcome = RelieveOutcome(by, filesystem, target, *levels, is_enough=moved >= excess, files=to_move)
-    return outcome, unit, Coverage(count, len(files), f"files on it, {origin}", detail="the largest")
+    return outcome, unit, Coverage(count, len(files), f"files on the target, {origin}", detail="the largest")
 
 
 def _headline(outcome: RelieveOutcome, verb: str, unit: str) -> str:
-    """Level of the target ("is 91% full", "holds 3 TiB", "moved 2 GiB/s"), and what moving the files changes."""
+    """Level of the target ("is 91% full", "stores 3 TiB", "moved 2 GiB/s"), and what moving the files changes."""
     level, mean = format_value(outcome.level, unit), format_value(outcome.mean_level, unit)
     state = f"{outcome.target} {f'is {level} full' if verb == 'full' else f'{verb} {level}'}; the mean is {mean}."
     if not outcome.excess_bytes:
-        return f"{state} Nothing has to move."
+        return f"{state} Nothing needs moving."
     if not outcome.files:
-        return f"{state} No file on it is known{' that several runs used' if outcome.by == 'load' else ''}."
+        return f"{state} The lake has no file on it{' that several runs used' if outcome.by == 'load' else ''}."
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
     what = f"{count} with {format_value(outcome.moved_bytes, 'bytes')} there"
     if outcome.is_enough:
@@ -201,7 +201,7 @@ def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
-            f"No command for {several:,} of them: their layout has several components, their path is not in the lake, "
+            f"No command for {several:,} of these: their layout has several components, their path is not in the lake, "
             "or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout; set max_create_count=0 for "
             "the target while it runs.",
             "undecided",
@@ -290,7 +290,7 @@ def _choose_target(names: Sequence[str], level: Floats, asked: str | None) -> st
         near = get_close_matches(asked, names, n=3, cutoff=0.5)
         raise DataUnavailable(
             f"There is no target {asked!r} in this period.",
-            hint=f"Did you mean {' or '.join(near)}?" if near else f"Targets are: {', '.join(names[:8])}.",
+            hint=f"Did you mean {' or '.join(near)}?" if near else f"Targets: {', '.join(names[:8])}.",
         )
     return asked
 
@@ -314,7 +314,7 @@ def _stored_bytes(
             return found
     if scan is None or snapshot.owner is not None:  # the files of one user do not show how full a target is
         raise DataUnavailable(
-            f"The lake has no samples of how full the targets of {filesystem} are.",
+            f"The lake has no capacity samples of the targets of {filesystem}.",
             hint="Collect them with `ioweather agent run lustre` on the servers, or use --by load.",
         )
     rows = _sql_of_entries(snapshot, scan)
@@ -379,7 +379,7 @@ def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, perio
     of one run does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
-            "Needs Darshan logs for the traffic of each file; the lake has none.",
+            "The traffic of each file comes from Darshan logs; the lake has none.",
             hint="Ingest some: ioweather ingest LOGS",
         )
     on_filesystem, known = "TRUE", snapshot.facility.filesystem(filesystem)
@@ -425,14 +425,14 @@ QUESTION = Question(
     params=(
         Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
         Param("by", "Which excess to reduce.", default="load", choices=("space", "load")),
-        Param("filesystem", "Its file system (default: that of the target's name, else the busiest).", metavar="NAME"),
+        Param("filesystem", "File system (default: from the target's name, else the busiest).", metavar="NAME"),
         Param("most", "Maximum number of files to list.", "int", default=10, least=1, metavar="N"),
     ),
     help="""List the files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
     owner, last use and command.
 
-    By load: files that several logged runs used, by the bytes they moved on the OST in the period. By space: a list of
-    the file system that has the OSTs of files (lfs find -printf with %Lo), and how full the OSTs are.""",
+    By load: files that several logged runs used, ranked by the bytes moved on the OST in the period. By space: needs a
+    file list with OSTs (lfs find -printf with %Lo) and samples of the OSTs' capacity.""",
     epilog="Example: ioweather relieve scratch-OST0007 --by load --from 7d",
     table="files",
 )

@@ -162,7 +162,7 @@ def request_times(
         asked = " ".join(part for part in (mode, op) if part)
         where = f" on {filesystem}" if filesystem else ""
         others = samples_of(responses, facility, params).places
-        known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather probe PATH --sizes paper`."
+        known = f"Available: {', '.join(others)}." if others else "Measure with `ioweather probe PATH --sizes paper`."
         reason = f"needs {MINIMUM} response times of one size for {asked}{where}. {known}"
         raise _NoAnswerError(reason, samples.coverage)
     place = largest_place(wanted)
@@ -227,15 +227,15 @@ def predict_transfer(
         f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}{at_a_time}?"
     )
     if rounds > _MOST_ROUNDS:
-        raise ValueError(f"{rounds:,} rounds of requests: describe the transfer in larger requests")
+        raise ValueError(f"too many rounds of requests ({rounds:,}); use larger requests")
     outcome = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
     if times is None:
         return lacking.answer(question, "predict", outcome)
     if not times.sizes[0] <= size <= times.sizes[-1]:
         sampled = f"{times.range_text} on {times.example.place}"
         reason = (
-            f"requests of {format_bytes(size)} lie outside the sampled sizes ({sampled}). "
-            "Sample that size; nothing is extrapolated."
+            f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). "
+            "Sample that size: values are not extrapolated."
         )
         return _NoAnswerError(reason, times.samples.coverage).answer(question, "predict", outcome)
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
@@ -249,7 +249,7 @@ def _answer_of_draws(
     place, rounds, width = times.example.place, outcome.rounds, outcome.width
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     known = mean if math.isfinite(mean) else None
-    note = "" if known is not None else "may be infinite: a tail of alpha <= 2 fits too; judge by quantiles"
+    note = "" if known is not None else "may be infinite, since a tail of alpha <= 2 also fits; use the quantiles"
     facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
     basis = (
@@ -272,11 +272,11 @@ def _answer_of_draws(
     chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
     return Answer(
         question=question,
-        headline=f"About {format_seconds(seconds[0.5])}; nine in ten such transfers take between "
+        headline=f"About {format_seconds(seconds[0.5])}; 90% of such transfers take between "
         f"{format_seconds(seconds[0.05])} and {format_seconds(seconds[0.95])}.",
         facts=(
             FactGroup("time", "Time of one transfer", tuple(facts)),
-            FactGroup("basis", "Rests on", basis),
+            FactGroup("basis", "Based on", basis),
         ),
         exhibits=(Exhibit("predict", question, charts=(chart,)),),
         findings=(independence_finding(targets_together(times.fitted)[0]),) if width > 1 else (),
@@ -330,8 +330,8 @@ def recommend_stripe(
             f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
         )
     caveats = [
-        f"The file moves at once, each of n targets serving one request of 1/n of it, as the sampler's requests on "
-        f"{sample.place} did; the client's own network limit is not in the model.",
+        f"Assumes a file that moves at once: each of n targets serves one request of 1/n of the file, like the probe's "
+        f"requests on {sample.place}. The client's network limit is not modelled.",
         "Targets are assumed to be independent; the findings show whether the samples agree.",
         f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated.",
     ]
@@ -376,13 +376,13 @@ def _describe_times(predictions: Sequence[WidthPrediction], chosen: WidthPredict
     if first.width == chosen.width:
         return text
     stripes = f"{first.width} stripe{'s' if first.width > 1 else ''}"
-    return f"{text}, {first.seconds(0.9) / q90:.2g}x sooner than with {stripes}"
+    return f"{text}, {first.seconds(0.9) / q90:.2g}x faster than with {stripes}"
 
 
 def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPrediction, fastest: int) -> Iterator[Finding]:
     """Yield that the fastest width is hardly faster, and from which width slow transfers get slower again."""
     if fastest != chosen.width:
-        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
+        text = f"{fastest} stripes would be less than {WORTH_IT:.0%} faster (90th percentile) and use more targets."
         yield Finding(text, name="wider_not_worth_it")
     slow = 1.1 * chosen.seconds(0.99)
     wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > slow]
@@ -398,8 +398,8 @@ def _sized_on_same_targets(times: _RequestTimes) -> _RequestTimes:
     reason, place = "", times.example.place
     if len(fitted) < 2:
         reason = (
-            f"per-target response times at two request sizes or more are needed; on {place} "
-            f"{len(fitted)} of {len(times.fitted)} sizes name their target. Take them with `ioweather probe --sizes`."
+            f"needs response times per target at two or more request sizes; on {place}, "
+            f"{len(fitted)} of {len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
         )
     pairs = itertools.combinations([targets_of(item.sample) for item in fitted], 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
@@ -453,7 +453,7 @@ def _stripe_facts(
     q90 = PROBABILITIES.index(0.9)
     others = (fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p is not chosen)
     yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
-    note = "no bootstrap asked for" if agreement is None else "of bootstrap replicates choose this count"
+    note = "no bootstrap" if agreement is None else "of bootstrap replicates choose this count"
     sampled = set().union(*(targets_of(item.sample) for item in times.fitted))
     sureness = (
         Fact("agreement", "agreement", agreement, "ratio", share=agreement, note=note),

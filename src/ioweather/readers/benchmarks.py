@@ -150,8 +150,8 @@ def _make_frames(tool: str, path: Path, phases: Sequence[_Phase], context: ReadC
     names = Counter(phase.name for phase in phases)
     if twice := sorted(name for name, count in names.items() if count > 1):
         raise CorruptInput(
-            f"{path} gives the figures of {', '.join(twice)} twice in one run.",
-            hint="Two outputs were probably written into one file; ingest them apart.",
+            f"{path} has two results for {', '.join(twice)} in one run.",
+            hint="The file probably contains two outputs. Ingest them as separate files.",
         )
     digest = _run_digest(tool, path, phases)
     rows, events = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -306,11 +306,11 @@ def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         short = any(test.is_short(access) for test in run.tests for access in ("write", "read"))
         if not has_rows or (not run.finished and (short or last is not None)):
             missing = "ends before its last result" if has_rows else "has no result"
-            said = f" IOR said: {run.error}" if run.error else ""
+            said = f" IOR error: {run.error}" if run.error else ""
             raise TruncatedInput(f"{path} {missing}.{said}", hint=_UNFINISHED)
 
 
-_UNFINISHED: Final = "The benchmark failed or is still running; ingest its output when it has finished."
+_UNFINISHED: Final = "The benchmark failed or is still running. Ingest its output when it has finished."
 
 IOR = FileReader("ior", "IOR output (text of 2.10 to 4.x, JSON)", ("benchmarks", "events"), _detect_ior, _read_ior)
 
@@ -388,11 +388,11 @@ def _parse_ior_json(path: Path, text: str, times: _LocalTimes) -> _IorRun:
         document = parse_json(text)
     except ValueError as error:
         raise TruncatedInput(
-            f"{path} is not a whole JSON document ({error}).",
-            hint="IOR writes it as it goes; ingest it when the run has finished.",
+            f"{path} is not a complete JSON document ({error}).",
+            hint="Ingest it when the run of IOR has finished.",
         ) from None
     if not isinstance(document, Mapping) or not isinstance(document.get("tests"), list):
-        raise CorruptInput(f"{path} has no list 'tests', so it is no output of IOR.")
+        raise CorruptInput(f"{path} is not IOR output: it has no list 'tests'.")
     run = _IorRun(
         version=str(document.get("Version", "")),
         began_ns=times.ns(document.get("Began", "")),
@@ -529,7 +529,7 @@ def _read_mdtest(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     if any(run.rates for run in runs):
         yield from _make_frames("mdtest", path, phases, context)
     if not all(run.rates for run in runs):
-        raise TruncatedInput(f"{path} ends before the table of rates of a run of mdtest.", hint=_UNFINISHED)
+        raise TruncatedInput(f"{path} ends before the table of rates of an mdtest run.", hint=_UNFINISHED)
 
 
 MDTEST = FileReader(
@@ -653,8 +653,8 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
         yield from _make_frames("io500", path, phases, context)
     if not is_complete:
         raise TruncatedInput(
-            f"{path} ends before the score of IO500.",
-            hint="The benchmark was stopped or is still running; the phases that ended are kept.",
+            f"{path} ends before the IO500 score.",
+            hint="The benchmark was stopped or is still running. Its completed phases were added.",
         )
 
 
@@ -712,8 +712,8 @@ def _parse_io500_sections(path: Path, lines: Sequence[str], times: _LocalTimes) 
         parser.read_string("\n".join([f"[{_PREAMBLE}]", *shorter]), source=str(path))
     except configparser.Error as error:
         raise CorruptInput(
-            f"{path} is not a result.txt of IO500: {' '.join(error.message.split())}.",
-            hint="Ingest the file as the benchmark wrote it.",
+            f"{path} is not an IO500 result.txt: {' '.join(error.message.split())}.",
+            hint="Ingest the original file.",
         ) from None
     edges = {match[1]: match[2] for line in lines if (match := _EDGE.match(line))}
     start_ns = times.ns(edges.get("START", ""))

@@ -139,11 +139,11 @@ class StampReader:
                 value = self._parse(text, where)
             except (ValueError, OverflowError):
                 raise CorruptInput(
-                    f"{where}: {text!r} is not a time stamp.",
-                    hint="Write logs with S_TIME_FORMAT=ISO, which every reader understands.",
+                    f"{where}: {text!r} is not a timestamp.",
+                    hint="Record logs with S_TIME_FORMAT=ISO.",
                 ) from None
             if not 0 <= value < _END_OF_TIME_NS:
-                raise CorruptInput(f"{where}: {text!r} is not a time of this age.")
+                raise CorruptInput(f"{where}: {text!r} is not a plausible time.")
             self._known = text, value
         return self._known[1]
 
@@ -288,7 +288,7 @@ def parse_numbers(words: Sequence[str], columns: Sequence[str], where: str) -> l
         return [float(word.replace(",", ".")) for word in words]
     except ValueError:
         wrong = next(word for word in words if not is_number(word.replace(",", ".")))
-        hint = "Numbers with units are not read: run iostat without -h (--human)."
+        hint = "Run iostat without -h (--human): numbers with units are not supported."
         raise CorruptInput(f"{where}: {wrong!r} is not a number.", hint=hint) from None
 
 
@@ -441,11 +441,11 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
             rows += frame.rows
             yield "series", frame
     if not last:
-        raise EmptyInput(f"{path} holds no line of /proc/diskstats.")
+        raise EmptyInput(f"{path} has no line of /proc/diskstats.")
     if rows == 0:
         raise TruncatedInput(
-            f"{path} holds one sample of each device, and an amount is the difference of two.",
-            hint="Put at least two snapshots into one file, in the order of time.",
+            f"{path} has only one sample of each device; amounts need two.",
+            hint="Write at least two snapshots to one file, in time order.",
         )
 
 
@@ -474,19 +474,19 @@ def _diskstats_samples(path: Path, context: ReadContext) -> Iterator[_Sample]:
         if len(counters) == _OLD_PARTITION_WIDTH:
             continue
         if len(counters) not in _WIDTHS or not all(map(_COUNTER.fullmatch, counters)):
-            expected = "expected 11, 15, 17 or more counters behind the device's name"
+            expected = "expected 11, 15, 17 or more counters after the device name"
             raise CorruptInput(f"{where}: {expected}, found {words[3][:60]!r}.")
         values = tuple(map(int, counters))
         if max(values) >= 1 << 64:
-            raise CorruptInput(f"{where}: its counters cannot be read.")
+            raise CorruptInput(f"{where}: a counter is larger than 64 bits.")
         if stamped:
             yield device, _moment_ns(stamped[1], where, context), values
         elif stated_ns is not None:
             yield device, stated_ns, values
         elif context.start_ns is None or context.interval_ns is None:
             raise UndatedInput(
-                f"{path} has no time stamps.",
-                hint="Give --start and --interval: when the first snapshot was taken, and how far apart they are.",
+                f"{path} has no timestamps.",
+                hint="Use --start (time of the first snapshot) and --interval (time between snapshots).",
             )
         else:
             if device in in_snapshot:
@@ -512,8 +512,8 @@ def _moment_ns(text: str, where: str, context: ReadContext) -> int:
         raise UndatedInput(f"{where}: {error.message}", hint=error.hint) from None
     except (ValueError, OverflowError):
         raise CorruptInput(
-            f"{where}: {text[:60]!r} is neither a line of /proc/diskstats nor a time.",
-            hint="Times are epoch seconds or nanoseconds, or ISO 8601 with offset.",
+            f"{where}: {text[:60]!r} is neither a /proc/diskstats line nor a time.",
+            hint="Use epoch seconds or nanoseconds, or ISO 8601 with offset.",
         ) from None
 
 
@@ -534,7 +534,7 @@ def _detect_collectl(head: bytes, path: Path) -> float:
 
 
 def _read_collectl(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    empty = f"{path} holds no two samples of disks or CPUs yet."
+    empty = f"{path} has fewer than two samples of disks or CPUs."
     hint = "Record them with: collectl -scdD -P -f DIR"
     return sample_frames(_collectl_samples(path, context), _READINGS, EmptyInput(empty, hint=hint))
 
@@ -573,7 +573,7 @@ def _collectl_samples(path: Path, context: ReadContext) -> Iterator[DeviceSample
         end_ns = stamps.read(row[0] if titles[0] == "UTC" else f"{date} {row[1]}", number)
         if previous_ns is not None and end_ns > previous_ns:
             if host is None:
-                raise SourceError(f"{path} does not name its host.", hint="Give --host.")
+                raise SourceError(f"{path} contains no host name.", hint="Use --host.")
             length_ns = end_ns - previous_ns
             spans = [(previous_ns - length_ns, *first)] if first is not None else []
             for start_ns, words, place_of in (*spans, (previous_ns, row, where)):

@@ -286,7 +286,7 @@ def open_sqlite(path: Path) -> Database:
     connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro{immutable}", uri=True)
 
     def refuse(error: Exception) -> SourceError:
-        return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Make the dump again.")
+        return CorruptInput(f"SQLite cannot read {path}: {error}.", hint="Create the dump again.")
 
     return Database(str(path), connection, _SQLITE_TABLES, "?", refuse)
 
@@ -333,9 +333,7 @@ class MysqlServer:
         parts = urlsplit(url)
         options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if parts.scheme != "mysql" or not parts.path.strip("/") or set(options) - {"unix_socket", "option_file"}:
-            raise UsageError(
-                f"{url!r} is not the address of an LMT database.", hint="Expected mysql://user@host/filesystem_NAME."
-            )
+            raise UsageError(f"{url!r} is not an LMT database address.", hint="Use mysql://user@host/filesystem_NAME.")
         return cls(
             unquote(parts.path.strip("/")),
             parts.hostname or "localhost",
@@ -353,12 +351,12 @@ def open_mysql(server: MysqlServer) -> Database:
         import pymysql
         from pymysql.cursors import SSCursor
     except ImportError:
-        raise UsageError("A live LMT database needs PyMySQL.", hint="pip install 'ioweather[mysql]'") from None
+        raise UsageError("A live LMT database needs PyMySQL.", hint="Run: pip install 'ioweather[mysql]'") from None
     where = f"{server.database} on {server.unix_socket or server.host}"
     try:
         connection = pymysql.connect(**vars(server), cursorclass=SSCursor, connect_timeout=10, read_timeout=300)
     except pymysql.MySQLError as error:
-        raise SourceError(f"{where} cannot be reached: {error}.", hint="Check host, user and password.") from None
+        raise SourceError(f"Cannot reach {where}: {error}.", hint="Check host, user and password.") from None
     return Database(where, connection, "SHOW TABLES", "%s", lambda error: SourceError(f"{where} failed: {error}."))
 
 
@@ -367,7 +365,7 @@ def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
     zone = _check_database(database, database.tables(), context)
     (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
     if row[0] is None:
-        raise EmptyInput(f"{database.where} has no time stamps.")
+        raise EmptyInput(f"{database.where} has no timestamps.")
     local = np.array([str(stamp) for stamp in row], dtype="datetime64[s]").astype(np.int64)
     first, last = local_seconds_to_ns(local, zone).tolist()
     return first, last
@@ -393,9 +391,9 @@ def read_database(
     try:
         local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
     except ValueError as error:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO has an invalid time: {error}.") from None
     if len(local) and not 0 <= local.min() <= local.max() < _MAX_SECONDS:
-        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO has times outside 1970 to 2261.")
     ids = np.array([_check_id(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
     times = local_seconds_to_ns(local, zone) // NS
     if until_ns is not None:
@@ -403,7 +401,7 @@ def read_database(
         ids, times = ids[inside], times[inside]
     moments = np.unique(times)
     if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
+        raise EmptyInput(f"{database.where} has {len(moments)} timestamps in that period; at least two are needed.")
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())
@@ -440,7 +438,7 @@ def _check_database(database: Database, tables: frozenset[str], context: ReadCon
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
     if context.zone is None:
-        raise UndatedInput(f"{database.where} holds local times without a zone.", hint=ZONE_HINT)
+        raise UndatedInput(f"{database.where} has local times without a time zone.", hint=ZONE_HINT)
     return context.zone
 
 
@@ -456,7 +454,7 @@ def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
 def _check_id(value: Any, table: str, database: Database) -> int:
     """SQLite stores anything in any column."""
     if type(value) is not int:
-        raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is no number.")
+        raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is not a number.")
     return value
 
 
@@ -627,7 +625,7 @@ class _WindowReader:
             try:
                 block = np.array(batch, dtype)
             except (ValueError, TypeError, OverflowError) as error:
-                reason = f"{self.database.where}: {table} holds what is no number: {str(error)[:80]}."
+                reason = f"{self.database.where}: {table} has a value that is not a number: {str(error)[:80]}."
                 raise CorruptInput(reason) from None
             row, row_known = _locate(ids, block[:, 0])
             sorted_place, part_known = _locate(keys[by_key], block[:, 1])

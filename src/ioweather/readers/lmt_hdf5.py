@@ -56,9 +56,9 @@ def open_archive(path: Path) -> Iterator[Any]:
     except (OSError, RuntimeError, TypeError, ValueError, KeyError, OverflowError, MemoryError) as error:
         text = str(error)  # what h5py raises where the file's structure is damaged
         if "truncated" in text or "eof" in text.lower():
-            hint = "Copy it again, or wait until its writer has closed it."
-            raise TruncatedInput(f"{path} ends before it should: {text}.", hint=hint) from None
-        hint = "Copy it again; h5dump shows how far it is readable."
+            hint = "Copy it again, or wait until its writer closes it."
+            raise TruncatedInput(f"{path} is truncated: {text}.", hint=hint) from None
+        hint = "Copy it again, or inspect it with h5dump."
         raise CorruptInput(f"HDF5 cannot read {path}: {text}.", hint=hint) from None
 
 
@@ -79,7 +79,7 @@ def _find_dataset(group: Any, name: str) -> Any:
     if not isinstance(item, h5py.Dataset):
         return None
     if item.shape is None or item.ndim == 0 or item.dtype.kind not in "iuf":
-        raise CorruptInput(f"{group.file.filename}: {item.name} is no array of numbers.")
+        raise CorruptInput(f"{group.file.filename}: {item.name} is not an array of numbers.")
     return item
 
 
@@ -99,7 +99,7 @@ def _check_values(values: Floats, dataset: Any, path: Path) -> Floats:
     """The values, if they can be amounts or shares at all; NaN passes as missing."""
     lowest, highest = (reduce(values, axis=None, initial=0.0) for reduce in (np.fmin.reduce, np.fmax.reduce))
     if lowest < 0 or highest > _MAX_VALUE:
-        raise CorruptInput(f"{path}: {dataset.name} has negative or impossibly large values.")
+        raise CorruptInput(f"{path}: {dataset.name} has values that are negative or too large.")
     return values
 
 
@@ -120,14 +120,14 @@ def _time_axis(stamps: Ints, path: Path) -> _TimeAxis:
     distances = np.diff(stamps)
     if distances.min() <= 0:
         where = int(np.argmax(distances <= 0))
-        raise CorruptInput(f"{path}: its times do not grow: {stamps[where]} is followed by {stamps[where + 1]}.")
+        raise CorruptInput(f"{path}: its times do not increase: {stamps[where]} is followed by {stamps[where + 1]}.")
     step = int(np.bincount(distances).argmax()) if distances.max() < 1_000_000 else int(np.median(distances))
     positions, odd = np.divmod(stamps - stamps[0], step)
     if odd.any():
         raise CorruptInput(f"{path}: its times are not {step} s apart: {stamps[np.argmax(odd > 0)]} is between steps.")
     steps = int(positions[-1]) + 1
     if steps > _MAX_HOLES * len(stamps):
-        raise CorruptInput(f"{path}: {len(stamps)} steps of {step} s are scattered over {steps * step} s.")
+        raise CorruptInput(f"{path}: {len(stamps)} steps of {step} s are spread over {steps * step} s.")
     return _TimeAxis(int(stamps[0]) * NS, step * NS, steps, None if steps == len(stamps) else positions)
 
 
@@ -178,7 +178,7 @@ def _read_h5lmt(path: Path, context: ReadContext) -> Rows:
             dataset = parts[name]
             names = _decode_names(dataset.attrs[attribute]) if attribute in dataset.attrs else []
             if len(names) != dataset.shape[0]:
-                said = f"its attribute {attribute} {len(names)} names" if names else f"no attribute {attribute}"
+                said = f"but {attribute} has {len(names)} names" if names else f"but no attribute {attribute}"
                 raise CorruptInput(f"{path}: {dataset.name} has {dataset.shape[0]} components, {said}.")
             return names
 
@@ -217,10 +217,10 @@ def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[int, int, int]:
     """Start of the day, length of a step, and the number of stamps; raises where the arrays do not fit."""
     present = [name for name in _BYTES.values() if name in parts]
     if _STEPS not in parts or not present:
-        raise CorruptInput(f"{path} has no {_STEPS}, or neither of {', '.join(_BYTES.values())}.")
+        raise CorruptInput(f"{path} needs {_STEPS} and one of {', '.join(_BYTES.values())}.")
     for name, dataset in parts.items():
         if dataset.ndim != (1 if name in (_STEPS, _MDS_CPU) else 2) or 0 in dataset.shape:
-            raise CorruptInput(f"{path}: {dataset.name} has the shape {dataset.shape}.")
+            raise CorruptInput(f"{path}: {dataset.name} has the unexpected shape {dataset.shape}.")
     if len({parts[name].shape[0] for name in present}) > 1:
         raise CorruptInput(f"{path}: {' and '.join(_BYTES.values())} have different numbers of targets.")
     stamps = parts[_STEPS][:].astype(np.int64)
@@ -228,7 +228,7 @@ def _daily_axis(parts: dict[str, Any], path: Path) -> tuple[int, int, int]:
     width = min(len(stamps), *(dataset.shape[-1] for name, dataset in parts.items() if name != _STEPS))
     axis = _time_axis(stamps[:width], path)
     if axis.positions is not None:
-        raise CorruptInput(f"{path}: steps are missing from {_STEPS}, whose writer lays out a whole day.")
+        raise CorruptInput(f"{path}: {_STEPS} lacks steps of the day.")
     return axis.first_ns, axis.step_ns, width
 
 
@@ -305,7 +305,7 @@ def _read_tts(path: Path, context: ReadContext) -> Rows:
     with open_archive(path) as file:
         version = _attribute(file, "version")
         if version not in (None, "1"):
-            raise UnsupportedVersion(f"{path} is a TOKIO time series of version {version}; version 1 is read.")
+            raise UnsupportedVersion(f"{path} is a TOKIO time series of version {version}; expected 1.")
         groups = {name: file.get(name) for name in _GROUPS if hasattr(file.get(name), "keys")}
         if not groups:
             raise CorruptInput(f"{path} has none of the groups {', '.join(_GROUPS)}.")
@@ -359,7 +359,7 @@ def _find_table(group: Any, name: str, axis: _TimeAxis, path: Path, factor: floa
     if dataset is None:
         return None
     if dataset.ndim != 2 or dataset.shape[0] < 1:
-        raise CorruptInput(f"{path}: {dataset.name} has the shape {dataset.shape}, not (time, column).")
+        raise CorruptInput(f"{path}: {dataset.name} has shape {dataset.shape}, expected (time, column).")
     stamps = axis.steps if axis.positions is None else len(axis.positions)
     if dataset.shape[0] != stamps:
         raise CorruptInput(f"{path}: {dataset.name} has {dataset.shape[0]} rows and {stamps} timestamps.")

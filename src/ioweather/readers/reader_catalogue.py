@@ -72,11 +72,11 @@ def _fault(name: str, source: Any) -> str:
     """Why an object of another package cannot be a source; empty if it can."""
     lacks = [part for part in ("name", "title", "tables", "detect", "read") if not hasattr(source, part)]
     if lacks:
-        return f"it has no {', '.join(lacks)}; name an object, not its class or module"
+        return f"it has no {', '.join(lacks)}; register an object, not its class or module"
     if isinstance(source, type):
-        return "it is a class; name an object of it"
+        return "it is a class; register an instance"
     if source.name != name:
-        return f"it calls itself {source.name!r}"
+        return f"its name is {source.name!r}"
     unknown = [table for table in source.tables if table not in TABLES]
     return f"there is no table {', '.join(unknown)}" if unknown else ""
 
@@ -100,7 +100,7 @@ def nearest(head: bytes) -> tuple[str, str] | None:
     """What a file is that no reader reads, and what to use instead; None where that is not known."""
     text = plain_head(head)
     if text[_TAR_AT : _TAR_AT + 5] == "ustar":
-        return "a tar archive", "unpack it, then ingest its folder"
+        return "a tar archive", "unpack it and ingest its folder"
     known = tomllib.loads(resources.files(__package__).joinpath("unread_files.toml").read_text(encoding="utf-8"))
     for kind in known["file"]:
         magic, line = bytes.fromhex(kind.get("bytes", "")), kind.get("line")

@@ -47,8 +47,8 @@ def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
     for number, line, torn in numbered_lines(path):
         if torn and not line.isspace():
             raise TruncatedInput(
-                f"{path}, line {number}: the last line has no line end and was left out.",
-                hint="Ingest the file again when it is whole.",
+                f"{path}, line {number}: skipped the last line because it has no line end.",
+                hint="Ingest the file again when it is complete.",
             )
         if line and not line.startswith("#") and not line.isspace():
             yield f"{path}, line {number}", line
@@ -166,7 +166,7 @@ def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], clust
     """The row of a start (S), end (E) or rerun (R) record."""
     job = _JOB.fullmatch(identity)
     if job is None:
-        raise CorruptInput(f"{where}: {identity[:60]!r} is not the id of a job.")
+        raise CorruptInput(f"{where}: {identity[:60]!r} is not a job id.")
     number, task, server = int(job[1]), job[2], job[3]
     times = {name: moment_ns(values.get(name, ""), where, name) for name in ("ctime", "qtime", "etime", "start", "end")}
     submit = next((times[name] for name in ("ctime", "qtime", "etime", "start", "end") if times[name]), None)
@@ -253,7 +253,7 @@ def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
 
     def number(name: str, place: int) -> int:
         if place >= len(fields):
-            raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
+            raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, within the job.")
         value = whole_number(fields[place])
         if value is None:
             raise CorruptInput(f"{where}: {name} is {fields[place][:40]!r}, not a number.")
@@ -266,14 +266,14 @@ def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
     status = number("jStatus", status_at)
     name_at, project_at, index_at = status_at + 2, status_at + 24, status_at + 29
     if name_at + 1 >= len(fields):
-        raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, inside the job.")
+        raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, within the job.")
     end, submit, start = (
         moment_ns(fields[place], where, name)
         for name, place in (("eventTime", 2), ("submitTime", 7), ("startTime", 10))
     )
     job, index = number("jobId", 3), (whole_number(fields[index_at]) or 0) if index_at < len(fields) else 0
     if submit is None:
-        raise CorruptInput(f"{where}: job {job} was never submitted.")
+        raise CorruptInput(f"{where}: job {job} has no submit time.")
     # A host is repeated for each slot, or printed as '16*host'.
     slots = 0
     hosts: dict[str, None] = {}
@@ -336,16 +336,13 @@ def _sge_records(path: Path, context: ReadContext) -> Iterator[Job]:
     for where, line in _accounting_lines(path):
         fields = line.split(":")
         if not _is_sge_job(fields):
-            raise CorruptInput(
-                f"{where}: expected at least {_FEWEST_FIELDS} fields apart by colons with number, times, slots and "
-                f"task of a job, found {line[:60]!r}."
-            )
+            raise CorruptInput(f"{where}: expected {_FEWEST_FIELDS} or more fields of a job, found {line[:60]!r}.")
         submit, start, end = (
             moment_ns(text, where, "a time", per_second=1000 if int(text) >= _FIRST_MILLISECONDS else 1)
             for text in (fields[_SUBMIT], fields[_START], fields[_END])
         )
         if submit is None and start is None:
-            raise CorruptInput(f"{where}: job {fields[_SGE_JOB]} was never submitted.")
+            raise CorruptInput(f"{where}: job {fields[_SGE_JOB]} has no submit time.")
         job, task, slots = int(fields[_SGE_JOB]), int(fields[_TASK]), int(fields[_SLOTS])
         pe_task = fields[_PE_TASK] if len(fields) > _PE_TASK else ""
         # The project, which administrators give; else the account, which users choose, where they did.

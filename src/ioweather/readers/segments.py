@@ -55,7 +55,7 @@ def _read_spool(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
 
 SPOOL = FileReader(
     "spool",
-    "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)",
+    "spool segments of the agent (probe, sampler, live counters of devices, Lustre, GPFS and NFS)",
     _TABLES,
     _detect_spool,
     _read_spool,
@@ -73,7 +73,7 @@ def segment_host(path: Path) -> str:
     _check_header(line, path)
     host = _parse_object(line, path, 1).get("host")
     if not isinstance(host, str) or not host:
-        raise CorruptInput(f"{path}: the header names no host.")
+        raise CorruptInput(f"{path}: the header has no host.")
     return host
 
 
@@ -85,7 +85,7 @@ def _make_frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None
             row = _parse_object(line, path, number)
             table = row.pop("table", None)
             if table not in _TABLES:
-                raise CorruptInput(f"{path}, line {number}: table {table!r} is none of {', '.join(_TABLES)}.")
+                raise CorruptInput(f"{path}, line {number}: table {table!r} is not one of {', '.join(_TABLES)}.")
             tables.setdefault(table, []).append((number, row))
     for table, rows in tables.items():
         for number, row in rows:
@@ -102,7 +102,7 @@ def _make_frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None
                     or (type(value) is int and value not in _INT64)
                     or (column.choices is not None and value not in column.choices)
                 ):
-                    raise CorruptInput(f"{where}: {column.name} = {repr(value)[:60]} does not fit {table}.")
+                    raise CorruptInput(f"{where}: {column.name} = {repr(value)[:60]} is not valid in {table}.")
             if hosts is not None:
                 _check_hosts(table, row, f"{path}, line {number}", hosts)
         yield table, TABLES[table].frame_of([row for _, row in rows])
@@ -113,8 +113,8 @@ def _check_header(line: str, path: Path) -> None:
     header = _parse_object(line, path, 1)
     if header.get(_MARK) != VERSION:
         raise UnsupportedVersion(
-            f"{path} is a spool segment of version {header.get(_MARK)}; this software reads {VERSION}.",
-            hint="Ingest it with the version that wrote it.",
+            f"{path} is a spool segment of version {header.get(_MARK)}; only version {VERSION} is supported.",
+            hint="Ingest it with the ioweather version that wrote it.",
         )
 
 
@@ -142,4 +142,4 @@ def _check_hosts(table: str, row: Mapping[str, Any], where: str, hosts: str) -> 
         named.append(parts[1] if len(parts) > 2 and parts[0] in EVENT_KINDS else None)
     for host in named:
         if host is not None and not fnmatch.fnmatchcase(host, hosts):
-            raise SourceError(f"{where}: a row of {host}, in what may hold rows of {hosts} alone.", kind="ForeignRows")
+            raise SourceError(f"{where}: a row of {host}; only {hosts} is allowed.", kind="ForeignRows")

@@ -104,8 +104,7 @@ _SERVER_FILE = re.compile(r"([A-Za-z][\w-]*?)?(oss|mds)[-_]?\d{1,5}[A-Za-z]?")
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
 _SECONDS = re.compile(r"snapshot_time:?[ \t]{1,40}([0-9]{1,18})")
 _LUSTRE_HINT = (
-    "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats '*.*.job_stats' >> FILE` once a minute, and "
-    "ingest FILE."
+    "Run `lctl get_param obdfilter.*.stats mdt.*.md_stats '*.*.job_stats' >> FILE` once a minute, and ingest FILE."
 )
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
@@ -202,7 +201,7 @@ def _lustre_lines(path: Path) -> Iterator[str | None]:
     """All whole lines; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
         raise SourceError(
-            f"{path} is one snapshot of one target, and does not name it: counters alone give no amounts.",
+            f"{path} is a single snapshot of an unnamed target; amounts need two.",
             hint=_LUSTRE_HINT,
         )
     for _, line, torn in numbered_lines(path):
@@ -255,23 +254,22 @@ class _LustreRows:
                 yield table.name, table.frame_of(rows)
         made += self.rows.made + len(self.job_rows) + len(servers)
         if damaged:
-            raise CorruptInput(f"{len(damaged)} parameter(s) left out: {damaged[0]}")
+            raise CorruptInput(f"Skipped {len(damaged)} damaged parameter(s): {damaged[0]}")
         counts = {
-            "parameter(s) of counters shown once, where two give amounts": self.differ.shown_once,
-            "job(s) shown once, without start_time": sum(jobs.count_without_begin() for jobs in once),
-            "job(s) that began at an unknown time": sum(jobs.unplaced for jobs in self.jobs.values()),
-            "state(s) without a time (give --start)": self.undated if made else 0,
-            "statistics of services, whose server is not named (give --host)": unnamed,
+            "counter parameter(s) with only one sample": self.differ.shown_once,
+            "job(s) with only one sample and no start_time": sum(jobs.count_without_begin() for jobs in once),
+            "job(s) with an unknown start": sum(jobs.unplaced for jobs in self.jobs.values()),
+            "state(s) without a time (use --start)": self.undated if made else 0,
+            "service statistics without a server name (use --host)": unnamed,
         }
         left = shown_counts(counts)
         if made:
-            return f"{self.path}: left out: {left}." if left else None
+            return f"{self.path}: skipped: {left}." if left else None
         if self.undated:
-            hint = "Give --start, or record stats as well."
-            raise UndatedInput(f"{self.path} holds states and no snapshot_time.", hint=hint)
+            hint = "Use --start, or record stats as well."
+            raise UndatedInput(f"{self.path} has states but no snapshot_time.", hint=hint)
         raise EmptyInput(
-            f"{self.path} holds {looks} snapshot(s) of Lustre counters and nothing to compare"
-            f"{f' ({left})' if left else ''}.",
+            f"{self.path} has {looks} snapshot(s) of Lustre counters but no differences{f' ({left})' if left else ''}.",
             hint=_LUSTRE_HINT,
         )
 
@@ -309,7 +307,7 @@ class _LustreRows:
             self.job_rows += job_rows(grown, int(flags), self.context.cluster)
 
 
-_MMPMON_HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 60000 >> FILE`."
+_MMPMON_HINT = "Record with: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 60000 >> FILE`."
 
 
 def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
@@ -330,14 +328,14 @@ def _read_mmpmon(path: Path, context: ReadContext) -> Generator[tuple[str, Frame
                 rows.add_growth(grown)
         yield from rows.full_frames()
     yield from rows.rest()
-    left = shown_counts({f"answer(s): {what}": count for what, count in refused.items()})
+    left = shown_counts({f"response(s): {what}": count for what, count in refused.items()})
     if not rows.made:
         raise EmptyInput(
-            f"{path} holds {answers} answer(s) of mmpmon and nothing to compare{f' ({left})' if left else ''}: "
-            "counters run since mounting, and two answers give amounts.",
+            f"{path} has {answers} mmpmon response(s) but no differences{f' ({left})' if left else ''}: "
+            "amounts need two responses per counter.",
             hint=_MMPMON_HINT,
         )
-    return f"{path}: left out: {left}." if left else None
+    return f"{path}: skipped: {left}." if left else None
 
 
 MMPMON = FileReader(
@@ -395,7 +393,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     times = sorted({moment for column in columns for moment in column.values})
     steps = Counter(later - earlier for earlier, later in pairwise(times))
     if not steps:
-        raise EmptyInput(f"{path} holds less than two rows, and a row's length is the time to the next.")
+        raise EmptyInput(f"{path} has fewer than two rows; intervals need two.")
     bucket_ns = min(steps)
     rows, left = _SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)
@@ -403,7 +401,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
         if column.metric not in _COUNTED:
             left["of other metrics"] += column.metric not in (*_BUSY, "mem_total", "mem_free")
         elif context.interval_ns is None:
-            left["of counters (give --interval, the period of their sensor)"] += 1
+            left["of counters (use --interval, the period of their sensor)"] += 1
         else:
             for moment, value in sorted(column.values.items()):
                 amount = value * bucket_ns / context.interval_ns
@@ -411,8 +409,8 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     yield from rows.rest()
     said = shown_counts({f"column(s) {what}": count for what, count in left.items()})
     if not rows.made:
-        raise SourceError(f"{path}: nothing could be taken: {said or 'no values'}.")
-    return f"{path}: left out: {said}." if said else None
+        raise SourceError(f"{path}: no usable data: {said or 'no values'}.")
+    return f"{path}: skipped: {said}." if said else None
 
 
 MMPERFMON = FileReader(
@@ -435,12 +433,12 @@ def _read_columns(path: Path, context: ReadContext) -> list[_Column]:
             first, shown = first + shown, len(names)
             clock.restart()
             if [column.metric for column in legend[first : first + shown]] != names:
-                raise CorruptInput(f"{path}, line {number}: the columns are not those of the legend.")
+                raise CorruptInput(f"{path}, line {number}: the columns do not match the legend.")
         elif match := _ROW.fullmatch(line):
             try:
                 naive = dt.datetime(*map(int, match.groups()[:6]))  # type: ignore[arg-type]
             except ValueError:
-                raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has no date that can be.") from None
+                raise CorruptInput(f"{path}, line {number}: {line.strip()[:60]!r} has an invalid date.") from None
             moment_ns = clock.to_ns(naive, f"{path}, line {number}")
             # Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that
             # is not known is none.
@@ -478,7 +476,7 @@ def _add_ratios(columns: list[_Column], bucket_ns: int, rows: _SeriesRows) -> No
 
 
 _MARK = re.compile(r"^device \S+ mounted on \S+ with fstype \S+", re.MULTILINE)
-_MOUNTSTATS_HINT = "Record again and again: `while sleep 60; do date +%s; cat /proc/self/mountstats; done >> FILE`."
+_MOUNTSTATS_HINT = "Record with: `while sleep 60; do date +%s; cat /proc/self/mountstats; done >> FILE`."
 
 
 def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
@@ -499,23 +497,21 @@ def _read_mountstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fr
             moment = context.start_ns + elapsed * NS
         if moment is None:
             if looks > 1:
-                hint = f"Give --start, of the first. {_MOUNTSTATS_HINT}"
-                raise UndatedInput(f"{path} says no time of its looks.", hint=hint)
+                hint = f"Use --start (time of the first sample). {_MOUNTSTATS_HINT}"
+                raise UndatedInput(f"{path} has samples without times.", hint=hint)
             continue
         for name, mount in mounts.items():
             if name in last and last[name][0] < moment:
                 if context.host is None:
-                    raise SourceError(f"{path} does not say which client it is of.", hint="Give --host.")
+                    raise SourceError(f"{path} contains no host name of the client.", hint="Use --host.")
                 target = Target(f"mount:{name}", "host", context.host)
                 rows.add_growth(mount_growth(target, last[name][1], mount, last[name][0], moment))
             last[name] = (moment, mount)
         yield from rows.full_frames()
     yield from rows.rest()
     if not rows.made:
-        content = f"{looks} look(s) at NFS mounts and nothing to compare" if looks else "no NFS mount with statistics"
-        raise EmptyInput(
-            f"{path} holds {content}: counters run since mounting, and two looks give amounts.", hint=_MOUNTSTATS_HINT
-        )
+        content = f"{looks} sample(s) of NFS mounts but no differences" if looks else "no NFS mount with statistics"
+        raise EmptyInput(f"{path} has {content}: amounts need two samples.", hint=_MOUNTSTATS_HINT)
 
 
 MOUNTSTATS = FileReader(

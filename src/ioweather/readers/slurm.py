@@ -117,10 +117,10 @@ def _json_records(path: Path, cluster: str) -> Iterator[Job]:
         raise CorruptInput(f"{path} is not JSON: {error}.") from None
     jobs = document.get("jobs") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(jobs, list):
-        raise CorruptInput(f"{path} has no list of jobs: expected what `sacct --json` prints.")
+        raise CorruptInput(f"{path} has no list of jobs: expected output of `sacct --json`.")
     if jobs and isinstance(jobs[0], Mapping) and "job_state" in jobs[0]:
         raise CorruptInput(
-            f"{path} is what `squeue --json` or `scontrol --json` prints: jobs of now, not accounting.",
+            f"{path} is output of `squeue --json` or `scontrol --json`, not accounting.",
             hint="Use: sacct --allusers --json",
         )
     # Newer versions name the cluster once for all jobs.
@@ -131,7 +131,7 @@ def _json_records(path: Path, cluster: str) -> Iterator[Job]:
         try:
             yield from _json_job(job, named if isinstance(named, str) and named else cluster)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise CorruptInput(f"{path}: job {position} lacks or garbles {str(error)[:200]}.") from None
+            raise CorruptInput(f"{path}: job {position} has no valid {str(error)[:200]}.") from None
 
 
 def _json_job(job: Mapping[str, Any], cluster: str) -> Iterator[Job]:
@@ -325,7 +325,7 @@ def _text_records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo |
             yield job
     if unplaced:
         raise CorruptInput(
-            f"{where}: {len(unplaced)} jobs have neither Submit nor Start and were left out, the first {unplaced[0]}.",
+            f"{where}: skipped {len(unplaced)} jobs without Submit and Start; first: {unplaced[0]}.",
             hint=_HINT,
         )
 
@@ -347,14 +347,14 @@ def _rows(lines: Iterator[tuple[int, str]], header: _Header, where: str) -> Iter
         surplus = len(parts) - len(header.fields)
         if surplus < 0 and line is not None and len(pending) <= _LONGEST_ROW_LINES:
             continue
-        wrong = f"{where}, line {since}: {len(parts)} fields where the header names {len(header.fields)}"
+        wrong = f"{where}, line {since}: {len(parts)} fields, but the header has {len(header.fields)}"
         if surplus < 0:
             raise CorruptInput(f"{wrong}.")
         if surplus:
             rows = _readings_of_line(parts, header)
             if len(rows) != 1:
                 ways = "several ways" if rows else "no way"
-                raise CorruptInput(f"{wrong}, and {ways} to read them: a name holds the delimiter.", hint=_HINT)
+                raise CorruptInput(f"{wrong}, with {ways} to read them: a name contains the delimiter.", hint=_HINT)
             parts = rows[0]
         yield since, parts
         pending = []
@@ -442,13 +442,13 @@ def _time_ns(text: str, name: str, where: str, zone: ZoneInfo | None, after_ns: 
         moment = int(naive.timestamp()) * NS
     elif zone is None:
         raise UndatedInput(
-            f"{where}: {text!r} is local time, and the zone is not known.",
-            hint="Give --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
+            f"{where}: {text!r} is a local time without a time zone.",
+            hint="Use --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
         )
     else:
         moment = local_to_ns(naive, zone, after_ns=after_ns)
     if not 0 <= moment < END_NS:
-        raise CorruptInput(f"{where}: {name} is {text!r}, not a time of this age.")
+        raise CorruptInput(f"{where}: {name} is {text!r}, not a plausible time.")
     return moment or None
 
 

@@ -82,7 +82,7 @@ def _read_records(path: Path) -> Iterator[_Record]:
                 break
             body, behind = _decode_record(path, text, begin, line)
             if body is None:
-                note_cut(f"{path} ends inside the list of its records.")
+                note_cut(f"{path} ends within the list of its records.")
                 return
             yield _Record(line, host, text[position:begin], opens_run, body)
             line += text.count("\n", begin, behind)
@@ -106,7 +106,7 @@ def _decode_record(path: Path, text: str, begin: int, line: int) -> tuple[dict[s
         except (RecursionError, ValueError):  # nested without end; an integer of thousands of digits
             pass
     line += text.count("\n", begin, wrong)
-    raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not the JSON of sysstat.")
+    raise CorruptInput(f"{path}, line {line}: {text[wrong : wrong + 40]!r} is not sysstat JSON.")
 
 
 def _read_numbers(path: Path, line: int, entry: object, name_key: str) -> _Numbers:
@@ -123,7 +123,7 @@ def _read_devices(path: Path, record: _Record, key: str, name_key: str) -> Itera
     """Name, columns and values of each device in a list of a record."""
     found = record.body.get(key, [])
     if not isinstance(found, list):
-        raise CorruptInput(f"{path}, line {record.line}: {key!r} should be a list.")
+        raise CorruptInput(f"{path}, line {record.line}: {key!r} must be a list.")
     return (_read_numbers(path, record.line, entry, name_key) for entry in found)
 
 
@@ -171,7 +171,7 @@ def _detect_iostat(head: bytes, path: Path) -> float:
 
 def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """Rows of JSON or text; text of several hosts (pdsh) is read once for each host."""
-    empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
+    empty = f"{path} has no interval report: the first report of iostat is the average since boot."
     hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
     if beginning(path).startswith("{"):
         samples = _iostat_samples(path, _read_iostat_json(path), context)
@@ -195,7 +195,7 @@ def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext
     """Samples of all reports that cover an interval."""
     first = next(reports, None)
     if first is None:
-        raise EmptyInput(f"{path} holds no report of iostat yet.")
+        raise EmptyInput(f"{path} has no iostat report.")
     reports = chain([first], reports)
     if first.stamp is None:
         dated = _date_by_count(path, reports, context)
@@ -204,7 +204,7 @@ def _iostat_samples(path: Path, reports: Iterator[_Report], context: ReadContext
     for report, *span in dated:
         host = context.host or report.host
         if host is None:
-            raise SourceError(f"{path} does not name its host: iostat's first line is missing.", hint="Give --host.")
+            raise SourceError(f"{path} contains no host name: the first line of iostat is missing.", hint="Use --host.")
         if report.cpu:
             yield DeviceSample("cpu", report.cpu_columns, host, "", span[0], span[1], report.cpu)
         for device, row, line in report.rows:
@@ -219,7 +219,7 @@ def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader)
     waiting: _Report | None = None  # the first report under -y: the next one gives its length
     for report in reports:
         if report.stamp is None:
-            raise CorruptInput(f"{path}, line {report.line}: a report without a time stamp among reports with one.")
+            raise CorruptInput(f"{path}, line {report.line}: a report without a timestamp among reports with one.")
         end_ns = stamps.read(report.stamp, report.line)
         interval_ns = end_ns - previous_ns
         # A negative or zero interval is the same second twice, or a clock set back: its length is unknown.
@@ -236,20 +236,19 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
     runs = count = 0
     for report in reports:
         if report.stamp is not None:
-            raise CorruptInput(f"{path}, line {report.line}: a report with a time stamp among reports without one.")
+            raise CorruptInput(f"{path}, line {report.line}: a report with a timestamp among reports without one.")
         runs += report.opens_run
         if report.opens_run and report.since_boot:
             continue
         if context.start_ns is None or context.interval_ns is None:
             raise UndatedInput(
-                f"{path} has no time stamps (iostat ran without -t).",
-                hint="Give --start and --interval: when the first interval began, and how long each was.",
+                f"{path} has no timestamps (iostat ran without -t).",
+                hint="Use --start (start of the first interval) and --interval (length of an interval).",
             )
         if runs > 1:
             raise UndatedInput(
-                f"{path}, line {report.line}: a report of a second run of iostat, and no time stamps to say when it "
-                "began.",
-                hint="Split the file before that run, and give each part its own --start.",
+                f"{path}, line {report.line}: a second run of iostat without timestamps.",
+                hint="Split the file before that run and use --start for each part.",
             )
         yield report, context.start_ns + count * context.interval_ns, context.interval_ns
         count += 1
@@ -359,7 +358,7 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
             again = report is not None and bool(report.columns or (is_cpu and report.cpu_columns))
             if report is not None and again:
                 if report.stamp is not None and printed is None:
-                    raise CorruptInput(f"{where}: the table is there twice under one time stamp.")
+                    raise CorruptInput(f"{where}: the table occurs twice under one timestamp.")
                 yield report
             if report is None or again:
                 report, printed = opened(number, printed), None
@@ -405,7 +404,7 @@ def _detect_sadf(head: bytes, path: Path) -> float:
 def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     head = beginning(path)
     read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
-    empty = f"{path} holds no interval of devices, of all devices together, or of CPUs."
+    empty = f"{path} has no interval of devices or CPUs."
     hint = "Export them with: sadf -j FILE -- -d -b -u"
     return sample_frames(read(path, context), SAR_READINGS, EmptyInput(empty, hint=hint))
 
@@ -433,7 +432,7 @@ def _read_semicolons(path: Path, context: ReadContext) -> Iterator[DeviceSample]
         if not line or kind == "other":  # sar -A: memory, network, interrupts, batteries
             continue
         if not kind:
-            raise CorruptInput(f"{where}: a record before the line that names its columns.")
+            raise CorruptInput(f"{where}: a record before the header line.")
         host, *parts = line.split(";")
         if parts and parts[0] == "-1":
             continue  # LINUX-RESTART, or a comment
@@ -526,7 +525,7 @@ def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
             continue
         host = context.host or record.host
         if host is None:
-            raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Give --host.")
+            raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Use --host.")
         is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
         end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
         span = _interval_of(path, record.line, end_ns, interval)

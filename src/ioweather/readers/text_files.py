@@ -41,7 +41,7 @@ def note_cut(why: str) -> None:
 
 def unfinished_line(path: Path, number: int) -> str:
     """The sentence that says that a last line without a line end was left out."""
-    return f"{path}, line {number}: the last line has no line end and was left out (if it is whole, add one)."
+    return f"{path}, line {number}: skipped the last line because it has no line end (add one if the line is complete)."
 
 
 def take_cuts() -> str:
@@ -117,17 +117,15 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
                 yield data
                 most -= len(data)
                 if most < 0:
-                    raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size: no log does.")
+                    raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size.")
         except EOFError:
             if not cut:
-                raise TruncatedInput(f"{path} cannot be unzipped to its end.", hint="Fetch it again.") from None
-            note_cut(f"{path} ends in the middle of its gzip stream.")
+                raise TruncatedInput(f"{path} is truncated.", hint="Copy it again.") from None
+            note_cut(f"{path} ends within its gzip stream.")
         except (OSError, zlib.error) as error:
             if not zipped:
                 raise
-            raise CorruptInput(
-                f"{path} is damaged: it cannot be unzipped ({error}).", hint="Fetch the file again."
-            ) from None
+            raise CorruptInput(f"{path} is damaged: cannot unzip it ({error}).", hint="Copy the file again.") from None
 
 
 def numbered_lines(path: Path, *, closing: str = "\n") -> Iterator[tuple[int, str, bool]]:
@@ -206,7 +204,7 @@ def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
     return found if len(found) > 1 else []
 
 
-ZONE_HINT = "Give --zone, or set `zone` in facility.toml."
+ZONE_HINT = "Use --zone, or set `zone` in facility.toml."
 
 
 class LocalClock:
@@ -223,7 +221,7 @@ class LocalClock:
     def to_ns(self, naive: dt.datetime, where: str) -> int:
         """UTC nanoseconds of a local time. Raises UndatedInput without a zone, or if the order does not resolve it."""
         if self._zone is None:
-            raise UndatedInput(f"{where}: {naive} is a local time without a zone.", hint=ZONE_HINT)
+            raise UndatedInput(f"{where}: {naive} is a local time without a time zone.", hint=ZONE_HINT)
         # Two lines may have the same second, so the next time must follow the moment before the last one.
         after_ns = None if self._last_ns is None else self._last_ns - 1
         try:

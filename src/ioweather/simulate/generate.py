@@ -176,7 +176,7 @@ def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = s
     # Create the output directory, or DELETE the contents of one that `generate` made; refuse any other with files.
     markers = [out / MANIFEST, out / _BEGUN]
     if out.exists() and any(out.iterdir()) and not any(marker.exists() for marker in markers):
-        raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
+        raise UsageError(f"{out} is not empty.", hint="Use a new directory with --out.")
     out.mkdir(parents=True, exist_ok=True)
     (out / _BEGUN).touch()  # removed at the end; after a kill it marks the directory as safe to clear
     for entry in out.iterdir():
@@ -314,5 +314,5 @@ def read_manifest(out: Path) -> Generated:
         return Generated(out=out, **body)
     except (OSError, ValueError, TypeError, KeyError):
         raise UsageError(
-            f"{out} is not a simulated facility.", hint=f"Make one: ioweather simulate --preset laptop --out {out}"
+            f"{out} is not a simulated facility.", hint=f"Create one: ioweather simulate --preset laptop --out {out}"
         ) from None

@@ -111,21 +111,21 @@ _CLUSTER = Preset(
 _NOISY = replace(
     LAPTOP,
     name="laptop-noisy",
-    title="Laptop whose equal runs differ as on Theta",
+    title="Laptop with the run-to-run noise of Theta",
     noise_sd=0.057,
     slow_service=True,
 )
 _HIDDEN = replace(
     _NOISY,
     name="laptop-hidden",
-    title="Laptop with incidents that no server sees, and harmless changes",
+    title="Laptop with incidents invisible to servers, and harmless changes",
     hidden_ratio=0.06,
     harmless_change_ratio=0.08,
 )
 _HARD = replace(
     _HIDDEN,
     name="laptop-hard",
-    title="Laptop with all that makes verdicts hard",
+    title="Laptop with all difficulties for verdicts",
     noise_sd=0.072,
     mild_changes=True,
     growth_ratio=0.6,
@@ -140,7 +140,7 @@ _HARD = replace(
 _REGULAR = replace(
     _CLUSTER,
     name="cluster-checkpoints",
-    title="Cluster whose long runs write checkpoints at regular times",
+    title="Cluster with regular checkpoints in long runs",
     checkpoint_seconds=1800.0,
     typical_io_seconds=240.0,
     noise_sd=0.057,
@@ -186,7 +186,7 @@ _CORI = Preset(
 _PROJECT = replace(
     _NOISY,
     name="project",
-    title="The other file system",
+    title="Second file system",
     fsname="project",
     first_job=500_000,
     first_server=LAPTOP.oss_count,
@@ -242,7 +242,7 @@ PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 def preset_named(name: str) -> Preset:
     """Return a preset by name."""
     if name not in PRESETS:
-        raise UsageError(f"There is no preset {name!r}.", hint=f"There are: {', '.join(PRESETS)}.")
+        raise UsageError(f"There is no preset {name!r}.", hint=f"Presets: {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 

@@ -161,9 +161,10 @@ def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def coefficients(x: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
-    """Return the four coefficients without intervals; NaN with fewer than MIN_PAIRS pairs."""
+    """Return the four coefficients without intervals; NaN with fewer than MIN_PAIRS pairs, or where one side is
+    constant."""
     a, b = complete_pairs(x, y)
-    if len(a) < MIN_PAIRS:
+    if len(a) < MIN_PAIRS or not (np.ptp(a) and np.ptp(b)):
         return dict.fromkeys(MEASURES, float("nan"))
     return {name: measure(a, b) for name, measure in MEASURES.items()}
 
@@ -196,7 +197,7 @@ def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES)
     for name, measure in MEASURES.items():
         value = measure(a, b) if np.ptp(a) and np.ptp(b) else float("nan")
         if not np.isfinite(value):
-            out[name] = Association(name, value, None, None, n, None, "one of the two does not vary")
+            out[name] = Association(name, value, None, None, n, None, "one of the two variables is constant")
             continue
         low, high, method = (_bootstrap if name in SIGNED else _half_samples)(name, a, b, value, replicates)
         out[name] = Association(name, value, low, high, n, shift_p(name, a, b, value), method)
@@ -330,7 +331,7 @@ def _half_samples(
     thinned = np.mean([_fisher_z(measure(x[first::step], y[first::step])) for first in range(step)])
     lifted = max(0.0, at - float(thinned))
     low, high = max(0.0, float(np.tanh(min(at, freed) - half - 0.5 * lifted))), float(np.tanh(max(at, freed) + half))
-    return low, high, f"spread over half samples of blocks of {block} runs, about the value with and without its bias"
+    return low, high, f"spread of half samples in blocks of {block} runs, with and without bias correction"
 
 
 def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIFTS) -> float:

@@ -385,7 +385,7 @@ def surely(estimate: Estimate, *, above: float | None = None, below: float | Non
 def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
     """Return the finding that the interval supports: `above` or `below` the pivot, else undecided."""
     if estimate.value is None:
-        text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
+        text = f"Too few data: {quantity_label(estimate.name, estimate.unit)}."
         return Finding(text, "undecided", snake_case(estimate.name))
     text, name = (above if estimate.value > pivot else below), snake_case(estimate.name)
     if surely(estimate, above=pivot) or surely(estimate, below=pivot):

@@ -247,7 +247,7 @@ class Law(Distribution):
     def upper_quantile(self, q: Real) -> Floats:
         function = _FAMILIES[self.name].upper_quantile
         if function is None:
-            raise NotImplementedError(f"no quantile of an unbounded {self.name} is needed")
+            raise NotImplementedError(f"the unbounded {self.name} has no quantile function")
         return np.asarray(function(np.asarray(q), *self._values))
 
     @property

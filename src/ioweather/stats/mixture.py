@@ -268,14 +268,14 @@ def fit_mixture(
         unknown = [name for name in given if name not in get_args(kind)]
         if unknown or not given:
             wrong = ", ".join(unknown) or "(none given)"
-            raise ValueError(f"unknown {what} {wrong}: there are {', '.join(get_args(kind))}")
+            raise ValueError(f"unknown {what} {wrong}: use {', '.join(get_args(kind))}")
     sample = sample_of(times)
     smallest = minimum_group if minimum_group is not None else min(MINIMUM_GROUP, max(5, sample.n // 10))
     cuts = candidate_cuts(sample, smallest)
     if not cuts.size:
         raise ValueError(
             f"no pivot leaves {smallest} times and two distinct values on either side of {sample.n} times "
-            f"({sample.distinct} distinct): measure more, or lower minimum_group"
+            f"({sample.distinct} distinct): measure more, or reduce minimum_group"
         )
     coarse = Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
     ends: dict[tuple[int, str, float, float], Law] = {}
@@ -335,7 +335,7 @@ def bootstrap_intervals(
     again = {each: [refitted(one, fit, each).distribution for one in drawn] for each in heads}
     method = f"percentile bootstrap, {len(drawn)} replicates, pivot searched again in each"
     if len(heads) > 1:
-        method += ", with a head that ends there and one that does not"
+        method += ", with and without a head truncated at the pivot"
     tails = [(1 - level) / 2, (1 + level) / 2]
     found = {}
     for name in fit.distribution.parameters.keys() - {"pivot", "tail_share"}:

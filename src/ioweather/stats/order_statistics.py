@@ -76,8 +76,8 @@ class BySize:
         sizes."""
         if not self.covers(size):
             raise ValueError(
-                f"requests of {size:,.0f} bytes lie outside the sampled sizes ({self.sizes[0]:,} to "
-                f"{self.sizes[-1]:,} bytes): sample that size; nothing is extrapolated"
+                f"requests of {size:,.0f} bytes are outside the sampled sizes ({self.sizes[0]:,} to "
+                f"{self.sizes[-1]:,} bytes): sample that size (no extrapolation)"
             )
         place = int(np.searchsorted(self.sizes, size))
         if self.sizes[place] == size:

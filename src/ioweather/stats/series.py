@@ -173,10 +173,10 @@ def cycle_spread(name: str, sums: Floats, null: Floats, aside: int = 0, *, n: in
         value = float(np.sqrt(squared(sums.sum(axis=0))))
     if len(sums) < 2 or not np.isfinite(value):
         known = value if np.isfinite(value) else None
-        return Estimate(name, known, "ratio", n=n, method="too few for an interval")
+        return Estimate(name, known, "ratio", n=n, method="too few values for an interval")
     chance = chance_bound(squared(null), (1 + LEVEL) / 2)
     low = float(np.sqrt(max(0.0, value**2 - chance)))
-    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: less what chance gives")
+    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: minus chance")
 
 
 Side: TypeAlias = Literal["high", "low"]

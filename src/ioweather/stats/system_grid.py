@@ -112,8 +112,8 @@ def _running(values: NDArray[Any]) -> NDArray[Any]:
 
 
 SERVER_TRAFFIC = (
-    "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
-    "itself to complete unaligned writes (read-modify-write)."
+    "Traffic measured at the servers includes login and visualisation nodes, and reads that complete "
+    "unaligned writes (read-modify-write)."
 )
 
 

@@ -73,14 +73,14 @@ def sample_of(times: ArrayLike) -> Sample:
     if array.ndim != 1:
         raise ValueError(f"times must be one-dimensional, not of shape {array.shape}")
     if np.isnan(array).any():
-        raise ValueError(f"{np.isnan(array).sum()} of {array.size} times are missing (NaN): leave them out first")
+        raise ValueError(f"{np.isnan(array).sum()} of {array.size} times are missing (NaN): remove them")
     if np.isinf(array).any():
-        raise ValueError(f"{np.isinf(array).sum()} of {array.size} times are infinite: leave them out first")
+        raise ValueError(f"{np.isinf(array).sum()} of {array.size} times are infinite: remove them")
     if array.size < MINIMUM_TIMES:
         raise ValueError(f"a fit needs at least {MINIMUM_TIMES} times; there are {array.size}")
     ordered = np.sort(array)
     if ordered[0] < 0:
-        raise ValueError(f"{(ordered < 0).sum()} of {array.size} times are negative: a time cannot be")
+        raise ValueError(f"{(ordered < 0).sum()} of {array.size} times are negative")
     if ordered[-1] - ordered[0] <= _SAME * ordered[-1]:
         raise ValueError(f"all {array.size} times are equal ({ordered[0]:g}): there is no distribution to fit")
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -143,7 +143,7 @@ def _claim(row: Mapping[str, Any]) -> ClaimOutcome:
     for name in _NUMBERS:
         number = kept.get(name)
         if number is not None and (isinstance(number, bool) or not isinstance(number, (int, float))):
-            raise TypeError(f"{kept['id']}: {name} is no number")
+            raise TypeError(f"{kept['id']}: {name} is not a number")
     return ClaimOutcome(**{**kept, "why": str(kept.get("why", ""))[:200]})
 
 
@@ -197,7 +197,7 @@ def claims_answer(
         findings=tuple(judgement.finding for judgement in found if judgement.standing == "refuted"),
         caveats=(
             "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts it, ? not decided by these data, "
-            "– cannot be tested here. Criteria marked * are ours: the paper has words there, and no number.",
+            "– cannot be tested here. Criteria marked * are ours: the paper gives no number.",
             f"Each is tested at a level of 1 in {len(claims())}: of all together less than one is decided wrongly on "
             "average. Exhibits and observations use the same results. Exact counts are not tests.",
         ),
@@ -254,7 +254,7 @@ QUESTION = Question(
         Param("paper", "Only the statements of this paper.", choices=tuple(PAPERS)),
         Param(
             "against",
-            "Beside another site, a file that its --export wrote; again for more.",
+            "Compare with another site: a file written by its --export (repeatable).",
             many=True,
             local=True,
             metavar="FILE",

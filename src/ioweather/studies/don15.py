@@ -173,7 +173,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
             continue
         if not (before.low and before.high and after.low and after.high and before.value and after.value):
             continue
-        effect = f"does not surely change the median {op}"
+        effect = f"does not significantly change the median {op}"
         if after.high < before.low:
             effect = f"makes the median {op} {before.value / after.value:.3g}x shorter"
         elif before.high < after.low:
@@ -185,7 +185,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
             yield Estimate(lasting, before.value / after.value, "factor", *ends, LEVEL, uncached.n, "ratio of medians")
         first, last = (f"{_variation_percent(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
         yield Finding(f"On {filesystem} the cache {effect}; variation goes from {first} to {last}.", name="cache")
-    yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
+    yield "The chart shows the fastest and the slowest request of each time step; the table counts all."
     yield _PERSISTENCE, samples.coverage
 
 
@@ -205,19 +205,19 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
         shape = moments(seconds)
         if shape is None:
             equal = seconds.min() == seconds.max()
-            words = "all times are equal" if equal else "too few times are independent to tell their shape"
+            words = "all times are equal" if equal else "too few independent times to estimate the shape"
             yield Finding(f"{sample.label}: {words}.", name="equal_times" if equal else "few_times")
             continue
         skew = shape.skewness
         yield plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment")
         # Twice the standard error that a Normal sample of this size would have.
         certain = abs(skew) > 2 * shape.skewness_error
-        side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
+        side = f"is skewed to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
         yield Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness")
     columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
     drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
     yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
-    yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are."
+    yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table lists the slowest."
     yield samples.coverage
 
 
@@ -259,7 +259,7 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
     )
     yield Chart.of("bars", bars, "x=family y=ks", "Mean distance of single families"), shares
     yield _share_of_samples("rejected_ratio", rejected, used)
-    text = f"In {sum(rejected)} of {len(used)} samples even the best family is further away than chance at 5% or less."
+    text = f"In {sum(rejected)} of {len(used)} samples even the best family is rejected at the 5% level."
     yield Finding(text, name="no_family_fits")
     yield (
         "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
@@ -293,9 +293,9 @@ def _moment_plane(samples: Samples) -> Iterator[Piece]:
     yield _share_of_samples("right_skewed_ratio", skewed, used)
     kurtosis = np.array([row[3] for row in rows], np.float64)
     yield _median_of_groups("kurtosis_median", kurtosis, used)
-    text = f"{sum(away)} of {len(used)} samples are further from a Normal than chance allows (Jarque-Bera, 1%)."
+    text = f"{sum(away)} of {len(used)} samples are not Normal (Jarque-Bera, 1%)."
     yield Finding(text, name="normality")
-    yield "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes."
+    yield "Without a fourth moment, kurtosis grows with the number of times: compare samples of similar size."
     yield samples.coverage
 
 
@@ -380,7 +380,7 @@ def example(shown: Sequence[FittedSample]) -> FittedSample:
 def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
     """Head and tail of one sample, each with the fitted distribution."""
     sample, fit, seconds = item.sample, item.fit, item.sample.seconds
-    edges = np.linspace(0.0, max(float(np.quantile(seconds, 0.99)), fit.pivot * 1.05), 41)
+    edges = np.geomspace(seconds.min() * 0.999, seconds.max() * 1.001, 41)
     title = f"{sample.label}: all response times"
     shares = np.histogram(seconds, edges)[0] / sample.n
     binned = ResultTable.of(
@@ -389,7 +389,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         zip(cells(edges[:-1]), cells(edges[1:]), cells(shares), strict=True),
     )
     pivot = Reference("x", fit.pivot, "pivot")
-    yield Chart.of("histogram", binned, "low high y=share", title, references=(pivot,))
+    yield Chart.of("histogram", binned, "low high y=share", title, log="x", references=(pivot,))
     rows: list[tuple[Cell, ...]] = []
     for part, law, ks, inside, below, up_to in (
         ("head", fit.best.head, fit.best.head_ks, seconds <= fit.pivot, 0.0, 1 - fit.tail_share),
@@ -518,7 +518,7 @@ def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
     value = float(np.mean([item.fit.tail_share for item in items]))
     times = sum(item.sample.n for item in items)
     if not all(item.shares.size for item in items):
-        return Estimate(name, value, "ratio", n=times, method="mean over samples; no interval asked for")
+        return Estimate(name, value, "ratio", n=times, method="mean over samples; no interval")
     replicates = np.mean([item.shares for item in items], axis=0)
     low, high = spread_about(value, replicates)
     method = f"mean over {len(items)} samples, spread of {len(replicates)} bootstrap replicates of each"
@@ -599,7 +599,7 @@ def _winners(
     aic, power = tails_by_aic.count("power_law"), tails.count("power_law")
     text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance."
     yield Finding(text, name="tail_family")
-    text = f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median)."
+    text = f"Head and tail together come {np.median(gains):.2g}x closer to the data than one Normal (median)."
     yield Finding(text, name="distance"), caveats
     yield (
         "The distance alone does not separate families that come near the power law; AIC is shown too. With "
@@ -616,7 +616,7 @@ def _overlay(item: FittedSample) -> Chart:
     grid = np.unique(np.quantile(seconds, levels))
     families = {
         FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
-        for pair in item.fit.pairs
+        for pair in sorted(item.fit.pairs, key=lambda pair: FAMILY_LABELS[pair.tail.name])
         if pair.head.name == item.fit.best.head.name
     }
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
@@ -684,7 +684,7 @@ def run_striping(source: DataSource, params: Params) -> Iterator[Exhibit]:
         yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused, *left_out))
 
 
-TARGETS: Final = Param("targets", "OSTs there are; default: what the lake knows", kind="int", choose=known_targets)
+TARGETS: Final = Param("targets", "number of OSTs; default: as in the lake", kind="int", choose=known_targets)
 STRIPING = Study(
     name="striping",
     exhibits=("don15.maxorder",),

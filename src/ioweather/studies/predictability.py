@@ -137,20 +137,20 @@ def run(source: DataSource, params: Params) -> Answer:
         ratio = float(np.clip(1.0 - (np.log1p(noise.value) / np.log1p(whole.value)) ** 2, 0.0, 1.0))
     differ, differ_ever = (format_value(each.value, "ratio") for each in (noise, whole))
     headline = (
-        f"Equal runs at the same quiet time differ by {differ} (68% of them): no forecast can be nearer. "
-        f"Whenever they ran it is {differ_ever}."
+        f"Equal runs at the same quiet time differ by {differ} (68% of them); no forecast can beat that. "
+        f"At any time they differ by {differ_ever}."
     )
     if whole.value is None:
-        headline = "Too few equal runs to say how predictable they are."
+        headline = "Too few equal runs to estimate how predictable they are."
     elif noise.value is None:
-        few = "too few ran at one quiet time to know the noise"
+        few = "too few ran at the same quiet time to estimate the noise"
         headline = f"Equal runs differ by {differ_ever} (68% of them); {few}."
-    finding = Finding("These runs do not show that it matters when they ran.", "undecided", name="time_matters")
+    finding = Finding("These runs do not show that start time matters.", "undecided", name="time_matters")
     if noise.value is None:
-        words = f"{len(together)} sets of equal runs at the same quiet time are too few; {LEAST_SETS} are needed."
+        words = f"Needs {LEAST_SETS} sets of equal runs at the same quiet time; the lake has {len(together)}."
         finding = Finding(words, "undecided", name="few_at_the_same_time")
     elif whole.low is not None and noise.high is not None and noise.high < whole.low:
-        finding = Finding("When a run runs matters more than chance gives.", name="time_matters")
+        finding = Finding("Start time matters more than chance would produce.", name="time_matters")
     groups = []
     for name, title, count, sets, amounts in (
         ("at_the_same_time", "at the same quiet time: noise", runs_together, together, (noise, noise_95)),
@@ -168,7 +168,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if ratio is not None:
         share = Fact("moment", "the state of the system at the time, at most", ratio, "ratio")
         rest = Fact("nothing", "noise", 1.0 - ratio, "ratio")
-        groups.append(FactGroup("explained", "What explains that equal runs differ (variance)", (share, rest)))
+        groups.append(FactGroup("explained", "Causes of differences between equal runs (variance)", (share, rest)))
     published = tuple(Fact(name, label, value, "ratio") for name, label, value in _PUBLISHED)
     groups.append(FactGroup("published", "68% of equal runs at the same time, elsewhere (SC'22)", published))
     counts = (runs_ever, len(ever), runs_together, len(together))
@@ -178,7 +178,7 @@ def run(source: DataSource, params: Params) -> Answer:
         facts=tuple(groups),
         findings=(finding,),
         caveats=_CAVEATS,
-        coverage=(Coverage(len(moved), runs_ever, "runs that have an equal"),),
+        coverage=(Coverage(len(moved), runs_ever, "runs with an equal run"),),
         name="predictability",
         result=PredictabilityOutcome(*counts, noise, noise_95, whole, whole_95, ratio),
     )

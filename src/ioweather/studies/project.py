@@ -150,11 +150,11 @@ def _on_servers(seen: Seen | None) -> list[FactGroup]:
     ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} that servers counted"
     facts = (
         Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
-        Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
-        Fact("log_bytes", "moved in that time, by logs", seen.log_bytes, "bytes"),
+        Fact("server_bytes_with_log_ratio", "by jobs with a log", ratio, "ratio", ratio),
+        Fact("log_bytes", "moved in that time, according to logs", seen.log_bytes, "bytes"),
         Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
     )
-    return [FactGroup("servers", "As the servers count it", facts)]
+    return [FactGroup("servers", "According to server counters", facts)]
 
 
 def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
@@ -218,6 +218,6 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"applications", "job_io", "job_operations", "jobs", "scan_bins"}),
     params=(Param("name", "The project, as accounting names it.", required=True), PROCESSES_PER_NODE),
-    help="Show one project: volume, jobs, performance, what dominates its I/O, what it keeps.",
+    help="Show one project: volume, jobs, performance, dominant I/O patterns, stored files.",
     epilog="Example: ioweather project climate",
 )

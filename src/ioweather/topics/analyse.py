@@ -158,7 +158,7 @@ def make_exhibits(
         if exhibit_id not in made:
             raise DataUnavailable(
                 f"{exhibit_id}: {study_of(exhibit_id).too_few}.",
-                hint="docs/reference/exhibits.md says what it needs.",
+                hint="See docs/reference/exhibits.md for its requirements.",
             )
     return [made[exhibit_id] for exhibit_id in ids]
 
@@ -234,7 +234,7 @@ def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
     if lacks:
         raise DataUnavailable(
             f"{', '.join(wanted)}: the lake has {'; '.join(lacks)}.",
-            hint="Ingest such files first; `ioweather show` shows what each exhibit needs.",
+            hint="Ingest such files first. `ioweather show` lists the data that each exhibit needs.",
         )
 
 

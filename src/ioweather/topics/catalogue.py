@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 TITLES: Final = {
     "claims": "Check the claims of five papers here and at other sites.",
-    "compare": "Compare runs before and after a change, and say what changed.",
-    "events": "List what happened: slow episodes, phases, incidents, gaps.",
+    "compare": "Compare runs before and after a change.",
+    "events": "List events: slow episodes, phases, incidents, gaps.",
     "forecast": "Forecast the next two hours and the best time to start.",
-    "health": "List unhealthy servers and targets, and what they cost.",
+    "health": "List unhealthy servers and targets, and the time they cost.",
     "job": "Show the I/O of one job on one screen, from its log or its id.",
     "now": "Show how slow storage is now.",
     "predict": "Predict how long a transfer will take, with an interval.",
@@ -33,7 +33,7 @@ TITLES: Final = {
     "project": "Show one project: volume, jobs, performance, findings.",
     "relieve": "List the files to move off a full or busy OST.",
     "runs": "List runs: the newest, the slowest against similar ones, the largest.",
-    "storage": "Show what file systems, a server or a target did.",
+    "storage": "Show the activity of file systems, a server or a target.",
     "stripe": "Recommend a stripe count for a file.",
     "triage": "List the programs where a fix saves most, and recent fixes.",
     "what_if": "Estimate how long others' I/O would have taken without a job.",
@@ -63,9 +63,9 @@ def _fault(kind: str) -> Callable[[str, Any], str]:
             return f"it is not an ioweather.core.contracts.{kind} named {name!r}"
         exhibits = getattr(found, "exhibits", ())
         if any(each.partition(".")[0] in _papers_by_study().values() for each in exhibits):
-            return "it has an exhibit of a paper of ours"
+            return "its exhibit id belongs to a paper of ioweather"
         is_described = set(exhibits) <= set(found.titles) if kind == "Study" else found.help
-        return "" if is_described else "it does not say what it shows (`titles` of a study, `help` of a question)"
+        return "" if is_described else "it has no description (`titles` of a study, `help` of a question)"
 
     return why_not
 

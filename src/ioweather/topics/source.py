@@ -22,6 +22,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
+from ioweather.core.safe_files import lake_place
 from ioweather.core.tables import Quality
 from ioweather.core.units import now_ns, parse_duration_ns, parse_moment_ns, parse_size, zone_named
 from ioweather.lake import grid, layout
@@ -148,7 +149,7 @@ class DataSource:
         """The directory of the lake; None where no lake was named, and the person has none."""
         if isinstance(self._asked, Lake):
             return self._asked.root
-        root = layout.default_lake_dir() if self._asked is None else Path(self._asked)
+        root = layout.default_lake_dir() if self._asked is None else lake_place(self._asked)
         return root if self.was_named or layout.is_lake(root) else None
 
     @property
@@ -272,7 +273,7 @@ def _flag(text: str) -> bool:
     """Parse yes or no."""
     found = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     if text.lower() not in found:
-        raise ValueError(f"{text!r} is neither yes nor no")
+        raise ValueError(f"{text!r} is not yes or no")
     return found[text.lower()]
 
 
@@ -299,7 +300,7 @@ def resolve_params(
         elif given is not None:
             values[param.name] = _parse(param, given, zone)
         elif param.required:
-            raise UsageError(f"{param.name} is needed: {param.help}")
+            raise UsageError(f"{param.name} is required: {param.help}")
         elif param.choose is not None and param.default is None:
             values[param.name] = param.choose(snapshot(), values)
         elif param.kind in ("duration", "size") and isinstance(param.default, str):
@@ -321,7 +322,7 @@ def _parse(param: Param, typed: Any, zone: Callable[[], str]) -> Any:
     if param.choices and value not in param.choices:
         raise UsageError(f"{spelled}: {value!r} is not one of {', '.join(param.choices)}.")
     if param.least is not None and value < param.least:
-        raise UsageError(f"{spelled}: {value} is below {param.least}.")
+        raise UsageError(f"{spelled}: {value} is less than the minimum of {param.least}.")
     return value
 
 
@@ -331,7 +332,7 @@ def refuse_unknown_names(studies: Sequence[Study | Question], typed: Mapping[str
     for name in set(typed) - set(known):
         near = get_close_matches(name, known, n=1)
         meant = f" Did you mean {near[0]}?" if near else ""
-        hint = f"There are: {', '.join(known) or 'none'}."
+        hint = f"Parameters: {', '.join(known) or 'none'}."
         raise UsageError(f"There is no parameter {name!r} here.{meant}", hint=hint)
 
 
@@ -351,7 +352,7 @@ def period_between(start: str | int | None, end: str | int | None, zone: Callabl
 
 # Questions and their answers.
 
-_OWN_ROWS: Final = "Made of your own jobs and of what all may see: with the jobs of others it may come out differently."
+_OWN_ROWS: Final = "Based on your own jobs and public data; with the jobs of other users, the result may differ."
 
 
 def ask(
@@ -408,7 +409,7 @@ def _simulated(source: DataSource) -> tuple[str, ...]:
     digests = source.file_digests
     if not digests or source.snapshot.frame("applications", ("log_digest",), {"log_digest": tuple(digests)}).rows:
         return simulated_caveat(source.facility)
-    return ("The runs that it is compared with are simulated.",) if source.is_compared else ()
+    return ("It is compared with simulated runs.",) if source.is_compared else ()
 
 
 def _titled(exhibit: Exhibit) -> Exhibit:

@@ -96,18 +96,18 @@ def _remote(root: Path) -> Iterator[Check]:
     for agent in agents:
         ago, state = format_seconds((moment - agent.heard_ns) / NS), agent.life(moment)
         if state == "silent":
-            there = "there: systemctl status ioweather-agent"
+            there = "on that host: systemctl status ioweather-agent"
             yield Check("agent", "problem", f"silent for {ago} on {agent.host}", there)
         elif state == "stopped":
             yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather agent run")
         for trouble in find_problems(agent).values():
-            yield Check("agent", "problem", f"{agent.host}: {trouble}", f"reported {ago} ago; there: ioweather doctor")
+            yield Check("agent", "problem", f"{agent.host}: {trouble}", f"reported {ago} ago; run doctor there")
         apart = (agent.written_ns - agent.heard_ns) / NS
         if abs(apart) > _PUSH_SECONDS:
             yield Check("clocks", "problem", f"{agent.host} is {_offset(apart)} this host", _NTP)
     if agents:
         running = sum(agent.life(moment) == "running" for agent in agents)
-        yield Check("agents", "ok", f"{running} of {len(agents)} agents of other hosts are running")
+        yield Check("agents", "ok", f"{running} of {len(agents)} agents on other hosts are running")
 
 
 def _offset(seconds: float) -> str:
@@ -130,17 +130,17 @@ def _queue(root: Path) -> Iterator[Check]:
     found = waiting(root)
     if found.files:
         age = found.age_seconds(now_ns())
-        text = f"{found.files:,} files that were pushed wait ({format_bytes(found.bytes)}), the oldest for "
+        text = f"{found.files:,} pushed files are queued ({format_bytes(found.bytes)}), the oldest for "
         text += format_seconds(age)
         if found.trouble:
             fix = "check space and permissions of the lake; the server tries again"
-            yield Check("queue", "problem", f"{text}; the last try to write them failed: {found.trouble}", fix)
+            yield Check("queue", "problem", f"{text}; the last attempt to write them failed: {found.trouble}", fix)
         else:
             late = text if age >= _QUEUE_SECONDS else ""
             yield _verdict("queue", late, "start the server (ioweather serve), or see its log", text)
     refused = sum(1 for path in refused_dir(root).rglob("*") if path.is_file())
     if refused:
-        fix = f"ioweather lake quarantine says why; they are in {refused_dir(root)}"
+        fix = f"ioweather lake quarantine gives the reasons; they are in {refused_dir(root)}"
         yield Check("queue", "problem", f"{refused:,} pushed files could not be written to the lake", fix)
 
 
@@ -167,8 +167,8 @@ def _lake(root: Path) -> Iterator[Check]:
         finally:
             folder.unlink(name)
     apart = max(before - stamped, stamped - after, 0) / NS
-    text = f"{format_seconds(apart)} apart from that of the lake's file system" if apart > _CLOCKS_APART_SECONDS else ""
-    yield _verdict("clock here", text, _NTP, "agrees with that of the lake's file system")
+    text = f"{format_seconds(apart)} off the clock of the lake's file system" if apart > _CLOCKS_APART_SECONDS else ""
+    yield _verdict("clock here", text, _NTP, "agrees with the clock of the lake's file system")
     checked = last_check(root)
     if checked is not None and checked["damaged"]:
         text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
@@ -213,8 +213,8 @@ _TWICE_FIX: Final = "ioweather lake forget FILE for the dump without Submit"
 # Counts of the lake, and what to report where one is not zero.
 _COUNTED: Final = {
     "SELECT count(*) FROM quarantine": Check("quarantine", "note", "{:,} files were refused or read in part", _REASONS),
-    _TWICE: Check("accounting", "problem", "{:,} jobs are in twice: with a submit time and without", _TWICE_FIX),
-    _SUM.format("refused"): Check("rows", "note", "{:,} had impossible values and were left out", _REASONS),
+    _TWICE: Check("accounting", "problem", "{:,} jobs are stored twice: with and without a submit time", _TWICE_FIX),
+    _SUM.format("refused"): Check("rows", "note", "{:,} had impossible values and were rejected", _REASONS),
     _SUM.format("flagged"): Check("rows", "note", "{:,} were ingested and flagged", _FLAGGED_FIX),
 }
 

@@ -166,7 +166,8 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
         rows = snapshot.rows("series", {"component_kind": ("oss", "mds")}, days={max(g.day for g in groups)})
         for system, server in snapshot.bare.execute(f"SELECT DISTINCT system, component FROM ({rows})").fetchall():
             servers.setdefault(server, set()).add(system)
-    for system, server in _distinct(snapshot, "components", "system, server", "server IS NOT NULL") if disks else ():
+    of_targets = "server IS NOT NULL AND kind <> 'host'"
+    for system, server in _distinct(snapshot, "components", "system, server", of_targets) if disks else ():
         servers.setdefault(server, set()).add(system)
     found: dict[str, list[str]] = {}
     for disk in disks:
@@ -260,8 +261,8 @@ def _toml_key(system: str) -> str:
 # What facility.toml does not map, in words. A mount without a file system is a remark: homes and software need none.
 _UNMAPPED: Final = {
     "names": "not mapped to a file system",
-    "mounts": "mount in logs, in no `mounts`",
-    "mounted_here": "mounted on this machine, in no `mounts`",
+    "mounts": "mount in logs, missing in `mounts`",
+    "mounted_here": "mounted on this machine, missing in `mounts`",
     "targets": "target without a server",
     "servers": "server without a target in the data",
 }

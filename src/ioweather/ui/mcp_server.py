@@ -37,7 +37,7 @@ PATH: Final = "/mcp"
 INSTRUCTIONS: Final = (
     "ioweather explains the performance of shared HPC storage. `why` says whether a job was slow because of itself or "
     "of the storage, `who` which jobs slowed others, `health` which components are sick. Estimates come with an "
-    "interval, and answers with caveats: report both. What an answer calls unsure is unsure."
+    "interval, and answers with caveats: report both. Do not state as certain what an answer calls unsure."
 )
 _PERIOD: Final = {
     "from": {"type": "string", "description": "Start of the period: ISO 8601, 'yesterday', '7d'."},

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ioweather.core.contracts import Param, Question, ReadContext
+from ioweather.core.errors import UsageError
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import parse_duration_ns, parse_time_ns, zone_named
 from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, server_at
 from ioweather.ingestion.ingest import ingest as ingest_files
-from ioweather.ingestion.mappings import own_mapping
+from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.lake.lake import Lake, lake_at
 from ioweather.lake.sandbox import SqlResult
 from ioweather.simulate.generate import generate
@@ -41,11 +42,14 @@ def ingest(
     system: str | None = None,
     cluster: str | None = None,
     raw: bool = False,
+    table: str | None = None,
+    select: str | os.PathLike[str] | None = None,
 ) -> IngestReport:
     """Read files, directories and servers into the lake, which is made if it is not there, as `ioweather ingest` does.
 
     Files are recognised by content, or read as `source`. `zone`, `start` (a time, or ns), `interval` (such as '5s', or
     ns), `host`, `system` and `cluster` are what the files do not say. Bad files are in the report, and raise nothing.
+    CSV, JSON and Parquet go into `table` by the SELECT of a file, or by one that comes with ioweather (`select`).
 
     >>> import ioweather
     >>> report = ioweather.ingest("iostat.log", lake="my-lake", zone="UTC", host="oss1")
@@ -68,7 +72,10 @@ def ingest(
     )
     addresses = [str(path) for path in paths if is_address(str(path))]
     files = [Path(path) for path in paths if str(path) not in addresses]
-    report = ingest_files(opened, files, context=context, source=source)
+    if (table is None) != (select is None):
+        raise UsageError("`table` and `select` go together.", hint="See docs/how-to/any-csv.md.")
+    into = (table, read_select_text(Path(select))) if table and select else None
+    report = ingest_files(opened, files, context=context, source=source, select=into)
     for address in addresses:
         report.add(ingest_server(opened, server_at(address, context), start_ns=context.start_ns))
     return report
@@ -115,7 +122,7 @@ def simulate_facility(
 ) -> Lake:
     """A synthetic facility: its files in `out`, as real tools write them, and the lake of them in `out`/lake.
 
-    What was planted is in `out`/truth.json; `ioweather simulate --list` names the presets.
+    The planted causes are in `out`/truth.json; `ioweather simulate --list` names the presets.
     """
     chosen = preset_named(preset)
     made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)

@@ -73,7 +73,7 @@ def test_no_number_and_few_observations_decide_nothing() -> None:
     assert stands(CLAIM) == "untestable"
     assert stands(CLAIM, replace(estimate(1.1, 1.9), value=None)) == "untestable"
     few = judge_claim(replace(CLAIM, least_n=5), {CLAIM.estimate: estimate(1.1, 1.9, n=2)})
-    assert (few.standing, few.why) == ("undecided", "n = 2, and it takes 5")
+    assert (few.standing, few.why) == ("undecided", "n = 2; needs 5")
 
 
 def test_a_number_of_parts_is_scaled_to_the_site() -> None:
@@ -90,7 +90,7 @@ def test_a_number_of_parts_is_scaled_to_the_site() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "begins"),
     [(1.4, 1.6, "More is read (1.50x, 90% interval 1.40x to 1.60x; in the paper 1.75x)."),
-     (0.5, 0.7, "No more is read ("), (0.9, 1.1, "Not decided whether more is read (")],
+     (0.5, 0.7, "No more is read ("), (0.9, 1.1, "These data do not decide whether more is read (")],
 )  # fmt: skip
 def test_the_sentence_says_what_the_mark_says(low: float, high: float, begins: str) -> None:
     finding = judge_claim(CLAIM, {CLAIM.estimate: estimate(low, high, (low + high) / 2)}).finding
@@ -105,7 +105,7 @@ def test_a_claim_is_decided_at_the_level_of_all_claims_together() -> None:
         assert found.standing == standing, value
         assert found.p_value is not None
         assert (found.p_value <= (1 / len(claims()))) == (standing != "undecided")
-    assert "claims are tested" in judge_claim(CLAIM, {CLAIM.estimate: estimate(1.07, 1.57, 1.32)}).why
+    assert "tested claims" in judge_claim(CLAIM, {CLAIM.estimate: estimate(1.07, 1.57, 1.32)}).why
 
 
 def test_noise_is_rarely_decided() -> None:

@@ -58,7 +58,7 @@ def test_a_text_that_no_reader_can_parse_is_refused_and_named(spec, column, text
     frame = good(spec).with_columns(**{column.name: build_column(column, [text, *[good_text(column)] * 2], 3)})
     rows, complaints = check(spec, frame)
     assert rows.rows == 2
-    assert list(complaints.by_rule) == [(False, f"{column.name} is not written as a {column.name} is")]
+    assert list(complaints.by_rule) == [(False, f"{column.name} is not a valid {column.name}")]
 
 
 def with_value(frame: Frame, column: ColumnSpec, place: int, value: Any) -> Frame:

@@ -136,4 +136,4 @@ def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
     assert advised.together_seconds == 5.0
     group = advice_facts(advised)[0]
     assert next(fact.value for fact in group.facts if fact.name == "uneven_targets") == "up to 30 s"
-    assert "no such change was measured" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")
+    assert "such change has been measured" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")

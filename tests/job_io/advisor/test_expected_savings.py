@@ -82,7 +82,15 @@ def test_a_rule_s_own_pairs_count_before_those_of_its_part():
     saving = saving_from_pairs([*others, *own], "a", "requests", 8.0, 20.0)
     assert (saving.seconds, saving.low, saving.high) == (4.0, 4.0, 4.0)
     assert (saving.pairs, saving.of_rule) == (FEWEST_PAIRS, FEWEST_PAIRS)
-    assert saving_from_pairs(others, "a", "requests", 8.0, 20.0).seconds == 8.0
+    # Without a pair of its own the part says nothing; with one, it does.
+    assert not saving_from_pairs(others, "a", "requests", 8.0, 20.0).tried
+    assert saving_from_pairs([*others, past("a", 1.0)], "a", "requests", 8.0, 20.0).seconds == 8.0
+
+
+def test_changes_that_saved_hardly_anything_are_up_to_the_model():
+    pairs = [past("a", 1.0) for _ in range(20)] + [past("a", 0.05) for _ in range(10)]
+    saving = saving_from_pairs(pairs, "a", "requests", 8.0, 20.0)
+    assert (saving.tried, saving.seconds, saving.high) == (False, 0.0, 8.0)
 
 
 @pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])

@@ -61,7 +61,7 @@ def test_a_rule_of_the_site_needs_no_code(site, tmp_path):
         ("seconds / 2", "minutes / 2", r"\[rule.home_as_scratch\] .*minutes is not a measure"),
         ("seconds / 2", "().__class__", "only numbers, measures"),
         ("seconds / 2", "min.__doc__", "only numbers, measures"),
-        ('"written"', '"wet"', "files: wet is not known"),
+        ('"written"', '"wet"', "files: wet is unknown"),
         ("[note", "[notes", "unknown key notes"),
         ('"metadata"', '"speed"', "needs `dimension`"),
         ("text =", "words =", "needs `text`"),

@@ -26,7 +26,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     assert group.title.startswith("Worth changing (each alone; all together ")
     assert [(fact.label, fact.unit) for fact in group.facts] == [
         ("small requests", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
-        ("mixed directions", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
+        ("alternating I/O", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
         ("  before, after", ""),
     ]  # fmt: skip
     start = "file.100 and 3 more: 16,000 of 16,000 requests under 1 MiB, 16 KiB on average"
@@ -36,7 +36,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     assert [fact.label for fact in others.facts] == ["no MPI-IO"]
     (exhibit,) = answer.exhibits
     assert (exhibit.id, exhibit.tables, exhibit.charts) == ("advice", (), ())
-    assert [estimate.name for estimate in exhibit.estimates][:2] == ["small requests", "mixed directions"]
+    assert [estimate.name for estimate in exhibit.estimates][:2] == ["small requests", "alternating I/O"]
     assert all(e.low <= e.value <= e.high and e.level == 0.9 for e in exhibit.estimates)
     json.dumps(to_jsonable(answer), allow_nan=False)
 
@@ -77,8 +77,8 @@ def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
     _, view = small(tmp_path)
     smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
     said = with_advice(why_slower(kind, smaller), view).headline
-    assert said.startswith("Headline; according to the advisor's model, the pattern (small requests) may explain 1")
-    assert said.endswith("of the 16 s above the usual time.")
+    assert said.startswith("Headline; according to the advisor's model, small requests may account for 1")
+    assert said.endswith("of the extra 16 s.")
     for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
         assert with_advice(why_slower(kind, change), view).headline == "Headline."
     assert with_advice(why_slower(kind), view).headline == "Headline."

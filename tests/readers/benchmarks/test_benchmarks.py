@@ -142,7 +142,7 @@ def test_a_run_that_failed(tmp_path: Path) -> None:
 
 def test_two_outputs_mixed_in_one_file(tmp_path: Path) -> None:
     text = TEXT_4.replace("   1   \nread", "   0   \nread")
-    with pytest.raises(CorruptInput, match=r"write\[0\] twice"):
+    with pytest.raises(CorruptInput, match=r"two results for write\[0\]"):
         rows(written(tmp_path, text))
 
 
@@ -422,16 +422,16 @@ def test_a_run_that_was_stopped_keeps_the_phases_that_ended(tmp_path: Path) -> N
     assert table == "benchmarks"
     assert [row["phase"] for row in frame.records()] == ["run", "ior-easy-write", "mdtest-hard-write"]
     assert next(reader)[0] == "events"
-    with pytest.raises(TruncatedInput, match="before the score"):
+    with pytest.raises(TruncatedInput, match="before the IO500 score"):
         next(reader)
-    with pytest.raises(TruncatedInput, match="before the score"):
+    with pytest.raises(TruncatedInput, match="before the IO500 score"):
         rows_of_io500(written_of_io500(tmp_path, SUMMARY[: SUMMARY.index("[SCORE")]))
 
 
 def test_a_damaged_result_file(tmp_path: Path) -> None:
     with pytest.raises(CorruptInput, match="already exists"):
         rows_of_io500(written_of_io500(tmp_path, RESULT.replace("[find]", "[ior-easy-write]")))
-    with pytest.raises(CorruptInput, match=r"not a result\.txt"):
+    with pytest.raises(CorruptInput, match=r"not an IO500 result\.txt"):
         rows_of_io500(written_of_io500(tmp_path, RESULT.replace("nproc           = 640", "nonsense")))
 
 

@@ -124,7 +124,7 @@ def test_every_module_in_a_log(log_parts, fixed_record, module, version, order):
 
 @pytest.mark.parametrize("module", ["POSIX", "MPI-IO", "STDIO"])
 def test_an_unknown_version_of_an_essential_module_is_refused(log_parts, module):
-    with pytest.raises(UnsupportedVersion, match=f"The {module} module is of version 9"):
+    with pytest.raises(UnsupportedVersion, match=f"The {module} module has version 9"):
         read_log(log_parts(modules=[(module, 9, [b"\0" * 704])]).build())
 
 
@@ -291,7 +291,7 @@ def test_a_job_that_cannot_be_is_refused(log_parts, changes):
 
 def test_versions_that_are_not_read(log_parts):
     data = log_parts().build()
-    with pytest.raises(UnsupportedVersion, match=r"version 3\.99; versions 3\.00, 3\.10, 3\.20, 3\.21, 3\.41"):
+    with pytest.raises(UnsupportedVersion, match=r"supported versions: 3\.00, 3\.10, 3\.20, 3\.21, 3\.41"):
         read_log(b"3.99\0\0\0\0" + data[8:])
     with pytest.raises(CorruptInput, match="magic"):
         read_log(data[:8] + b"\0" * 8 + data[16:])
@@ -310,7 +310,7 @@ def test_no_beginning_of_a_log_is_taken_for_a_log(log_parts, fixed_record, versi
             read_log(data[:length])
         if length >= 8:
             assert isinstance(caught.value, TruncatedInput)
-    with pytest.raises(CorruptInput, match="belong to no region"):
+    with pytest.raises(CorruptInput, match="outside all regions"):
         read_log(data + b"\0")
 
 

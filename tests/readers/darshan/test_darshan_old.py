@@ -168,17 +168,17 @@ def test_clocks(version, opened, closed, expected):
 
 def test_what_is_refused_of_2():
     good = job_region("2.06", "<") + record("<", 2, 0, b"f")
-    with pytest.raises(UnsupportedVersion, match=r"version 1\.4;"):
+    with pytest.raises(UnsupportedVersion, match=r"version 1\.4 are not"):
         read_log(gzip.compress(b"1.4\0\0\0\0\0" + good[8:]))
     with pytest.raises(UnsupportedVersion, match=r"version 3\.41"):
         read_log(gzip.compress(b"3.41\0\0\0\0" + good[8:]))
     with pytest.raises(SourceError, match="not a Darshan log"):
         read_log(gzip.compress(b"just some text"))
-    with pytest.raises(TruncatedInput, match="job region alone"):
+    with pytest.raises(TruncatedInput, match="its job region"):
         read_log(gzip.compress(good[:3000]))
     with pytest.raises(CorruptInput, match="multiple"):
         read_log(gzip.compress(good[:-8]))
     with pytest.raises(CorruptInput, match="ranks"):
         read_log(gzip.compress(job_region("2.06", "<") + record("<", 2, 4, b"f")))
-    with pytest.raises(CorruptInput, match="cannot be decompressed"):
+    with pytest.raises(CorruptInput, match="Cannot decompress"):
         read_log(gzip.compress(good)[:-8] + b"\0" * 8)

@@ -126,17 +126,25 @@ def test_frames_of_pydarshan(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "reason"),
     [
-        (lambda f: f.drop("jobid"), CorruptInput, "which run"),
+        (lambda f: f.drop("jobid"), CorruptInput, "the run of its counters"),
         (lambda f: f.drop("rank"), CorruptInput, "one of id and rank"),
-        (lambda f: f.drop("id", "rank", "path"), CorruptInput, "do not tell files apart"),
+        (lambda f: f.drop("id", "rank", "path"), CorruptInput, "without id and rank"),
         (lambda f: f.drop("POSIX_BYTES_READ"), TruncatedInput, "merge"),
-        (lambda f: f.head(0), EmptyInput, "no row"),
+        (lambda f: f.head(0), EmptyInput, "no rows"),
         (lambda f: f.with_columns(nprocs=polars.lit(2)), CorruptInput, "rank"),
         (lambda f: f.with_columns(id=polars.lit(None, polars.Int64)), CorruptInput, "a record without its id"),
         (lambda f: f.with_columns(rank=polars.lit(None, polars.Int64)), CorruptInput, "a record without its rank"),
-        (lambda f: f.with_columns(nprocs=polars.lit("many")), CorruptInput, "no numbers"),
-        (lambda f: f.with_columns(start_time_sec=polars.lit("2020-09-13 12:26:40")), UndatedInput, "no zone"),
-        (lambda f: f.with_columns(start_time_sec=polars.from_epoch("start_time_sec")), UndatedInput, "no zone"),
+        (lambda f: f.with_columns(nprocs=polars.lit("many")), CorruptInput, "not numbers"),
+        (
+            lambda f: f.with_columns(start_time_sec=polars.lit("2020-09-13 12:26:40")),
+            UndatedInput,
+            "without a time zone",
+        ),
+        (
+            lambda f: f.with_columns(start_time_sec=polars.from_epoch("start_time_sec")),
+            UndatedInput,
+            "without a time zone",
+        ),
         (lambda f: f.with_columns(POSIX_OPENS=polars.lit("x")), CorruptInput, "Parquet"),
     ],
 )

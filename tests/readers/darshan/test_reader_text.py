@@ -62,7 +62,7 @@ def test_the_rows_are_those_of_the_log(tmp_path, log):
         ("POSIX_OPENS\t1\t", "POSIX_OPENS\tmany\t", CorruptInput, "not a number"),
         ("POSIX\t-1\t11\tPOSIX_READS\t4\t/scratch/a\t/scratch\tlustre\n", "", TruncatedInput, "POSIX_READS"),
         ("POSIX\t3\t12\t", "POSIX\t9\t12\t", CorruptInput, "ranks"),
-        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", TruncatedInput, "no counter"),
+        ("STDIO\t0\t12\tSTDIO_OPENS", "STDIO\t0\tSTDIO_OPENS", TruncatedInput, "not a darshan-parser counter"),
     ],
 )
 def test_what_is_refused(log, old, new, error, reason):
@@ -111,10 +111,10 @@ def test_records_count_where_sums_stand_beside_them(log):
     ("body", "error", "reason"),
     [
         (TRACE, UnsupportedVersion, "darshan-dxt-parser"),
-        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums of darshan-parser"),
-        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums of darshan-parser"),
-        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums of darshan-parser"),
-        ("# POSIX module data\n", TruncatedInput, "it was cut"),
+        ("# POSIX module data\ntotal_POSIX_OPENS: 4\n", UnsupportedVersion, "sums, but no records"),
+        ("# POSIX module data\n# total: 5 9 9\n# unique: 4 9 9\n", UnsupportedVersion, "sums, but no records"),
+        ("# POSIX module data\n# performance\n# total_bytes: 9\n", UnsupportedVersion, "sums, but no records"),
+        ("# POSIX module data\n", TruncatedInput, "is truncated"),
     ],
 )
 def test_other_forms_are_refused_with_the_command(log, tmp_path, capsys, body, error, reason):

@@ -272,7 +272,7 @@ def test_amounts_under_on(tmp_path: Path, read: Read, pick: Pick) -> None:
         (COLUMNS + LINES.replace(" 50 9\n", " 50\n"), CorruptInput, "line 2: expected 18 fields, found 17"),
         (COLUMNS + LINES.replace("sdb 2 50", "sdb 2 full"), CorruptInput, r"line 2: .*'full'"),
         (COLUMNS + LINES.replace("20261115", "today"), CorruptInput, "line 2"),
-        (COLUMNS + LINES.splitlines(keepends=True)[0], EmptyInput, "no two samples"),
+        (COLUMNS + LINES.splitlines(keepends=True)[0], EmptyInput, "fewer than two samples"),
         ("waiting for 1 second sample...\n", EmptyInput, "collectl"),
     ],
 )

@@ -146,7 +146,7 @@ def test_too_few_stamps_and_bad_ones(tmp_path: Path):
         read(write_sqlite(tmp_path / "a.sqlite3", lmt_tables(stamps(1), {1: steady(1)})))
     with pytest.raises(EmptyInput):
         read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))
-    with pytest.raises(CorruptInput, match="no time"):
+    with pytest.raises(CorruptInput, match="an invalid time"):
         read(write_sqlite(tmp_path / "c.sqlite3", lmt_tables([(1, "yesterday"), (2, "today")], {})))
 
 

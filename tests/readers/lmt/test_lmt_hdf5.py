@@ -173,7 +173,7 @@ def test_truncated_and_corrupt_files_are_refused_with_a_reason(tmp_path: Path):
     whole = write_tts(tmp_path / "x.hdf5", {"readbytes": np.random.default_rng(0).random((5000, 2))})
     data = whole.read_bytes()
     (tmp_path / "short.hdf5").write_bytes(data[: len(data) // 2])
-    with pytest.raises(TruncatedInput, match=r"short\.hdf5 ends before it should"):
+    with pytest.raises(TruncatedInput, match=r"short\.hdf5 is truncated"):
         read_of_tts(tmp_path / "short.hdf5")
     (tmp_path / "empty.hdf5").write_bytes(b"")
     with pytest.raises(EmptyInput):
@@ -189,9 +189,9 @@ def test_truncated_and_corrupt_files_are_refused_with_a_reason(tmp_path: Path):
         (lambda f: f.attrs.__setitem__("version", "9"), UnsupportedVersion, "version 9"),
         (lambda f: f["datatargets"].__delitem__("timestamps"), CorruptInput, "no timestamps"),
         (lambda f: f["datatargets/readbytes"].attrs.__delitem__("columns"), CorruptInput, "no named columns"),
-        (lambda f: f["datatargets/timestamps"].__setitem__(3, 5), CorruptInput, "do not grow"),
+        (lambda f: f["datatargets/timestamps"].__setitem__(3, 5), CorruptInput, "do not increase"),
         (lambda f: f["datatargets/timestamps"].__setitem__(3, T0 + 16), CorruptInput, "5 s apart"),
-        (lambda f: f["datatargets/timestamps"].__setitem__(11, T0 + 10**6), CorruptInput, "scattered"),
+        (lambda f: f["datatargets/timestamps"].__setitem__(11, T0 + 10**6), CorruptInput, "spread over"),
     ],
 )
 def test_contradictions_are_named(tmp_path: Path, change, error, message):

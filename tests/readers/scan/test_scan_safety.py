@@ -168,7 +168,7 @@ def test_a_root_that_cannot_be_read_is_refused():
         command = [sys.executable, "-c", CHILD, str(root), "as_nobody"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert "UsageError" in done.stderr
-        assert "Run as a user who may list it" in done.stderr
+        assert "as a user with permission to list it" in done.stderr
     finally:
         root.rmdir()
 

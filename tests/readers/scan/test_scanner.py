@@ -97,7 +97,7 @@ def test_workers_find_what_is_there(tree, deadly):
 
 
 def test_workers_that_keep_dying_end_the_scan_with_a_sentence(tree):
-    with pytest.raises(SourceError, match=r"keep dying.*--resume"):
+    with pytest.raises(SourceError, match=r"crash repeatedly.*--resume"):
         scan_of(tree, None, There(range(1, 100)), 3).run()
 
 
@@ -131,7 +131,7 @@ def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
 def test_a_worker_that_sees_another_tree_is_named(tree):
     root, now = tree
     plan = plan_scan(root, start_ns=now * 10**9)
-    with pytest.raises(UsageError, match=r"does not see .* same place on all workers"):
+    with pytest.raises(UsageError, match=r"is not the scanned tree.*same path on all workers"):
         walk_task(plan._replace(inode=plan.inode + 1), [ROOT], 100)
     with pytest.raises(UsageError, match="No such file"):
         walk_task(plan._replace(root=f"{root}-absent"), [ROOT], 100)

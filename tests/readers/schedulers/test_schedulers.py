@@ -154,13 +154,13 @@ def test_grid_engine(tmp_path):
     ("source", "good", "bad", "reason"),
     [
         (PBS, PBS_TEXT, PBS_TEXT.replace("end=1772359240", "end=soon"), "end is 'soon'"),
-        (PBS, PBS_TEXT, "03/01/2026 10:00:40;E;license;user=a\n", "not the id"),
+        (PBS, PBS_TEXT, "03/01/2026 10:00:40;E;license;user=a\n", "not a job id"),
         (PBS, PBS_TEXT, "03/01/2026 10:00:40;E;9.srv;user=a jobname=b\n", "neither ctime nor start"),
         (PBS, PBS_TEXT, "nonsense\n", "expected"),
         (LSF, LSF_TEXT, LSF_TEXT[:180] + "\n", "ends after"),
         (LSF, LSF_TEXT, LSF_TEXT.replace(" 88 501 ", " x 501 "), "jobId"),
-        (SGE, SGE_TEXT + "\n", SGE_TEXT.replace(":55:", ":x:") + "\n", "expected at least"),
-        (SGE, SGE_TEXT + "\n", SGE_TEXT.replace("1772359200:1772359210", "0:0") + "\n", "never submitted"),
+        (SGE, SGE_TEXT + "\n", SGE_TEXT.replace(":55:", ":x:") + "\n", "or more fields"),
+        (SGE, SGE_TEXT + "\n", SGE_TEXT.replace("1772359200:1772359210", "0:0") + "\n", "no submit time"),
     ],
 )
 def test_rows_before_a_bad_line_stay(tmp_path, source, good, bad, reason):

@@ -94,7 +94,7 @@ def test_missing_fields_are_named_with_the_command_to_run(tmp_path):
 def test_without_submit_the_start_stands_in(tmp_path):
     path = write(tmp_path, "7|COMPLETED|100|110", "8|PENDING|Unknown|Unknown", header="JobID|State|Start|End")
     frames = []
-    with pytest.raises(CorruptInput, match=r"1 jobs have neither Submit nor Start and were left out, the first 8"):
+    with pytest.raises(CorruptInput, match=r"skipped 1 jobs without Submit and Start; first: 8"):
         frames.extend(frame for _, frame in SACCT.read(path, UTC))
     (job,) = concat(frames).records()
     assert (job["submit_ns"], job["start_ns"], job["end_ns"]) == (100 * NS, 100 * NS, 110 * NS)

@@ -97,7 +97,7 @@ def test_table3_of_the_paper_is_found_again():
     month = next(e for e in made.estimates if e.name == "files_forecast_month")
     assert (month.low, month.high) == (None, None)
     assert "no interval" in month.method
-    assert any("EarthScience is responsible for 88% of the new files" in f.text for f in made.findings)
+    assert any("EarthScience accounts for 88% of the new files" in f.text for f in made.findings)
     assert [row[0] for row in made.tables[0].rows] == ["2010-01-25", "2010-03-28", "change"]
     assert made.tables[0].rows[2][2:] == ("+99.0%", "+7.5%", "+682.1%")
 

@@ -82,9 +82,9 @@ def test_curve_and_density_rise_with_load(data):
         given = [estimate(density, f"D_D_given_{part}_volume_{way}") for part in ("low", "median", "high")]
         assert given[0].value < given[2].value
         assert all(e.low < e.value < e.high for e in given)
-    overlays = [chart for chart in density.charts if chart.kind == "scatter"]
-    assert [chart.title.rpartition("given ")[2][:6] for chart in overlays] == ["PsiD_R", "PsiD_W"]
-    assert all(set(chart.table.column("series")) == {"run", "median", "5%", "95%"} for chart in overlays)
+    for chart, symbol in zip(density.charts, ("PsiD_R", "PsiD_W"), strict=True):
+        assert chart.title.endswith(symbol)
+        assert set(chart.table.column("curve")) == {None, f"median given {symbol}", f"central 90% given {symbol}"}
     narrow, wide = (estimate(density, f"conditional_width_{way}") for way in ("read", "write"))
     assert narrow.high < 1, "the time follows the reads"
     assert wide.value > narrow.value
@@ -99,12 +99,12 @@ def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
 
     pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
     told = [finding.text for finding in association_findings(pairs, "D_D", "PsiD")]
-    assert told[1] == "steady: nothing can be said (one of the two does not vary)."
+    assert told[1] == "steady: no estimate (one of the two variables is constant)."
 
 
 def test_a_wrong_name_of_a_group_is_refused(data):
     params = PARAMS | {"group": "nobody"}
-    with pytest.raises(UsageError, match="There is no"):
+    with pytest.raises(UsageError, match="No single group"):
         association_data(replace(data, facility=site()), params)
 
 
@@ -115,7 +115,7 @@ def test_runs_that_a_model_needs(data):
     found = next(e for e in curve_exhibits(one) if e.id == "mad17.fig6")
     limits = {name: estimate(found, f"error_limit_{name}") for name in ("volume", "nothing")}
     assert limits["volume"].high < limits["nothing"].low
-    assert "Knowing what the system does makes the model better." in words(found)
+    assert "The state of the system improves the model." in words(found)
     needed = estimate(found, "runs_needed_volume")
     assert needed.low <= needed.value <= needed.high <= 110
     assert [row["system"] for row in cells(found, "conditions")] == ["quiet", "usual", "busy"]

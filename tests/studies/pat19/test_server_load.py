@@ -67,7 +67,7 @@ def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhi
     assert estimate_of(made, "variation_open").value == pytest.approx(opens.std() / opens.mean())
     fourteen = climate_exhibits["pat19.fig14"]
     assert estimate_of(fourteen, "cross_lag0[5 min]").value == pytest.approx(1)
-    assert all("go together" in f.text and f.kind == "note" for f in fourteen.findings[-2:])
+    assert all("are correlated" in f.text and f.kind == "note" for f in fourteen.findings[-2:])
     assert stands(made, "not_closed") == "supported"
 
 

@@ -144,5 +144,5 @@ def test_any_table_gives_a_picture(kind: Any, data: st.DataObject) -> None:
 def test_a_missing_channel_is_named(charts: Mapping[str, Chart]) -> None:
     with pytest.raises(UsageError, match="lacks y"):
         spec(replace(charts["timeline"], encoding={"x": "time"}))
-    with pytest.raises(UsageError, match="knows no size"):
+    with pytest.raises(UsageError, match="does not use size"):
         spec(replace(charts["bars"], encoding={"x": "project", "y": "volume", "size": "volume"}))

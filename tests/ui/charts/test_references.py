@@ -47,7 +47,7 @@ def test_labels_on_top_do_not_overlap() -> None:
 
 
 def test_what_finds_no_place_is_named_below_the_title() -> None:
-    references = [Reference("x", 50 + i / 10, f"a long label of event {i}") for i in range(6)]
+    references = [Reference("x", 50 + i / 10, f"a long label of event {i}") for i in range(9)]
     _, _, (note,), _ = mark_references(references, X, Y, 300, 200)
     assert note.startswith("also marked: a long label of event")
 
@@ -60,3 +60,8 @@ def test_a_label_wider_than_the_plot_is_cut_and_stays_whole_in_its_tooltip() -> 
     assert centre - text_px(text) / 2 >= 0
     assert centre + text_px(text) / 2 <= 200
     assert below[0]["mark"]["tooltip"] == long
+
+
+def test_a_line_without_a_name_at_the_end_of_its_axis_is_not_drawn() -> None:
+    _, above, *_ = mark_references([Reference("y", Y.low)], X, Y, 400, 200)
+    assert above == []

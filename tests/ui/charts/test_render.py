@@ -14,7 +14,7 @@ import vl_convert
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit, Reference
 from ioweather.ui.charts.page import exhibit_html
-from ioweather.ui.charts.render import draw, exhibit_figure, exhibit_spec, spec
+from ioweather.ui.charts.render import Column, draw, exhibit_figure, exhibit_spec, spec
 from ioweather.ui.charts.theme import DARK
 
 Drawings = Mapping[tuple[str, str], str]
@@ -124,3 +124,15 @@ def test_a_single_untitled_chart_takes_the_title_of_its_exhibit(charts: Mapping[
 def test_an_exhibit_without_charts_says_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"car11\.table4 has no chart.*\.html"):
         exhibit_figure(Exhibit("car11.table4", "A table"))
+
+
+@pytest.mark.parametrize(("column", "mm"), [("single", 84), ("double", 174)])
+def test_letters_are_legible_in_print(charts: Mapping[str, Chart], column: Column, mm: int) -> None:
+    origin = "A facility with a long name (simulated), car11.fig2, 2026-03-02 to 2026-03-09, ioweather 0.3.0"
+    for kind, chart in charts.items():
+        exhibit = Exhibit("x.fig", "A title", charts=(chart,))
+        svg = exhibit_figure(exhibit, "svg", origin=origin, column=column).decode()
+        found = re.search(r'viewBox="0 0 ([\d.]+)', svg)
+        assert found is not None
+        points = [float(size) * mm / 25.4 * 72 / float(found[1]) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
+        assert min(points) >= 7, kind

@@ -105,7 +105,7 @@ def test_unknown_exhibits_lakes_and_files(call, demo, tmp_path):
         (["show", "fig7"], "There are: car11.fig7, mad17.fig7, pat19.fig7."),
         (["show", "nonsense"], "`ioweather show` lists them all."),
         (["ingest", "README.md", "--source", "nope"], "There is no source 'nope'. There are: "),
-        (["agent", "export", "--once"], "Give --textfile FILE."),
+        (["agent", "export", "--once"], "Add --textfile FILE."),
     ],
 )
 def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch, arguments, said):

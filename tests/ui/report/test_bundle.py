@@ -47,6 +47,12 @@ def test_the_crate_describes_every_file(bundle: Path) -> None:
     assert described >= {"README.md", "claims.json", "versions.json", "data/car11.fig8.json", "tables/car11.fig8.tex"}
     assert all(crate.dereference(name)["sha256"] for name in described)
     assert len(crate.root_dataset["citation"]) == 5
+    # What version 1.1 demands of the crate, and recommends.
+    entities = {each["@id"]: each for each in json.loads((bundle / "ro-crate-metadata.json").read_text())["@graph"]}
+    assert entities["ro-crate-metadata.json"]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert crate.root_dataset["license"]["name"] == "No licence stated"
+    assert crate.root_dataset["author"].type == crate.root_dataset["publisher"].type == "Organization"
+    assert crate.root_dataset["author"]["name"] == "Site"
 
 
 def test_data_claims_and_readme(bundle: Path) -> None:

@@ -102,7 +102,7 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         text = client.get("/fragments/agents").text
         assert "node&lt;1&gt;" in text
         assert "probe /scratch" in text
-        assert "17 rows given up" in text
+        assert "17 rows dropped" in text
         assert "no live measurements" in client.get("/fragments/agents?lake=again").text
 
 
@@ -136,3 +136,16 @@ def test_a_jobs_page_says_nothing_twice(client, job_id):
 def test_checks_of_the_method_come_after_what_a_page_is_about(client):
     shown = re.findall(r'id="([^"]+)-slot"', client.get("/applications").text)
     assert "car11.table1" not in shown[:-1]
+
+
+def test_targets_now_are_those_with_the_highest_newest_rates(client, lake):
+    text = client.get("/fragments/targets", params={"where": "scratch"}).text
+    with lake.snapshot() as snapshot:
+        rates = snapshot.query(
+            "SELECT component, sum(value / interval_ns) FROM series WHERE component_kind = 'ost' AND metric IN "
+            "('read_bytes', 'write_bytes') AND start_ns = (SELECT max(start_ns) FROM series "
+            "WHERE metric = 'read_bytes' AND component_kind = 'ost') GROUP BY 1 ORDER BY 2 DESC"
+        ).fetchall()
+    assert re.findall(r'href="/components/([^"]+OST[^"]+)"', text)[0] == rates[0][0]
+    assert 'data-every="5"' in client.get("/filesystems/scratch").text
+    assert "no samples" in client.get("/fragments/targets", params={"where": "nowhere"}).text

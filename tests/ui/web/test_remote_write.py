@@ -164,7 +164,7 @@ def test_a_bomb_is_not_unpacked(send):
     bomb = bytes(cramjam.snappy.compress_raw(b"\0" * (65 << 20)))
     answer = send(bomb)
     assert answer.status_code == 422
-    assert "are the most" in answer.json()["error"]["message"]
+    assert "the limit is" in answer.json()["error"]["message"]
 
 
 def test_tokens(lake, send):

@@ -1,4 +1,4 @@
-"""Agents of other hosts tell how they are: over HTTP on loopback, and as pages, `now` and metrics show them."""
+"""Agents on other hosts tell how they are: over HTTP on loopback, and as pages, `now` and metrics show them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ioweather.ui.web.app import create_app
 from shipments import outcome
 
 BINARY = {"content-type": "application/octet-stream"}
-AGENTS = "Agents of other hosts (time since their last report)"
+AGENTS = "Agents on other hosts (time since last report)"
 HEADER = '{"ioweather_spool": 1, "host": "n1"}\n'
 EVENT = '{"table": "events", "event_id": "e1", "kind": "gap", "start_ns": 1, "label": "x"}\n'
 
@@ -83,7 +83,7 @@ def test_a_status_is_told_and_takes_the_place_of_the_one_before(server, root, to
     assert [group.title for group in answer.facts] == ["/scratch from n1 (/scratch/p)", AGENTS]
     (fact,) = answer.facts[1].facts
     assert fact.label == "n1"
-    assert fact.note == "running, 1.2, last cycle 2 s before, 2 files wait"
+    assert fact.note == "running, 1.2, last cycle 2 s before its report, 2 files in its spool"
     assert answer.findings == ()
 
 
@@ -135,7 +135,7 @@ def test_silent_and_stopped_agents_are_said_and_give_no_old_numbers(root):
     ]
     checks = [check.found for check in examine(str(root)) if check.name in ("agent", "agents")]
     assert any(re.fullmatch(r"silent for 16.* min on n2", found) for found in checks)
-    assert "1 of 3 agents of other hosts are running" in checks
+    assert "1 of 3 agents on other hosts are running" in checks
 
 
 def test_troubles_are_told_in_the_words_of_the_journal(root):
@@ -144,12 +144,12 @@ def test_troubles_are_told_in_the_words_of_the_journal(root):
     keep_status(root, told(spool=spool, sources=(failed,)), now_ns())
     assert texts(root) == [
         "n1: slurm: failed: no sacct",
-        "n1: not shipped: 503: the lake is full",
+        "n1: delivery failed: 503: the lake is full",
         "n1: the lake refused 1 files: 503: the lake is full",
-        "n1: 1,200 rows given up: 503: the lake is full",
+        "n1: 1,200 rows dropped: 503: the lake is full",
     ]
     problems = [check.found for check in examine(str(root)) if check.state == "problem" and check.name == "agent"]
-    assert "n1: 1,200 rows given up: 503: the lake is full" in problems
+    assert "n1: 1,200 rows dropped: 503: the lake is full" in problems
 
 
 def test_a_hang_elsewhere_is_as_old_as_it_was_when_it_was_told(root):
@@ -196,9 +196,9 @@ def test_the_pages_and_the_metrics_show_them(client, root):
     assert "n&lt;2&gt;" in page
     assert "Spool of n1 (1.2)" in page
     now = client.get("/fragments/now").text
-    assert "Agents of other hosts" in now
+    assert "Agents on other hosts" in now
     assert "has been silent for" in now
-    assert "5 rows given up" in now
+    assert "5 rows dropped" in now
     text = render(root / "no spool", pushed_to=root).decode()
     assert 'ioweather_remote_up{host="n1"} 1.0' in text
     assert 'ioweather_remote_up{host="n<2>"} 0.0' in text
@@ -221,4 +221,4 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     shipper = Shipper(tmp_path, server=Server(server, token_file))
     shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))
     assert outcome(shipper) == Shipment(True, 0, 0, "")
-    assert texts(root) == ["n1: 1 rows given up: 1 rows not written: No space left on device"]
+    assert texts(root) == ["n1: 1 rows dropped: 1 rows not written: No space left on device"]

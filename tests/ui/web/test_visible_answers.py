@@ -104,7 +104,7 @@ def test_a_job_without_a_log_is_its_owners_and_the_operators(get: Get) -> None:
     result = body["job"]["result"]
     assert (result["user"], result["project"], result["logs"]) == ("ben", "p1", 0)
     assert result["read_bytes"] == 30 * 40_000_000_000
-    assert "as the servers count it" in body["job"]["headline"]
+    assert "by server counters" in body["job"]["headline"]
 
 
 def test_what_if_is_asked_of_ones_own_job(get: Get) -> None:

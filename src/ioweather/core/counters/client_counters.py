@@ -81,14 +81,14 @@ def _add_line(mount: Mount, line: str, where: str) -> None:
     elif name == "bytes":
         numbers = [_number(word, line, where) for word in words.split()[:6]]
         if len(numbers) < 6:
-            raise CorruptInput(f"{where}: {line.strip()[:80]!r} has less than six numbers.")
+            raise CorruptInput(f"{where}: {line.strip()[:80]!r} has fewer than six numbers.")
         mount.counters["read_bytes"], mount.counters["write_bytes"] = numbers[4], numbers[5]
 
 
 def _number(word: str, line: str, where: str) -> int:
     """Return a counter. Raises CorruptInput if the word is none."""
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
-        raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of mountstats.")
+        raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a mountstats line.")
     return int(word)
 
 
@@ -143,9 +143,9 @@ def _io_sample(request: str, fields: dict[str, str]) -> Sample | str:
         metric: int(fields[key]) for key, metric in _RESPONSE_METRICS.items() if _WHOLE.fullmatch(fields.get(key, ""))
     }
     if fields.get("rc", "0") != "0":
-        return f"{request} with status {fields['rc'][:10]}"
+        return f"{request} returned status {fields['rc'][:10]}"
     if time_ns is None or len(counters) < len(_RESPONSE_METRICS):
-        return f"{request} without all of its counters"
+        return f"{request} lacks counters"
     target = Target(fields.get("fs", ALL), "host", fields.get("nn") or fields.get("n", "?"))
     return Sample(target, request, time_ns, None, counters)
 

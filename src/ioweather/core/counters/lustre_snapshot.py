@@ -296,8 +296,8 @@ def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) ->
             try:
                 text = path.read_text(encoding="utf-8", errors="replace").rstrip("\0")
             except OSError as error:
-                hint = "Some of debugfs needs root."
-                raise SourceError(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+                hint = "Run as root: parts of debugfs require it."
+                raise SourceError(f"Cannot read {path}: {error.strerror}.", hint=hint) from None
             _add_parameter(snapshot, parameter, text, str(root))
     return snapshot
 

@@ -82,7 +82,7 @@ def parse_stats(text: str, where: str = "stats") -> tuple[dict[str, int], dict[s
         elif (found := parse_time(line.rstrip(), where)) is not None:
             times.setdefault(*found)
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
-            raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of Lustre stats.")
+            raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a Lustre stats line.")
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where} has no snapshot_time.")
     return times, lines
@@ -91,7 +91,7 @@ def parse_stats(text: str, where: str = "stats") -> tuple[dict[str, int], dict[s
 def _counter(word: str, line: str, where: str) -> int:
     """Return a counter. Raises CorruptInput if it is larger than 64 bits can be."""
     if len(word) > MOST_DIGITS:
-        raise CorruptInput(f"{where}: {line.strip()[:80]!r} has a number that no counter reaches.")
+        raise CorruptInput(f"{where}: {line.strip()[:80]!r} has a number larger than a 64-bit counter.")
     return int(word)
 
 
@@ -107,7 +107,7 @@ def parse_time(line: str, where: str) -> tuple[str, int] | None:
     )
     moment = int(match[2]) * NS + fraction_ns
     if moment >= _END_NS:
-        raise CorruptInput(f"{where}: {match[0][:80]!r} is not a time of this age.")
+        raise CorruptInput(f"{where}: {match[0][:80]!r} is not a plausible time.")
     return match[1], moment
 
 
@@ -196,7 +196,7 @@ def _parse_entry(target: Target, text: str, where: str) -> Sample:
         elif line.startswith(_TIMES):
             times.update(filter(None, [parse_time(line.strip(), where)]))
         elif " samples:" in line and not _NOTHING_DONE.search(line):
-            raise CorruptInput(f"{where}: the entry of job {key[:60]!r} has a line that is none of job_stats.")
+            raise CorruptInput(f"{where}: the entry of job {key[:60]!r} has a line that is not valid in job_stats.")
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where}: the entry of job {key[:60]!r} has no snapshot_time.")
     return Sample(target, key, times["snapshot_time"], times.get("start_time"), counters)
@@ -253,7 +253,7 @@ class TargetJobs:
         changed: dict[str, Sample] = {}
         for entry_text in f"\n{text}".rstrip("\n\0").split(ENTRY)[1:]:
             if len(entry_text) > _LONGEST_ENTRY:
-                raise CorruptInput(f"{where}: an entry of job_stats is longer than any can be.")
+                raise CorruptInput(f"{where}: an entry of job_stats exceeds the maximum length.")
             key = _unquoted(entry_text.partition("\n")[0])
             hashes[key] = hash(entry_text)
             if self._hashes.get(key) != hashes[key]:

@@ -45,9 +45,7 @@ STANDINGS: Final[Mapping[Standing, str]] = {
     "undecided": "undecided",
     "untestable": "not testable",
 }
-LEGEND: Final = (
-    "✓ agrees with the paper, ✗ contradicts the paper, ? not decided by these data, · measured here, ! look at this now"
-)
+LEGEND: Final = "✓ agrees with the paper, ✗ contradicts the paper, ? undecided, · measured here, ! needs attention"
 # [ours] On our side of a criterion of ours is agreement from this part of the paper's own distance from it on.
 _AGREES: Final = 0.9
 
@@ -151,16 +149,16 @@ def judge_claim(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     """Test a claim on the estimates of its exhibit, by name."""
     estimate = estimates.get(claim.estimate)
     if estimate is None or estimate.value is None:
-        return Judgement(claim, "untestable", estimate, why=claim.without or "these data give no value for it")
+        return Judgement(claim, "untestable", estimate, why=claim.without or "no value in these data")
     limit = claim.number
     if claim.scale:
         count = estimates[claim.scale].value if claim.scale in estimates else None
         if count is None or count < claim.scale_least:
-            why = f"it takes {claim.scale_least} {claim.scale} to tell, and {count or 0:g} are known"
+            why = f"needs {claim.scale_least} {claim.scale}; these data have {count or 0:g}"
             return Judgement(claim, "untestable", estimate, why=why)
         limit *= count / claim.scale_of
     if claim.least_n and (estimate.n or 0) < claim.least_n:
-        return Judgement(claim, "undecided", estimate, limit, f"n = {estimate.n or 0}, and it takes {claim.least_n}")
+        return Judgement(claim, "undecided", estimate, limit, f"n = {estimate.n or 0}; needs {claim.least_n}")
     above = estimate.value > limit if claim.above is not None else estimate.value < limit
     if claim.exact:
         p_value = None
@@ -170,7 +168,7 @@ def judge_claim(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
         p_value = _p_value(estimate, limit)
         if p_value > 1 / len(claims()):
             inside = estimate.low <= limit <= estimate.high
-            why = "" if inside else f"not sure enough where {len(claims())} claims are tested"
+            why = "" if inside else f"not significant among {len(claims())} tested claims"
             return Judgement(claim, "undecided", estimate, limit, why, p_value)
     standing: Standing = "refuted" if not above else "supported" if _reaches(claim, estimate, limit) else "weaker"
     return Judgement(claim, standing, estimate, limit, p_value=p_value)
@@ -227,9 +225,9 @@ def _sentence(judgement: Judgement) -> str:
     """The result of a claim as a sentence, with the estimate here and the number in the paper."""
     claim, shown = judgement.claim, describe_estimate(judgement)
     if judgement.standing == "untestable":
-        return f"Cannot be told here whether {claim.text}: {judgement.why}."
+        return f"These data cannot show whether {claim.text}: {judgement.why}."
     clause = {"supported": claim.text, "weaker": claim.text, "refuted": claim.otherwise}.get(judgement.standing)
-    clause = clause[0].upper() + clause[1:] if clause else f"Not decided whether {claim.text}"
+    clause = clause[0].upper() + clause[1:] if clause else f"These data do not decide whether {claim.text}"
     if judgement.standing == "weaker":
         clause += ", but less so than in the paper"
     theirs = printed_value(claim)

@@ -45,7 +45,7 @@ ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 _TYPES: Final[Mapping[str, ColumnType]] = {"int": "int64", "float": "float64", "text": "text", "bool": "bool"}
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
-COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost", "quota")
+COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost")
 # An interface is what the application called; highest first. HDF5 and PnetCDF bytes are measured one layer below.
 INTERFACES: Final = names_of("HDF5 PnetCDF MPI-IO POSIX STDIO")
 # How the processes of a job use a file.
@@ -212,6 +212,7 @@ RULES: Final[Mapping[str, Range | frozenset[str] | Callable[[str], bool]]] = {
     "component_kinds": frozenset(COMPONENT_KINDS),
     "verdict_kinds": frozenset(VERDICT_KINDS),
     "event_kinds": frozenset(EVENT_KINDS),
+    "quota_owners": frozenset(names_of("fileset group project user")),
     "metrics": frozenset(METRICS),
     "operations": frozenset(names_of("create delete file_read read stat write write_sync")),
     "modes": frozenset(names_of("cache nocache")),
@@ -380,7 +381,7 @@ def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
         try:
             data: NDArray[Any] = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
         except OverflowError:
-            raise CorruptInput(f"{spec.name} has a number of more than 64 bits.") from None
+            raise CorruptInput(f"{spec.name} has a number larger than 64 bits.") from None
     else:
         missing = np.ma.getmaskarray(value) if isinstance(value, np.ma.MaskedArray) else missing
         data = np.asarray(np.ma.filled(value, 0) if missing.any() else np.ma.getdata(value))
@@ -517,18 +518,20 @@ def _faults(table: TableSpec, frame: Frame, now_ns: int) -> Iterator[_Fault]:
     for first, last in (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns")):
         if first in frame and last in frame:
             behind = np.ma.filled(np.ma.masked_array(frame.array(last)) < np.ma.masked_array(frame.array(first)), False)
-            yield _Fault(behind, last, f"lies before {first}")
+            yield _Fault(behind, last, f"is before {first}")
     for length in ("interval_ns", "duration_ns"):
         if length in frame and table.time in frame:
             ends = np.ma.masked_array(frame.array(length)) + frame.array(table.time)
-            yield _Fault(_outside(ends, -_INT64_MOST - 1, now_ns + 2 * DAY_NS), length, "leads far into the future")
+            yield _Fault(
+                _outside(ends, -_INT64_MOST - 1, now_ns + 2 * DAY_NS), length, "ends more than 2 days in the future"
+            )
     flag = int(Quality.TIME_DOUBTFUL) if "quality" in frame else 0
     if flag and "interval_ns" in frame:
         long = _outside(frame.array("interval_ns"), 0, DAY_NS)
         yield _Fault(long, "interval_ns", "is more than a day (TIME_DOUBTFUL)", stays=True, flag=flag)
     if table.time != "valid_from_ns":  # which may well say: since ever
         old = _outside(frame.array(table.time), OLDEST_NS, _INT64_MOST)
-        yield _Fault(old, table.time, "is before the year 2000 (a clock that was never set)", stays=True, flag=flag)
+        yield _Fault(old, table.time, "is before the year 2000 (clock not set)", stays=True, flag=flag)
     if table is SERIES:
         yield from _sample_faults(frame)
     if table is JOB_OPERATIONS:
@@ -541,8 +544,8 @@ def _text_faults(column: ColumnSpec, frame: Frame) -> Iterator[_Fault]:
     if not column.nullable:
         yield _Fault(text.codes < 0, column.name, "is missing")
     for is_right, why in (
-        (column.choices and column.choices.__contains__, f"is no {column.name} of the list"),
-        (column.reads, f"is not written as a {column.name} is"),
+        (column.choices and column.choices.__contains__, f"is not a known {column.name}"),
+        (column.reads, f"is not a valid {column.name}"),
     ):
         wrong = [code for code, name in enumerate(text.categories) if is_right and not is_right(name)]
         if wrong:
@@ -564,7 +567,7 @@ def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[_F
         wrong = _outside(values, allowed.least, allowed.most_at(now_ns))
     if allowed is not _SAMPLE:
         becomes = np.nan if column.else_null else None
-        yield _Fault(wrong, column.name, f"is outside of what can be ({allowed.label})", column.else_null, becomes)
+        yield _Fault(wrong, column.name, f"is out of range ({allowed.label})", column.else_null, becomes)
 
 
 def _sample_faults(frame: Frame) -> Iterator[_Fault]:
@@ -586,11 +589,11 @@ def _sample_faults(frame: Frame) -> Iterator[_Fault]:
     # Rows shorter than a second may hold what ended in them and began before.
     above &= ~extensive | (value > most * np.maximum(frame.array("interval_ns") / NS, 1.0))
     for rows, becomes in ((below & ratio & (value >= -_JITTER), 0.0), (above & ratio & (value <= 1 + _JITTER), 1.0)):
-        yield _Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", stays=True, becomes=becomes)
+        yield _Fault(rows, "value", f"is a ratio rounded to {becomes:.0f}", stays=True, becomes=becomes)
         below, above = below & ~rows, above & ~rows
-    yield _Fault(below & extensive, "value", "is an amount below 0 (RESET)", True, np.nan, int(Quality.RESET))
-    yield _Fault(below & ~extensive, "value", "is below 0")
-    yield _Fault(above, "value", "is above what can be (OVER_LIMIT)", True, np.nan, int(Quality.OVER_LIMIT))
+    yield _Fault(below & extensive, "value", "is a negative amount (RESET)", True, np.nan, int(Quality.RESET))
+    yield _Fault(below & ~extensive, "value", "is negative")
+    yield _Fault(above, "value", "exceeds the possible maximum (OVER_LIMIT)", True, np.nan, int(Quality.OVER_LIMIT))
 
 
 def _operation_faults(frame: Frame) -> Iterator[_Fault]:
@@ -600,7 +603,7 @@ def _operation_faults(frame: Frame) -> Iterator[_Fault]:
     for column in ("count", "bytes"):
         limits = np.array([most_per_s(kind, column) for kind in kinds.categories] + [np.inf])
         above = np.ma.filled(np.ma.masked_array(frame.array(column)) > limits[kinds.codes] * seconds, False)
-        yield _Fault(above, column, "is more than a target can do in the time")
+        yield _Fault(above, column, "exceeds the capacity of a target")
 
 
 def _outside(values: NDArray[Any], least: float, most: float) -> Bools:

@@ -50,7 +50,9 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
     """Return the advice for the system's usual state: without seconds lost to the system, and where only this run has
     a pattern, with no more than brings it to the usual time."""
     part, usual = result.seconds.system, result.seconds.usual
-    if result.kind in ("system", "both") and part is not None and part.value is not None:
+    if result.kind == "system" and usual is not None and usual.value is not None:
+        advised = advised.without(max(0.0, (advised.io_seconds or 0.0) - usual.value))
+    elif result.kind == "both" and part is not None and part.value is not None:
         advised = advised.without(part.value)
     if usual is None or usual.value is None:
         return advised
@@ -74,8 +76,8 @@ def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     largest = max(fitting, key=lambda advice: advice.seconds)
     explains = format_seconds(min(largest.seconds, beyond))
     return (
-        f"; according to the advisor's model, the pattern ({largest.headline}) may explain {explains} of the "
-        f"{format_seconds(beyond)} above the usual time"
+        f"; according to the advisor's model, {largest.headline} may account for {explains} of the extra "
+        f"{format_seconds(beyond)}"
     )
 
 
@@ -110,7 +112,7 @@ def advised_answer(answer: Answer, advised: Advised) -> Answer:
         result = replace(result, seen=seen, worth=worth)
         if advised.io_seconds and not advised.worth and not advised.incomplete:
             spent, least = format_seconds(advised.io_seconds), format_seconds(advised.floor_seconds)
-            text = f"Nothing here is worth changing: I/O took {spent}, and no known change saves {least}."
+            text = f"Nothing worth changing: I/O took {spent}, and no known change would save {least} or more."
             nothing.append(Finding(text, name="nothing_to_change"))
     elif isinstance(result, WhyOutcome):
         result = replace(result, worth=worth)
@@ -136,9 +138,9 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
     if others := advised.others:
         title = "Also seen" if advised.shown else "Seen"
         if advised.io_seconds is None:
-            title += "; the log has no I/O times, so what it costs is unknown"
+            title += "; cost unknown, since the log has no I/O times"
         elif advised.incomplete:  # its counters are lower bounds: nothing is called cheap
-            title += "; what it costs is unknown, since the log is incomplete"
+            title += "; cost unknown, since the log is incomplete"
         elif not any(advice.matters for advice in others):
             title += f", not worth changing (each saves under {format_seconds(advised.floor_seconds)})"
         facts = [
@@ -168,10 +170,10 @@ def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
         yield Fact(f"{advice.name}_site", "  your site", "", note=advice.note)
-    note = "none: no such change was measured yet"
+    note = "none: no such change has been measured"
     if saving.tried:
         least, most = format_seconds(saving.low), format_seconds(saving.high)
-        note = f"{least} to {most}; {saving.pairs} pairs, {saving.of_rule or 'none'} of this rule"
+        note = f"{least} to {most}; from {saving.pairs} measured changes, {saving.of_rule or 'none'} of this rule"
     yield Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
 
@@ -184,7 +186,7 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
         largest = f"{'it' if len(more) == 1 else 'the first'} saves {_saving_text(more[0])}"
-        yield Finding(f"{len(more)} more to change, {largest}: --json has them.", name="more_advice")
+        yield Finding(f"{len(more)} more to change; {largest}. See --json.", name="more_advice")
 
 
 def _advice_exhibit(advised: Advised) -> Exhibit:
@@ -209,7 +211,7 @@ def _advice_exhibit(advised: Advised) -> Exhibit:
         caveats.append(f"The job's {advised.runs} single-process logs are analysed as one run.")
     elif advised.runs > 1:
         caveats.append(f"This job has {advised.runs} runs; the one with the most I/O time is analysed.")
-    title = "Seen, and worth changing"
+    title = "Patterns and possible savings"
     return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))
 
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 import ast
 import math
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType
@@ -121,7 +122,7 @@ def _compiled(text: str) -> CodeType:
         raise ValueError(f"{text!r} is not an expression") from None
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in MEASURES.keys() | _NUMBERS.keys() | _CALLS.keys():
-            raise ValueError(f"{text!r}: {node.id} is not a measure; known: {', '.join(sorted(MEASURES))}")
+            raise ValueError(f"{text!r}: {node.id} is not a measure. Measures: {', '.join(sorted(MEASURES))}")
         is_known_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Call) and not is_known_call):
             raise ValueError(f"{text!r}: only numbers, measures, + - * /, comparisons, min and max are allowed")
@@ -162,6 +163,12 @@ _REQUIRED: Final = frozenset({"when", "saves", "evidence", "fix"})
 _KEYS: Final = _REQUIRED | {"fix_python", "files", "paths", "filesystems", "mounts"}
 
 
+@cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile shell patterns into one regular expression for whole names."""
+    return re.compile("|".join(map(translate, patterns)))
+
+
 def find_declared(entry: Mapping[str, Any], profile: Profile) -> Pattern | None:
     """Return the pattern if its conditions hold and it saves a second, and a noticeable part of the I/O time."""
     if profile.filesystem not in (entry.get("filesystems") or (profile.filesystem,)):
@@ -171,9 +178,8 @@ def find_declared(entry: Mapping[str, Any], profile: Profile) -> Pattern | None:
         rows &= _FILES[name](profile)
     for column in ("path", "mount"):
         if patterns := entry.get(f"{column}s"):
-            text = profile.records.text(column)
-            fits = [any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in text.categories]
-            rows &= np.array([*fits, False], np.bool_)[text.codes]
+            text, matches = profile.records.text(column), _any_of(tuple(patterns)).match
+            rows &= np.array([*(matches(name) is not None for name in text.categories), False], np.bool_)[text.codes]
     if not rows.any():
         return None
     measured = _Measured(profile, rows)
@@ -190,11 +196,11 @@ def find_declared(entry: Mapping[str, Any], profile: Profile) -> Pattern | None:
 def declared_rule(name: str, entry: Mapping[str, Any]) -> Rule:
     """Return the rule of an entry with `when`. Raises ValueError or TypeError if it cannot be used."""
     if missing := _REQUIRED - entry.keys():
-        raise ValueError(f"needs {', '.join(sorted(missing))}")
+        raise ValueError(f"lacks {', '.join(sorted(missing))}")
     for text in (*entry["when"], entry["saves"]):
         _compiled(text)
     if unknown := set(entry.get("files", ())) - _FILES.keys():
-        raise ValueError(f"files: {', '.join(sorted(unknown))} is not known; known: {', '.join(_FILES)}")
+        raise ValueError(f"files: {', '.join(sorted(unknown))} is unknown. Choose from: {', '.join(_FILES)}")
     described: dict[str, Any] = {"tried": False}
     for key in entry.keys() - _KEYS:
         described[key] = tuple(entry[key]) if isinstance(entry[key], list) else entry[key]
@@ -226,10 +232,10 @@ def site_advice() -> tuple[Mapping[str, str], tuple[Rule, ...]]:
         text = path.read_text("utf-8")
         found = tomllib.loads(text)
         if unknown := set(found) - {"note", "rule"}:
-            raise ValueError(f"unknown key {', '.join(sorted(unknown))}; known: note, rule")
+            raise ValueError(f"unknown key {', '.join(sorted(unknown))}; valid keys: note, rule")
         for name, note in found.get("note", {}).items():
             if set(note) != {"text"} or not isinstance(note["text"], str):
-                raise ValueError(f"[note.{name}] needs `text`, a sentence, and nothing else")
+                raise ValueError(f"[note.{name}] needs `text`, a sentence, and no other key")
         rules = []
         for name, entry in found.get("rule", {}).items():
             if entry.get("dimension") not in get_args(Dimension) or entry.get("part", "layout") not in get_args(Part):

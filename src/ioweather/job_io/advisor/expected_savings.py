@@ -4,7 +4,8 @@
 saved, the kind of storage, and the origin of the pair. `python benchmarks/advice_pairs.py --write` makes it. Only pairs
 on the same kind of storage count: a parallel file system is not a local disk. The expected saving is the model's value
 times the lower quartile of saved / modelled over the closest related pairs, if five: of the rule, of rules with its
-model, of rules of its part. Without such pairs the saving is "up to" the model's seconds.
+model, of rules of its part. Without a pair of the rule or its model, or if a quarter of the pairs saved hardly any,
+the saving is "up to" the model's seconds.
 
 The interval is split conformal (Vovk et al. 2005): with n pairs exchangeable with this run, the ranks floor(0.05 (n +
 1)) and ceil(0.95 (n + 1)) of that ratio contain 90% or more; of the closest related pairs if 19, else of all on that
@@ -43,6 +44,8 @@ _LEAST_SECONDS: Final = 1.0
 # The fewest pairs of which a quantile is used, and the quantile that is expected: three of four changes saved more.
 _FEWEST_OF_QUANTILE: Final = 5
 _EXPECTED_QUANTILE: Final = 0.25
+# A smaller share of the model's seconds is not expected: such changes saved something or nothing.
+_HARDLY: Final = 0.1
 
 # Rules of one part model the same seconds; see `Advised.together_seconds`.
 Part: TypeAlias = Literal["requests", "metadata", "ranks", "layout", "overlap"]
@@ -127,7 +130,8 @@ def saving_from_pairs(
     rates = [pair.rate_after for pair in past if rule in _JOINED and pair.rule in _JOINED and pair.moved_bytes > 0]
     by_rate = len(rates) >= FEWEST_PAIRS
     slow = float(np.quantile(rates, _EXPECTED_QUANTILE)) if by_rate else math.inf
-    if closest is None or len(pool) < FEWEST_PAIRS or bytes_per_s >= slow:
+    no_pair = not own and not of_model
+    if no_pair or closest is None or len(pool) < FEWEST_PAIRS or bytes_per_s >= slow:
         return Saving(0.0, 0.0, min(modelled_seconds, most_seconds), 0, 0, tried=False)
     low, high = conformal(pool)
     if by_rate:
@@ -137,9 +141,10 @@ def saving_from_pairs(
         expected = min(float(np.quantile(ratios, _EXPECTED_QUANTILE)) for ratios in (closest, own) if ratios)
     seconds = min(modelled_seconds * expected, most_seconds)
     most = min(modelled_seconds * high, most_seconds) if modelled_seconds > 0 else 0.0
-    # Where a quarter of such changes saved nothing, nothing is expected, and the rest is "up to".
-    low = min(modelled_seconds * low, seconds)
-    return Saving(seconds, low, max(most, seconds), len(pool), len(own), tried=seconds > 0 or modelled_seconds <= 0)
+    # Where a quarter of such changes saved hardly anything, nothing is expected: "up to" the model's seconds.
+    if seconds <= _HARDLY * modelled_seconds and modelled_seconds > 0:
+        return Saving(0.0, 0.0, min(modelled_seconds, most_seconds), len(pool), len(own), tried=False)
+    return Saving(seconds, min(modelled_seconds * low, seconds), max(most, seconds), len(pool), len(own))
 
 
 def conformal(ratios: Sequence[float]) -> tuple[float, float]:

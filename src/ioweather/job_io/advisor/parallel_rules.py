@@ -38,7 +38,7 @@ def no_mpiio(profile: Profile) -> Pattern | None:
     if not profile.parallel or made < fixes.FEWEST or profile.without_mpiio_calls:
         return None
     operations = int(profile.operations[rows].sum())
-    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
+    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none with MPI-IO"
     return fixes.joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
@@ -53,7 +53,7 @@ def unjoined_below(profile: Profile) -> Pattern | None:
     mean = format_bytes(float(profile.moved[rows].sum()) / operations)
     evidence = (
         f"MPI-IO calls were not recorded; {operations:,} requests of {mean} by several processes reached the file "
-        "system, which collective buffering would have joined"
+        "system; collective buffering would have merged them"
     )
     return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows, "MPI-IO"), rows)
 
@@ -110,20 +110,27 @@ def exchange(profile: Profile) -> Pattern | None:
     nothing."""
     records = profile.records
     rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
-    slowest = profile.seconds("slowest_rank_seconds")
-    below = records.per_file(slowest, records.posix & (records.rank < 0))[records.file]
+    slowest, below = profile.seconds("slowest_rank_seconds"), _slowest_below(profile)
     rows &= (slowest > 0) & (below > 0) & (below < 0.7 * slowest)
     if not rows.any():
         return None
     worst = int(np.argmax(np.where(rows, slowest - below, -1.0)))
     size = float(ratio(profile.moved, profile.operations)[worst])
     evidence = (
-        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, the requests below "
-        f"them {format_seconds(float(below[worst]))}: such large requests need no exchange between processes"
+        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, their POSIX requests "
+        f"{format_seconds(float(below[worst]))}: requests of this size need no exchange between processes"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
     line = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "disable")
     return Pattern(evidence, seconds, (line,), rows)
+
+
+def _slowest_below(profile: Profile) -> Floats:
+    """Return, for each row, the seconds of the slowest process in POSIX requests to a file shared by all; 0 if not
+    recorded."""
+    records = profile.records
+    slowest = profile.seconds("slowest_rank_seconds")
+    return np.asarray(records.per_file(slowest, records.posix & (records.rank < 0))[records.file], np.float64)
 
 
 def one_at_a_time(profile: Profile) -> Pattern | None:
@@ -145,7 +152,7 @@ def one_at_a_time(profile: Profile) -> Pattern | None:
     write = f"{'seem to ' if overlap is None else ''}write one after another"
     evidence = (
         f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
-        f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in the requests below it"
+        f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in its POSIX requests"
     )
     lines = (*_aligned_below(profile, rows), fixes.hint_line(profile, "romio_cb_write", "enable"))
     if profile.filesystem in _ONE_SERVER:
@@ -188,8 +195,11 @@ def data_sieving(profile: Profile) -> Pattern | None:
     if not files.any():
         return None
     reading, writing = (records.per_file(profile.seconds(f"{v}_seconds"), records.posix) for v in VERBS)
-    share = np.where(files, ratio(reading, reading + writing), 0.0)
-    saved = np.where(records.mpiio, profile.seconds("write_seconds") * share[records.file], 0.0)
+    share = np.where(files, ratio(reading, reading + writing), 0.0)[records.file]
+    # Independent writes lock the range that they read and write back: all time beyond that of the writes below goes.
+    asking = records.per_file(profile.seconds("write_seconds"), records.mpiio)
+    share = np.where(profile.collective, share, np.maximum(share, 1.0 - ratio(writing, asking)[records.file]))
+    saved = np.where(records.mpiio & files[records.file], profile.seconds("write_seconds") * share, 0.0)
     amount = float(done[files].sum())
     part = format_value(amount / float(wrote[files].sum()), "ratio")
     evidence = (
@@ -213,7 +223,7 @@ def blocking(profile: Profile) -> Pattern | None:
     if operations <= 1000 or nonblocking:
         return None
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
-    evidence = f"{operations:,} MPI-IO operations, none non-blocking (gains if the run computes between them)"
+    evidence = f"{operations:,} MPI-IO operations, none non-blocking (a change helps if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
     return Pattern(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
 
@@ -226,22 +236,58 @@ def seconds_between_writes(profile: Profile) -> float:
     return max(0.0, float(last - first) / NS - (profile.io_seconds or 0.0))
 
 
-def aggregators(profile: Profile) -> Pattern | None:
-    """Find collective MPI-IO with fewer aggregators than nodes."""
-    records, rows = profile.records, profile.counted & profile.collective
-    # A trace, or records of single processes, show the callers of POSIX below collective MPI-IO.
+def _count_aggregators(profile: Profile) -> int:
+    """Return how many processes make the requests below collective MPI-IO; 0 if unknown."""
+    records = profile.records
     mine = np.isin(records.file, np.unique(records.file[profile.collective])) & records.posix & profile.moved_rows
+    # A trace, or records of single processes, show them.
     callers = np.unique(records.rank[mine])
     trace = profile.log.records("DXT_POSIX") if profile.log else None
     if trace is not None and (not len(callers) or callers[0] < 0):
         callers = np.unique(trace["rank"][(trace["reads"] + trace["writes"]) > 0])
-    count = int((callers >= 0).sum())
-    if profile.node_count is None or not rows.any() or not 0 < count < profile.nodes:
+    if (callers >= 0).any() or not mine.any():
+        return int((callers >= 0).sum())
+    # A record of all processes has the bytes of the slowest and their variance: n processes with equal parts of b bytes
+    # have a sum of squares of b^2 / n. Unequal parts give a lower number.
+    worst = int(np.argmax(np.where(mine, profile.moved, -1)))
+    moved = float(profile.moved[worst])
+    if profile.ints("slowest_rank_bytes")[worst] >= ALMOST_ALL * moved:
+        return 1
+    raw = profile.log.records("POSIX") if profile.log else None
+    if raw is None or "POSIX_F_VARIANCE_RANK_BYTES" not in (raw.dtype.names or ()):
+        return 0
+    of_file = (raw["id"].astype(np.int64) == profile.ints("record_id")[worst]) & (raw["rank"] < 0)
+    variance = float(raw["POSIX_F_VARIANCE_RANK_BYTES"][of_file].max(initial=0.0))
+    squares = profile.nprocs * (variance + (moved / profile.nprocs) ** 2)
+    return math.ceil(moved**2 / squares - 1e-6) if variance > 0 else 0
+
+
+def aggregators(profile: Profile) -> Pattern | None:
+    """Find collective MPI-IO with far fewer aggregators than nodes: one process writes for many."""
+    rows = profile.counted & profile.collective
+    count = _count_aggregators(profile) if rows.any() else 0
+    if not 0 < 2 * count <= profile.nodes:
         return None
-    seconds = profile.saving(np.where(rows, profile.data_seconds * (1.0 - count / profile.nodes), 0.0))
+    spent = profile.saving(np.where(rows, profile.data_seconds, 0.0))
+    verb = "writes" if fixes.main_verb(profile, rows) == "write" else "reads"
+    who = f"one process {verb}" if count == 1 else f"{count:,} processes {verb.removesuffix('s')}"
+    nodes = f"{profile.nodes:,} nodes{'' if profile.node_count else ' (assuming 32 processes per node)'}"
+    evidence = f"{who} for all {profile.nprocs:,} on {nodes}, in collective calls that take {format_seconds(spent)}"
+    width = float(profile.nodes)
+    lines: tuple[str, ...] = ()
+    on = np.isin(profile.records.file, np.unique(profile.records.file[rows]))
+    stripes = int(profile.ints("stripe_count")[on].max(initial=0))
+    if profile.filesystem == "lustre" and stripes:
+        # MPI-IO on Lustre takes no more aggregators than targets.
+        size = float(profile.moved[rows].max())
+        width = max(min(math.ceil(size / GIB), fixes.most_stripes(profile)), 1.0)
+        if stripes < width:
+            lines = fixes.layout_lines(profile, rows, int(width))[:1]
+            evidence += f" and write to {fixes.describe_count(stripes, 'one stripe', 'stripes')}"
+    hints = {"cb_nodes": f"{int(width)}", "cb_config_list": "*:1"}
     most = max(0.0, (profile.io_seconds or 0.0) - profile.moved_bytes / profile.ceiling[0])
-    lines = fixes.hint_lines(profile, {"cb_nodes": str(profile.nodes), "cb_config_list": "*:1"})
-    return Pattern(f"{count:,} aggregators for {profile.nodes:,} nodes", min(seconds, most), lines, rows)
+    seconds = min(spent * (1.0 - min(count / width, 1.0)), most)
+    return Pattern(evidence, seconds, (*lines, *fixes.hint_lines(profile, hints)), rows)
 
 
 def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
@@ -266,6 +312,9 @@ def striping(profile: Profile) -> Pattern | None:
     if profile.nprocs < 2 or not rows.any():
         return None
     spent = profile.shared_seconds * ratio(profile.data_seconds, profile.spent)
+    # Targets wait while processes of a collective call exchange data: only requests below it count.
+    below = _slowest_below(profile)
+    spent = np.where(profile.collective & (below > 0), np.minimum(spent, below), spent)
     # A target's rate is at least the one observed here. With large requests, which collective MPI-IO makes too, it is
     # that one; else the rest of the time has other causes. The wider stripe still needs its part.
     observed = ratio(size, spent * stripes)
@@ -309,7 +358,7 @@ def unused_targets(profile: Profile) -> Pattern | None:
         rows &= profile.shared & np.isin(mount.codes, lustre)
         if profile.files_in(rows) != 1:
             return None
-        evidence = f"{format_bytes(moved)} in one file on Lustre, its layout not recorded: the default is one target"
+        evidence = f"{format_bytes(moved)} in one file on Lustre, layout not recorded: the default is one target"
     lines = fixes.layout_lines(profile, rows & profile.shared, int(fixes.most_stripes(profile)))
     return Pattern(evidence, 0.0, lines, rows)
 
@@ -357,20 +406,25 @@ def slow_target(profile: Profile) -> Pattern | None:
     when = f" on {format_time_ns(profile.row['start_ns'])[:10]}" if profile.row.get("start_ns") else ""
     took, others = (format_seconds(float(np.median(spent[which]))) for which in (slow, rest))
     evidence = (
-        f"not your fault, storage target {name} was slow{when}: a file took {took} "
-        f"({int(slow.sum()):,} files), {others} on the {len(targets) - 1:,} others"
+        f"storage target {name} was slow{when}, not your program: a file there took {took} "
+        f"({int(slow.sum()):,} files), a file on the {len(targets) - 1:,} other targets {others}"
     )
     saved = np.where(slow, np.maximum(spent - moved * np.median(each[rest]), 0.0), 0.0)
     full_name = f"{name} of {mounts.pop()}" if len(mounts) == 1 else name
-    lines = (f"report {full_name} to your site", "no change of the program helps")
+    lines = (f"report {full_name} to your site", "changing the program does not help")
     return Pattern(evidence, profile.saving(saved), lines, slow)
 
 
 def _has_one_rank(profile: Profile) -> bool:
     """Whether one process moves all bytes. Unknown if some files have no record."""
     row, moved = profile.row, profile.moved_bytes
-    alone = row["io_rank_count"] == 1 or (row["rank0_bytes"] or 0) >= ALMOST_ALL * moved
-    return profile.parallel and not profile.incomplete and moved > 0 and alone
+    if not profile.parallel or profile.incomplete or moved <= 0:
+        return False
+    # Of a file that all processes open, the bytes of the slowest are known at the file system.
+    mine = profile.moved_by_one & ~profile.collective_file
+    who, place = np.unique(profile.ints("slowest_rank")[mine], return_inverse=True)
+    most = np.bincount(place, profile.moved[mine], len(who)).max(initial=0.0)
+    return bool(row["io_rank_count"] == 1 or max(row["rank0_bytes"] or 0, most) >= ALMOST_ALL * moved)
 
 
 def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Pattern:
@@ -432,7 +486,7 @@ def straggler_bytes(profile: Profile) -> Pattern | None:
     """Find a shared file whose slowest process moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", fixes.hint_line(profile, "romio_cb_write", "enable"))
-    return Pattern(f"{evidence}; it moved more than its part", float(behind.sum()), lines, rows) if evidence else None
+    return Pattern(f"{evidence}; it moved more than its share", float(behind.sum()), lines, rows) if evidence else None
 
 
 def straggler_time(profile: Profile) -> Pattern | None:
@@ -441,7 +495,9 @@ def straggler_time(profile: Profile) -> Pattern | None:
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
     lines = (*([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
-    return Pattern(f"{evidence}; it moved no more than others", float(behind.sum()), lines, rows) if evidence else None
+    return (
+        Pattern(f"{evidence}; it moved no more than the others", float(behind.sum()), lines, rows) if evidence else None
+    )
 
 
 def _report_line(profile: Profile, rows: Bools) -> str:
@@ -457,7 +513,7 @@ def contention(profile: Profile) -> Pattern | None:
         return None
     hint = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "enable")
     lines = (*_aligned_below(profile, rows), hint)
-    evidence += ", a smooth spread, not one process: they seem to wait for each other"
+    evidence += ", with a smooth spread of times: processes seem to wait for each other"
     return Pattern(evidence, float(behind.sum()), lines, rows)
 
 
@@ -471,13 +527,13 @@ def uneven_ranks(profile: Profile) -> Pattern | None:
     if profile.nprocs < 2 or len(each) < 2 or profile.incomplete or each.max() - each.mean() <= 0.3 * each.max():
         return None
     evidence = (
-        f"on files of their own the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
+        f"on unshared files the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
         f"the mean {format_seconds(float(each.mean()))}"
     )
     line = "give each process the same bytes and files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
         others = np.delete(each, each.argmax()).mean()
-        evidence, line = f"{evidence}; it moved no more than others", "let fewer processes do I/O at a time"
+        evidence, line = f"{evidence}; it moved no more than the others", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
             line = _report_line(profile, rows)
     return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

@@ -134,6 +134,12 @@ class Profile:
         self.opened: Bools = self.counted & (records.per_file(used.astype(np.int64)) > 0)[records.file]
         collective = self.ints("collective_read_count") + self.ints("collective_write_count")
         self.collective: Bools = records.mpiio & (2 * collective >= self.operations) & (collective > 0)
+        self.collective_file: Bools = records.per_file(self.collective.astype(np.int64), self.counted)[records.file] > 0
+        # Records of all processes at the file system, nearly all of whose bytes one process moved.
+        slowest = self.ints("slowest_rank_bytes")
+        self.moved_by_one: Bools = (
+            self.at_storage & self.moved_rows & (records.rank < 0) & (slowest >= ALMOST_ALL * self.moved)
+        )
         self.independent_share = np.asarray(1.0 - np.minimum(ratio(collective, self.operations), 1.0), np.float64)
         self.first_opens: Ints = np.where(records.rank < 0, self.nprocs, 1)
         # The size of the file of each record: its highest byte, else the bytes moved.

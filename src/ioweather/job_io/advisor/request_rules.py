@@ -21,6 +21,8 @@ from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, VERBS, Profile, V
 
 # Drishti's: metadata time on one record.
 _LONG_SECONDS: Final = 30.0
+# A seek moves a position in memory; on machines whose nodes forward calls it takes some microseconds.
+SEEK_SECONDS: Final = 10e-6
 
 
 def small_requests(profile: Profile) -> Pattern | None:
@@ -29,9 +31,13 @@ def small_requests(profile: Profile) -> Pattern | None:
     if (found := fixes.describe_small(profile, rows)) is None:
         return None
     mine = profile.counted & ~profile.collective & ~profile.records.stdio
-    # On a file shared by all, a process itself can only join consecutive requests.
-    behind = profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")
-    own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(ratio(behind, profile.operations), 1.0), 1.0)
+    # On a file shared by all, a process itself can only join consecutive requests; those of MPI-IO show below it.
+    behind = (profile.ints("consecutive_read_count") + profile.ints("consecutive_write_count")).astype(np.float64)
+    in_order = ratio(behind, profile.operations)
+    posix = profile.records.posix
+    below = ratio(*(profile.records.per_file(count, posix) for count in (behind, profile.operations)))
+    in_order = np.where(profile.records.mpiio, below[profile.records.file], in_order)
+    own = np.where(profile.shared & (profile.nprocs > 1), np.minimum(in_order, 1.0), 1.0)
     seconds = profile.saving(np.where(mine, fixes.seconds_saved_by_joining(profile, fixes.JOINED_BYTES) * own, 0.0))
     made = mine & rows if (mine & rows & profile.moved_rows).any() else rows
     interface = fixes.interface_of(profile, made, profile.operations)
@@ -110,7 +116,7 @@ def strided(profile: Profile) -> Pattern | None:
         gaps += int(skipped[rows].sum())
     if gaps < fixes.FEWEST or gaps <= 0.5 * total:
         return None
-    evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap to the one before"
+    evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap after the previous one"
     lines = fixes.request_lines(profile, "collective", rows) if profile.parallel else fixes.sorting_lines(profile, rows)
     return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
@@ -145,7 +151,10 @@ def redundant_reads(profile: Profile) -> Pattern | None:
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
     lines = fixes.BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
     if profile.python or profile.separate:
-        lines = ("cp -r DATA $TMPDIR  # once per node, read there", "functools.lru_cache on what reads a sample")
+        lines = (
+            "cp -r DATA $TMPDIR  # once per node, read there",
+            "functools.lru_cache on the reader of a sample",
+        )
     by = ", by this process or another" if profile.nprocs > 1 or profile.separate else ""
     return _find_repeated(profile, "read", f"were read before{by}", lines)
 
@@ -230,14 +239,24 @@ def flushed_streams(profile: Profile) -> Pattern | None:
 
 
 # The metadata time of a row is divided by its calls: two for each open (open and close), one for each stat and seek.
-# First opens and stats, repeated opens, and seeks are separate parts, so that rules do not overlap. close() flushes,
-# and Darshan counts it as metadata: part of the time may be writing.
+# A seek sends nothing to a server: what it does not need is time of the other calls. First opens and stats, repeated
+# opens, and seeks are separate parts, so that rules do not overlap. close() flushes, and Darshan counts it as metadata:
+# part of the time may be writing.
 
 
-def _metadata_calls(profile: Profile) -> Floats:
-    """Return calls by which the metadata time of a row is divided."""
-    calls = 2 * profile.ints("open_count") + profile.ints("stat_count") + profile.ints("seek_count")
-    return calls.astype(np.float64)
+def _seek_seconds(profile: Profile) -> Floats:
+    """Return the time of the seeks of a row: the mean of its metadata calls each, at most `SEEK_SECONDS`."""
+    seeks = profile.ints("seek_count").astype(np.float64)
+    calls = 2 * profile.ints("open_count") + profile.ints("stat_count") + seeks
+    each = ratio(profile.seconds("meta_seconds"), calls)
+    # A seek in a stream may write its buffer.
+    return seeks * np.where(profile.records.stdio, each, np.minimum(each, SEEK_SECONDS))
+
+
+def _call_seconds(profile: Profile) -> Floats:
+    """Return the time of an open, close or stat of a row: its metadata time without seeks, over these calls."""
+    calls = 2 * profile.ints("open_count") + profile.ints("stat_count")
+    return ratio(profile.seconds("meta_seconds") - _seek_seconds(profile), calls.astype(np.float64))
 
 
 def _opened_again(profile: Profile) -> Floats:
@@ -248,9 +267,9 @@ def _opened_again(profile: Profile) -> Floats:
 
 def _opening_seconds(profile: Profile) -> Floats:
     """Return the metadata time of first opens and stats; all of it for rows without recorded calls."""
-    calls = _metadata_calls(profile)
-    other = 2.0 * _opened_again(profile) + profile.ints("seek_count")
-    return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
+    calls = 2 * profile.ints("open_count") + profile.ints("stat_count") - 2.0 * _opened_again(profile)
+    unknown = (profile.ints("open_count") + profile.ints("stat_count") + profile.ints("seek_count")) == 0
+    return np.where(unknown, profile.seconds("meta_seconds"), calls * _call_seconds(profile))
 
 
 def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
@@ -266,8 +285,8 @@ def seeks(profile: Profile) -> Pattern | None:
     done, count = int(profile.operations[rows].sum()), int(sought[rows].sum())
     if done < fixes.FEWEST or count < SEEKS_PER_OPERATION * done:
         return None
-    # No seek costs more than a metadata call where these are cheapest: opens of other files cost what they cost.
-    each = ratio(profile.seconds("meta_seconds"), _metadata_calls(profile))
+    # No seek costs more than where it is cheapest: opens of other files cost what they cost.
+    each = ratio(_seek_seconds(profile), sought.astype(np.float64))
     saved = np.where(rows, sought * each[rows & (sought > 0)].min(initial=np.inf), 0.0)
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
@@ -284,7 +303,7 @@ def waiting_opens(profile: Profile) -> Pattern | None:
         f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
         "on pipes or locks; not storage time, so excluded from the advice"
     )
-    return Pattern(evidence, 0.0, ("look at what the threads wait for, not at I/O",), rows)
+    return Pattern(evidence, 0.0, ("find what the threads wait for; it is not I/O",), rows)
 
 
 def metadata_storm(profile: Profile) -> Pattern | None:
@@ -302,7 +321,7 @@ def metadata_storm(profile: Profile) -> Pattern | None:
     least, files = "at least " if profile.incomplete else "", profile.files_in(rows)
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
-    saved = np.where(rows, profile.seconds("meta_seconds") * ratio(again, _metadata_calls(profile)), 0.0)
+    saved = np.where(rows, again * _call_seconds(profile), 0.0)
     return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
@@ -375,13 +394,20 @@ def shared_metadata(profile: Profile) -> Pattern | None:
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
     rows &= (meta > _LONG_SECONDS) | (meta >= METADATA_BOUND * profile.spent)
+    # If one process moves the data, the others wait for it in MPI_File_close.
+    by_one = profile.records.per_file(profile.moved_by_one.astype(np.int64))[profile.records.file] > 0
+    rows &= ~(profile.records.mpiio & by_one)
     if not profile.parallel or not rows.any():
         return None
     keep = min(1.0, profile.nodes / profile.nprocs)
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - keep), 0.0)
     which = fixes.describe_count(profile.files_in(rows), "a shared file", "shared files")
+    part = format_value(float(meta[rows].sum() / profile.spent[rows].sum()), "ratio")
     longest = format_seconds(float(meta[rows].max()))
-    evidence = f"all processes open {which}; up to {longest} of metadata time per file, summed over processes"
+    evidence = (
+        f"all {profile.nprocs:,} processes open {which}: {part} of the time there is metadata; up to {longest} per "
+        "file, summed over processes"
+    )
     lines: tuple[str, ...] = (fixes.hint_line(profile, "romio_no_indep_rw", "true"),)
     if fixes.interface_of(profile, rows, meta) == "HDF5":
         lines = ("H5Pset_all_coll_metadata_ops(fapl, true);", "H5Pset_coll_metadata_write(fapl, true);")
@@ -400,10 +426,10 @@ def reopening(profile: Profile) -> Pattern | None:
     count = int(again[rows].sum())
     if count < fixes.FEWEST:
         return None
-    saved = np.where(rows, profile.seconds("meta_seconds") * ratio(2.0 * again, _metadata_calls(profile)), 0.0)
+    saved = np.where(rows, 2.0 * again * _call_seconds(profile), 0.0)
     which = fixes.describe_count(profile.files_in(rows), "1 file", "files")
     line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:
         line = "file = open(path, 'rb')  # once, before the loop"
-    evidence = f"{count:,} opens of {which} that the process had opened before"
+    evidence = f"{count:,} repeated opens of {which} by the same process"
     return Pattern(evidence, profile.saving(saved), (line,), rows)

@@ -98,12 +98,12 @@ _ENTRIES: Final = re.compile(rb"(?:.{8}[^\0]*+\0)*+", re.DOTALL)
 
 def damaged(message: str) -> CorruptInput:
     """An error for bytes that contradict the format."""
-    return CorruptInput(message, hint="The file is damaged; get another copy.")
+    return CorruptInput(message, hint="The file is damaged. Copy it again.")
 
 
 def cut_short(message: str) -> TruncatedInput:
     """An error for a log that ends too early."""
-    return TruncatedInput(message, hint="Get the whole file and try again.")
+    return TruncatedInput(message, hint="Copy the complete file and try again.")
 
 
 def decode_text(raw: bytes) -> str:
@@ -136,14 +136,13 @@ def expand(region: Buffer, compression: str, budget: _Budget, what: str) -> Buff
             output += stream.decompress(window, budget.left_bytes - len(output) + 1)
             if len(output) > budget.left_bytes:
                 raise CorruptInput(
-                    f"The {what} expands beyond {format_bytes(budget.limit_bytes)}, more than a log of this size can "
-                    "hold.",
-                    hint="The file is damaged or made to exhaust memory; it was not read further.",
+                    f"The {what} expands beyond {format_bytes(budget.limit_bytes)}, too much for this log.",
+                    hint="The file is damaged or designed to exhaust memory.",
                 )
             position += len(window) - len(stream.unused_data)
             window_bytes = min(2 * window_bytes, _WIDEST_WINDOW_BYTES)
     except (_deflate.error, OSError, ValueError, EOFError) as error:
-        raise damaged(f"The {what} cannot be decompressed ({compression}): {error}.") from error
+        raise damaged(f"Cannot decompress the {what} ({compression}): {error}.") from error
     if not stream.eof:
         raise cut_short(f"The {what} ends in the middle of a compressed stream.")
     budget.left_bytes -= len(output)
@@ -155,7 +154,7 @@ def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
     raw = bytes(region)
     head_bytes = 8 * words + METADATA_BYTES
     if len(raw) < head_bytes:
-        raise cut_short(f"The job record has {len(raw)} bytes; {head_bytes} were expected.")
+        raise cut_short(f"The job record has {len(raw)} bytes; expected {head_bytes}.")
     values = struct.unpack_from(f"{ORDER_CHARACTER[order]}{words}q", raw)
     if words == 7:
         uid, start, start_part_ns, end, end_part_ns, nprocs, job_id = values
@@ -165,7 +164,7 @@ def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
     command, _, rest = raw[head_bytes:].partition(b"\0")
     if rest.strip(b"\0"):
         # A header that has lost the place of the next region makes it look like the end of this one.
-        raise damaged(f"The job record is followed by {len(rest)} bytes that do not belong to it.")
+        raise damaged(f"The job record is followed by {len(rest)} unexpected bytes.")
     exe, mounts = parse_command(decode_text(command))
     check_job(start, end, nprocs, start_part_ns, end_part_ns)
     start_ns = start * NS + start_part_ns
@@ -180,9 +179,9 @@ def check_job(start: int, end: int, nprocs: int, start_part_ns: int = 0, end_par
     """Raise CorruptInput for numbers that no run can have: the bytes are not a job record."""
     seconds_fit = 0 <= start < _LAST_SECOND and 0 <= end < _LAST_SECOND
     if not (seconds_fit and 0 <= start_part_ns < NS and 0 <= end_part_ns < NS):
-        raise damaged(f"The job record gives times that cannot be: start {start} s, end {end} s since 1970.")
+        raise damaged(f"The job record has invalid times: start {start} s, end {end} s since 1970.")
     if not 0 < nprocs < _MOST_PROCESSES:
-        raise damaged(f"The job record gives {nprocs} processes.")
+        raise damaged(f"The job record has {nprocs} processes.")
 
 
 def parse_metadata(raw: bytes) -> dict[str, str]:
@@ -215,7 +214,7 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
     raw = bytes(region)
     entries = list(itertools.islice(_split_names(raw, order, with_lengths), most + 1))
     if len(entries) > most:
-        raise damaged("The name map of the log holds more names than a region of its size can.")
+        raise damaged("The name map of the log has more names than fit in its region.")
     ids = struct.unpack(f"{ORDER_CHARACTER[order]}{len(entries)}Q", b"".join([record_id for record_id, _ in entries]))
     names: dict[int, str] = {}
     for record_id, (_, name) in zip(ids, entries, strict=True):
@@ -226,7 +225,7 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
 
 def _split_names(raw: bytes, order: ByteOrder, with_lengths: bool) -> Iterator[tuple[bytes, bytes]]:
     """The stored pairs of id and name. Version 3.00 writes the length of a name, later ones a terminator."""
-    breaks_off = f"The name map of the log, {len(raw)} bytes, breaks off within a name."
+    breaks_off = f"The name map of the log ({len(raw)} bytes) ends within a name."
     if not with_lengths:
         if _ENTRIES.fullmatch(raw) is None:
             raise damaged(breaks_off)
@@ -258,7 +257,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
     """The log of version 3.x, with the `wanted` modules (None: all)."""
     layout, order = _identify(data)
     if data[16] >= len(COMPRESSIONS):
-        raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
+        raise damaged(f"The header has compression {data[16]}; expected 0, 1 or 2.")
     compression = COMPRESSIONS[data[16]]
     mark, count = ORDER_CHARACTER[order], layout.module_count
     # The name map is before the modules.
@@ -337,7 +336,7 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
         if version in LAYOUTS:
             if len(data) < 16:
                 raise cut_short(f"The log ends after {len(data)} bytes, within its header.")
-            raise damaged(f"The header says version {version.decode()} but its magic number is wrong.")
+            raise damaged(f"The header has version {version.decode()}, but its magic number is wrong.")
         raise SourceError(
             "This is not a Darshan log.",
             hint="A log starts with its version, such as 3.41, and a magic number.",
@@ -347,11 +346,11 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
     if layout is None:
         raise UnsupportedVersion(
             f"The log has version {version.decode('ascii', 'backslashreplace')}; "
-            f"versions {', '.join(v.version for v in LAYOUTS.values())} are read.",
-            hint="A newer ioweather may read it.",
+            f"supported versions: {', '.join(v.version for v in LAYOUTS.values())}.",
+            hint="A newer ioweather may support it.",
         )
     if len(data) < layout.bytes:
-        raise cut_short(f"The log ends after {len(data)} bytes; its header alone has {layout.bytes}.")
+        raise cut_short(f"The log ends after {len(data)} bytes, within its header of {layout.bytes} bytes.")
     return layout, order
 
 
@@ -361,12 +360,12 @@ def _check_tiling(regions: list[tuple[int, ...]], header_bytes: int, file_bytes:
     first = position = regions[0][0] if regions else file_bytes
     for offset, length in regions:
         if offset != position:
-            raise damaged(f"The header places a region at byte {offset}; {position} was expected.")
+            raise damaged(f"The header has a region at byte {offset}; expected {position}.")
         position = offset + length
     if position > file_bytes:
-        raise cut_short(f"The log ends after {file_bytes} bytes; its header says that it has {position}.")
+        raise cut_short(f"The log ends after {file_bytes} bytes; its header expects {position}.")
     if position < file_bytes:
-        raise damaged(f"{file_bytes - position} bytes of the log belong to no region.")
+        raise damaged(f"{file_bytes - position} bytes of the log are outside all regions.")
     if first <= header_bytes:
         raise damaged("The header leaves no room for the job record.")
     return first
@@ -407,7 +406,7 @@ def check_ranks(module: Module, nprocs: int) -> None:
 
 def _wrong_ranks(name: str, nprocs: int) -> CorruptInput:
     """The error for records of ranks that the job does not have."""
-    return damaged(f"The {name} module has records of ranks that the {nprocs} processes do not have.")
+    return damaged(f"The {name} module has records of ranks beyond the {nprocs} processes.")
 
 
 def _fit_longer_records(
@@ -429,7 +428,7 @@ def _fit_longer_records(
                 return records
     if size % dtype.itemsize == 0:
         raise _wrong_ranks(name, nprocs)
-    raise damaged(f"The {name} module has {size} bytes, which is no multiple of its record of {dtype.itemsize}.")
+    raise damaged(f"The {name} module has {size} bytes, not a multiple of its record size of {dtype.itemsize}.")
 
 
 # Records of variable length: LUSTRE, HEATMAP and the DXT traces. A head of words tells how many items follow it.
@@ -438,7 +437,7 @@ def _fit_longer_records(
 def _parse_variable_length(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
     """Parse a module whose records vary in length: LUSTRE, HEATMAP or a DXT trace."""
     if len(region) % 8:
-        raise damaged(f"The {name} module has {len(region)} bytes, which is no multiple of 8.")
+        raise damaged(f"The {name} module has {len(region)} bytes, not a multiple of 8.")
     words = np.require(np.frombuffer(region, ORDER_CHARACTER[order] + "i8"), np.int64, "A")
     swapped = order != NATIVE
     if name == "LUSTRE" and version == 1:
@@ -494,7 +493,7 @@ def _split_records(
             break
         position += head_words + first_count * first[1] + second_count * second[1]
     if position != size:
-        raise damaged(f"Record {max(len(starts) - 1, 0)} of the {module} module does not end where the module does.")
+        raise damaged(f"Record {max(len(starts) - 1, 0)} of the {module} module does not end at the end of the module.")
     positions = np.frombuffer(starts, np.int64)[:, None] + np.arange(head_words)
     between = np.ones(size, np.bool_)
     between[positions] = False
@@ -631,7 +630,7 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     job, devices = _parse_old_job(raw[:region_bytes], version, metadata_bytes, order)
     dtype, region = cp_dtype(version, order), raw[region_bytes:]
     if len(region) % dtype.itemsize:
-        raise damaged(f"The records have {len(region)} bytes, which is no multiple of their size of {dtype.itemsize}.")
+        raise damaged(f"The records have {len(region)} bytes, not a multiple of their size of {dtype.itemsize}.")
     records = _to_native_order(np.frombuffer(region, dtype), order)
     check_ranks(Module("CP", DERIVED_VERSION, False, records), job.nprocs)
     modules = {"CP": Module("CP", DERIVED_VERSION, False, records)} if len(records) else {}
@@ -656,11 +655,11 @@ def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
     layout = _JOB_LAYOUTS.get(version)
     if layout is None:
         raise UnsupportedVersion(
-            f"The log has version {version}; of the compressed ones {', '.join(_JOB_LAYOUTS)} are read.",
-            hint="A log of version 3 must be unpacked first; those before 1.21 were never published.",
+            f"Compressed logs of version {version} are not supported; supported: {', '.join(_JOB_LAYOUTS)}.",
+            hint="Decompress logs of version 3 first. Versions before 1.21 were never published.",
         )
     if len(raw) < layout[0]:
-        raise cut_short(f"The log has {len(raw)} bytes; its job region alone has {layout[0]}.")
+        raise cut_short(f"The log has {len(raw)} bytes, but its job region has {layout[0]}.")
     return version, order
 
 

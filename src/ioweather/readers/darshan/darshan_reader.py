@@ -265,8 +265,8 @@ class _DarshanReader(FileReader):
         owner = context.doubted_owner(path)
         if owner not in (None, log.job.uid):
             raise SourceError(
-                f"{path} says that user {log.job.uid} ran the job, but the file is of user {owner}.",
-                hint="If it is a copy, read it with `ioweather ingest`, or set check_owner = false in [watch].",
+                f"{path} is a log of user {log.job.uid}, but the file belongs to user {owner}.",
+                hint="If it is a copy, use `ioweather ingest`, or set check_owner = false in [watch].",
                 kind="ForeignRows",
             )
         return log
@@ -309,7 +309,7 @@ def _read_darshan(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
 
 DARSHAN = _DarshanReader(
     "darshan",
-    "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser",
+    "Darshan logs (1.21 to 3.41, including forks) and darshan-parser text",
     ("applications", "files"),
     _detect_darshan,
     _read_darshan,

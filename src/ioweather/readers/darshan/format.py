@@ -151,8 +151,8 @@ def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | 
         if module in _ESSENTIAL:
             known = ", ".join(str(v) for m, v in sorted(FIXED) if m == module)
             raise UnsupportedVersion(
-                f"The {module} module is of version {version}; versions {known} are read.",
-                hint="The log was written by a newer Darshan: a newer ioweather may read it.",
+                f"The {module} module has version {version}; supported versions: {known}.",
+                hint="A newer Darshan wrote the log. A newer ioweather may support it.",
             )
         return None
     mark = ORDER_CHARACTER[order]

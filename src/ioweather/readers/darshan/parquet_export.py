@@ -58,7 +58,7 @@ _NUMBERS: Final = names_of("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT U
 _CHUNK_RECORDS: Final = 100_000
 _Names: TypeAlias = dict[str, str]
 _HOW: Final = (
-    "Beside Darshan's counters there must be columns of the job: jobid, uid, nprocs, start_time, end_time (seconds "
+    "Besides Darshan's counters, the file needs columns of the job: jobid, uid, nprocs, start_time, end_time (seconds "
     "since 1970) and exe; see docs/sources/darshan.md."
 )
 
@@ -98,7 +98,7 @@ def _read_darshan_export(path: Path, context: ReadContext) -> Iterator[tuple[str
         except (duckdb.Error, OSError) as error:
             reason = str(error).splitlines()[0]
             hint = "Is the file complete?"
-            raise CorruptInput(f"{path} cannot be read as Parquet: {reason}.", hint=hint) from None
+            raise CorruptInput(f"Cannot read {path} as Parquet: {reason}.", hint=hint) from None
 
 
 DARSHAN_EXPORT = FileReader(
@@ -130,19 +130,19 @@ def _find_columns(path: Path, types: Mapping[str, str]) -> tuple[_Names, _Names,
                 break
     if not counters:
         raise TruncatedInput(
-            f"{path} has counters, but not the bytes that were read and written.",
-            hint="PyDarshan's to_df() has two frames: join them, counters.merge(fcounters, on=['id', 'rank']).",
+            f"{path} has counters, but no bytes read and written.",
+            hint="Join the two frames of PyDarshan's to_df(): counters.merge(fcounters, on=['id', 'rank']).",
         )
     if missing := [what for what in ("job_id", "nprocs", "start", "end") if what not in job]:
-        raise CorruptInput(f"{path} does not say which run its counters are of: it has no {missing[0]}.", hint=_HOW)
+        raise CorruptInput(f"{path} has no {missing[0]}, so the run of its counters is unknown.", hint=_HOW)
     if ("id" in record) != ("rank" in record):
-        raise CorruptInput(f"{path} has one of id and rank: a record has both, a whole run none.", hint=_HOW)
+        raise CorruptInput(f"{path} has only one of id and rank: records need both, whole runs neither.", hint=_HOW)
     for what in ("start", "end"):
         kind = types[job[what]]
         if kind not in (*_NUMBERS, "TIMESTAMP WITH TIME ZONE"):
             raise UndatedInput(
-                f"{path}: the column {job[what]!r} is {kind.lower()}, which has no zone.",
-                hint="Write seconds since 1970, or times with a zone.",
+                f"{path}: the column {job[what]!r} is {kind.lower()}, without a time zone.",
+                hint="Use seconds since 1970, or times with a zone.",
             )
     return job, record, counters
 
@@ -166,7 +166,7 @@ def _read_runs(con: duckdb.DuckDBPyConnection, path: Path, file: str) -> Iterato
             wanted.append(f"coalesce(CAST({_quote(column)} AS {kind}), {missing}) AS {name}")
     (records,) = con.sql(f"SELECT count(*) FROM {file}").fetchall()[0]
     if not records:
-        raise EmptyInput(f"{path} holds no row.")
+        raise EmptyInput(f"{path} has no rows.")
     parts = 1 + records // _CHUNK_RECORDS
     for part in range(parts):
         # All rows of a run have the same hash.
@@ -203,8 +203,8 @@ def _make_logs(
                 continue
             if whole_runs and len(here) > 1:
                 raise CorruptInput(
-                    f"{path} has {len(rows)} rows of job {job.job_id} that do not tell files apart.",
-                    hint="A row for each record has the columns id and rank; a run alone has one row.",
+                    f"{path} has {len(rows)} rows of job {job.job_id} without id and rank of a file.",
+                    hint="Use one row per record with columns id and rank, or one row per run.",
                 )
             stored = [column for column in columns if not whole_runs or not _NO_SUM.search(column)]
             kinds = [(column, "f8" if "_F_" in column else "i8") for column in stored]
@@ -237,7 +237,7 @@ def _make_job(path: Path, job: Mapping[str, Any], moments: set[str]) -> tuple[Da
         start, end = moment_ns("start"), moment_ns("end")
         job_id, nprocs = (int(job[name]) if job[name] is not None else -1 for name in ("job_id", "nprocs"))
     except (TypeError, ValueError, OverflowError):
-        raise CorruptInput(f"{path}: a run's id, processes or times are no numbers: {dict(job)!r:.200}.") from None
+        raise CorruptInput(f"{path}: a run's id, processes or times are not numbers: {dict(job)!r:.200}.") from None
     check_job(start // NS, end // NS, nprocs)
     exe, uid = str(job.get("exe") or ""), _make_uid(job.get("uid"))
     made = DarshanJob(uid, job_id, nprocs, start, end, (end - start) / NS, {}, exe, ())

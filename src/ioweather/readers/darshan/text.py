@@ -95,16 +95,16 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
             names.setdefault(record[1], file_name)
         elif not _FILE_LIST.match(line):
             raise TruncatedInput(
-                f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
+                f"Line {number} is not a darshan-parser counter: {line[:60]!r}.", hint="Use its complete output."
             )
     job = _parse_job(facts, metadata, mounts)
     if not records and (versions or in_modules):
         hint = "Print all records: darshan-parser JOB.darshan > job.txt"
         if other_form.lstrip("# ").startswith(("X_", "DXT")):
-            raise UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not read.", hint=hint)
+            raise UnsupportedVersion("This is a trace of darshan-dxt-parser, which is not supported.", hint=hint)
         if other_form:
-            raise UnsupportedVersion("This has sums of darshan-parser, but no records.", hint=hint)
-        raise TruncatedInput("The text names modules, but has no counter of them: it was cut.", hint=hint)
+            raise UnsupportedVersion("This darshan-parser text has sums, but no records.", hint=hint)
+        raise TruncatedInput("The text is truncated: it lists modules, but none of their counters.", hint=hint)
     modules: dict[str, Module] = {}
     unknown: list[str] = []
     for module, own in records.items():
@@ -142,7 +142,7 @@ def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, V
     rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
     if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
         raise TruncatedInput(
-            f"Line {number} is no counter of darshan-parser: {line[:60]!r}.", hint="Paste its whole output."
+            f"Line {number} is not a darshan-parser counter: {line[:60]!r}.", hint="Use its complete output."
         )
     value: Value
     try:
@@ -176,7 +176,7 @@ def _require_counter(values: Mapping[str, Value], counter: str, module: str, rec
     if counter not in values:
         raise TruncatedInput(
             f"Record {record_id} of {module} has no {counter}: lines are missing.",
-            hint="Paste the whole output of darshan-parser.",
+            hint="Use the complete output of darshan-parser.",
         )
     return values[counter]
 
@@ -247,7 +247,7 @@ def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tup
     version = facts.get("darshan log version", "")
     if not version.startswith("3."):
         raise UnsupportedVersion(
-            f"The text is of a log of version {version[:20]}; that of 3.x is read.", hint="Ingest the log itself."
+            f"The text of a log of version {version[:20]} is not supported (3.x is).", hint="Ingest the log itself."
         )
     numbers = {name: whole_number(facts.get(name, "")) for name in ("start_time", "end_time", "nprocs")}
     missing = [name for name, number in numbers.items() if number is None]
@@ -281,5 +281,5 @@ def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tup
 def _integer(printed: str, what: str) -> int:
     number = whole_number(printed.removeprefix("-"))
     if number is None:
-        raise CorruptInput(f"The text says that {what} is {printed[:40]!r}, which is not a number.")
+        raise CorruptInput(f"The value of {what} is {printed[:40]!r}, which is not a number.")
     return -number if printed.startswith("-") else number

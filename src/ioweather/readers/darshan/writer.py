@@ -39,7 +39,7 @@ _COMMAND_BYTES: Final = 4096 - 8 * _LAYOUT.job_words - METADATA_BYTES - 1
 def new_records(module: str, count: int) -> NDArray[Any]:
     """Zeroed records of the version that is written: POSIX 4, MPI-IO 3, STDIO 2, LUSTRE 1, HEATMAP 1."""
     if module not in _VERSIONS:
-        raise ValueError(f"{module} is not written; {', '.join(_VERSIONS)} are")
+        raise ValueError(f"cannot write {module}; supported: {', '.join(_VERSIONS)}")
     lists = {"LUSTRE": LUSTRE_V1_DTYPE, "HEATMAP": HEATMAP_DTYPE}
     return np.zeros(count, lists.get(module) or fixed_dtype(module, _VERSIONS[module], NATIVE))
 
@@ -84,7 +84,7 @@ def _encode_module(module: Module) -> bytes:
     """The bytes of the records of a module, each with its lists."""
     records = module.records
     if records.dtype != new_records(module.name, 0).dtype:
-        raise ValueError(f"records of {module.name} are not those that are written: use new_records()")
+        raise ValueError(f"records of {module.name} have another layout: use new_records()")
     heads = records.astype(records.dtype.newbyteorder("<"), copy=False)
     if module.name not in _LISTS:
         return heads.tobytes()
@@ -92,7 +92,7 @@ def _encode_module(module: Module) -> bytes:
     for name, counted_by in _LISTS[module.name].items():
         column = module.ragged.get(name)
         if column is None or np.diff(column.offsets).tolist() != records[counted_by].tolist():
-            raise ValueError(f"{module.name}: `{name}` has not the lengths that the records give")
+            raise ValueError(f"{module.name}: the lengths of `{name}` differ from those in the records")
         lists.append(column)
     pointers = _HEATMAP_POINTERS if module.name == "HEATMAP" else b""
     return b"".join(
@@ -114,12 +114,12 @@ def _encode_job(job: DarshanJob) -> bytes:
         raise ValueError(f"the job's metadata or its command and mounts are longer than {_COMMAND_BYTES} bytes")
     reads_back = parse_command(command.decode()) == (job.exe, sort_mounts(list(job.mounts)))
     if parse_metadata(metadata) != dict(job.metadata) or b"\0" in command or not reads_back:
-        raise ValueError("the job's metadata, command or mounts hold characters that the format cannot keep")
+        raise ValueError("the job's metadata, command or mounts have characters that the format cannot store")
     return b"".join((words, metadata.ljust(METADATA_BYTES, b"\0"), command, b"\0"))
 
 
 def _encode_names(names: Mapping[int, str]) -> bytes:
     """The bytes of the name map: ids and names with a terminator."""
     if any("\0" in name or not name for name in names.values()):
-        raise ValueError("the name of a record is empty or holds a NUL")
+        raise ValueError("the name of a record is empty or contains a NUL")
     return b"".join(record_id.to_bytes(8, "little") + name.encode() + b"\0" for record_id, name in names.items())

@@ -79,7 +79,7 @@ def parse(lines: Iterable[str], where: str) -> Iterator[Sample | int]:
             continue
         found = _SAMPLE.fullmatch(text)
         if found is None:
-            raise CorruptInput(f"{here}: {text[:80]!r} is no sample.")
+            raise CorruptInput(f"{here}: {text[:80]!r} is not a sample.")
         name, inside, value, time = found.group("name", "labels", "value", "time")
         key = f"{name}{{{inside or ''}}}"
         if key not in known:
@@ -95,7 +95,7 @@ def _labels(text: str, where: str) -> dict[str, str]:
     while end[at] != "}":
         match = _LABEL.match(end, at)
         if match is None:
-            raise CorruptInput(f"{where}: {text[:80]!r} are no labels.")
+            raise CorruptInput(f"{where}: {text[:80]!r} are not labels.")
         found[match[1]] = re.sub(r"\\(.)", lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), match[2])
         at = match.end()
     return found
@@ -107,7 +107,7 @@ def _time_ns(text: str, where: str) -> int:
     if "e" in text.lower() or len(whole) > 18:
         value = float(text)
         if not abs(value) < 2**62:
-            raise CorruptInput(f"{where}: {text[:40]} is no time.")
+            raise CorruptInput(f"{where}: {text[:40]} is not a time.")
         return int(value * (1_000_000 if abs(value) >= _LEAST_MILLISECONDS else NS))
     number = int(whole or 0)
     if abs(number) >= _LEAST_MILLISECONDS:
@@ -115,7 +115,7 @@ def _time_ns(text: str, where: str) -> int:
     return number * NS + int(fraction[:9].ljust(9, "0"))
 
 
-_HINT: Final = "Record again and again: `while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE`."
+_HINT: Final = "Record scrapes with: `while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE`."
 
 
 def _is_scrape(text: str) -> bool:
@@ -150,8 +150,8 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                 if item.key in seen and stated_ns is None:  # the same series again, undated: the next scrape
                     if context.interval_ns is None or context.start_ns is None:
                         raise UndatedInput(
-                            f"{file} holds several scrapes and does not say when they were made.",
-                            hint=f"Give --start and --interval. {_HINT}",
+                            f"{file} has several scrapes without times.",
+                            hint=f"Use --start and --interval. {_HINT}",
                         )
                     seen, scrapes = set(), scrapes + 1
                 seen.add(item.key)
@@ -160,7 +160,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
                     moment = context.start_ns + (scrapes - 1) * (context.interval_ns or 0)
                 elif moment is None:
                     moment = file.stat().st_mtime_ns
-                    rows.notes = ["dated by the modification time of the file (--start gives another)"]
+                    rows.notes = ["time: modification time of the file (change it with --start)"]
             rows.add(item.key, item.name, item.labels, moment, item.value)
             yield from rows.full_frames()
     return (yield from rows.finish(f"{scrapes} scrape(s)"))
@@ -169,7 +169,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
 PROMETHEUS = FileReader(
     "prometheus",
     "Prometheus: exposition text of exporters, a server's samples (http://...), remote write",
-    ("series", "job_operations"),
+    ("series", "job_operations", "components"),
     _detect_prometheus,
     _read_prometheus,
 )
@@ -191,7 +191,7 @@ _LONGEST: Final = 1 << 20  # the pattern remembers every character; InfluxDB its
 _MOST_WAITING: Final = 100_000  # points, of some hundred bytes
 _ESCAPED: Final = re.compile(r"\\(.)")
 _BY_DIGITS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
-_TELEGRAF_HINT: Final = 'telegraf writes them with [[outputs.file]], data_format = "influx".'
+_TELEGRAF_HINT: Final = 'Configure telegraf with [[outputs.file]] and data_format = "influx".'
 
 
 def _detect_telegraf(head: bytes, path: Path) -> float:
@@ -245,14 +245,12 @@ def _points(path: Path) -> Iterator[_Point]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            raise CorruptInput(f"{where}: expected the line protocol, found {line[:80]!r}.")
+            raise CorruptInput(f"{where}: expected line protocol, found {line[:80]!r}.")
         time = match["time"]
         if time is None:
             raise UndatedInput(f"{where}: the line has no time.", hint=_TELEGRAF_HINT)
         if len(time) not in _BY_DIGITS:
-            raise CorruptInput(
-                f"{where}: {time} is no time in seconds, or thousandths, millionths or billionths of them."
-            )
+            raise CorruptInput(f"{where}: {time} is not a time in seconds, milli-, micro- or nanoseconds.")
         yield int(time) * _BY_DIGITS[len(time)], number, match
 
 

@@ -42,8 +42,8 @@ from ioweather.core.counters.growth import Target
 from ioweather.core.counters.lustre_text import identity_of
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, Quality
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.core.tables import COMPONENT_KINDS, JOB_OPERATIONS, METRICS, TABLES, Quality
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.readers.server_counters import series_frame
 from ioweather.readers.text_files import shown_counts
 
@@ -51,6 +51,8 @@ Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
 JOB_FIELDS: Final = ("count", "bytes", "time_ns")
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
+# node_exporter's metric whose labels name the host.
+_HOST_INFO: Final = "node_uname_info"
 _PORT: Final = re.compile(r"(.+?)(?::[0-9]{1,5})?")
 _KEYS: Final = frozenset(
     {"names", "where", "metric", "system", "kind", "component", "factor", "value", "job", "operation", "field"}
@@ -59,7 +61,8 @@ _KEYS: Final = frozenset(
 
 class Mapped(NamedTuple):
     """What a series of samples is: the target and metric it measures, the factor to our units, and what its numbers are
-    (`value`: counter, amount, rate or state). `group` identifies the reporter, which sends its counters together."""
+    (`value`: counter, amount, rate or state; name: `metric` is the name of the host). `group` identifies the reporter,
+    which sends its counters together."""
 
     target: Target
     metric: str
@@ -126,8 +129,8 @@ class Mappings:
 
     @property
     def names(self) -> list[str]:
-        """Names of the metrics that have rules."""
-        return sorted(self._rules)
+        """Names of the metrics that are read."""
+        return sorted({*self._rules, _HOST_INFO})
 
     def find(self, key: str, name: str, labels: Labels) -> Mapped | None:
         """What a series is; None where no rule fits. Remembered by `key`."""
@@ -145,11 +148,21 @@ class Mappings:
 
     def _apply(self, name: str, labels: Labels, host: str | None) -> Mapped | None:
         """What the first rule says that fits; `host` is the reporter where the labels name none."""
-        if name not in self._rules:
+        if name not in self._rules and name != _HOST_INFO:
             return None
         reporter = _PORT.fullmatch(labels.get("instance") or labels.get("host") or "")
         whole = {**labels, "__name__": name, "host": reporter[1] if reporter else host or ""}
+        if name == _HOST_INFO:
+            return _name_of_host(whole)
         return next((mapped for rule in self._rules[name] if (mapped := rule.apply(whole)) is not None), None)
+
+
+def _name_of_host(labels: Labels) -> Mapped | None:
+    """The name of a host that is labelled by an address, from `node_uname_info`; None if the label is its name."""
+    name, host = labels.get("nodename", "").partition(".")[0], labels["host"]
+    if not name or not host or host.partition(".")[0] == name:
+        return None
+    return Mapped(Target(host, "host", host), name, None, 1.0, "name", (host,))
 
 
 def _require(holds: object, message: str, hint: str = "") -> None:
@@ -161,7 +174,7 @@ def _require(holds: object, message: str, hint: str = "") -> None:
 def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
     """Raise UsageError for keys that do not exist."""
     unknown = sorted(set(given) - set(known))
-    _require(not unknown, f"{where}: there is no {', '.join(unknown)}.", f"There are: {', '.join(sorted(known))}.")
+    _require(not unknown, f"{where}: unknown key {', '.join(unknown)}.", f"Keys: {', '.join(sorted(known))}.")
 
 
 def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
@@ -170,7 +183,7 @@ def read_mapping(document: Mapping[str, Any], where: str) -> list[_Rule]:
     entries, defaults = document.get("metric"), document.get("defaults", {})
     is_listed = isinstance(entries, list) and entries and all(isinstance(entry, Mapping) for entry in entries)
     _require(is_listed, f"{where} has no [[metric]].", "See docs/how-to/prometheus-in.md.")
-    _require(isinstance(defaults, Mapping), f"{where}: [defaults] should be a table.")
+    _require(isinstance(defaults, Mapping), f"{where}: [defaults] must be a table.")
     numbered = enumerate(entries or (), start=1)
     return [_rule({**defaults, **entry}, f"{where}, [[metric]] {number}") for number, entry in numbered]
 
@@ -180,10 +193,10 @@ def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
     _refuse_unknown(entry, _KEYS, where)
     names, given, factor = entry.get("names"), entry.get("where", {}), entry.get("factor", 1)
     is_named = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
-    _require(is_named, f"{where}: `names` should be a list of names of metrics.")
-    _require(isinstance(given, Mapping), f"{where}: `where` should be a table of labels.")
+    _require(is_named, f"{where}: `names` must be a list of metric names.")
+    _require(isinstance(given, Mapping), f"{where}: `where` must be a table of labels.")
     is_number = isinstance(factor, int | float) and not isinstance(factor, bool) and 0 < factor < 1e30
-    _require(is_number, f"{where}: `factor` should be a number above 0.")
+    _require(is_number, f"{where}: `factor` must be a number above 0.")
     needed = ("system", "kind", "component", *(("job", "operation") if "job" in entry else ("metric",)))
     for name in needed:
         _require(name in entry, f"{where}: `{name}` is missing.")
@@ -200,16 +213,16 @@ def _rule(entry: Mapping[str, Any], where: str) -> _Rule:
         **{name: text for name, (text, _) in texts.items()},
     )
     for metric in texts["metric"][1] if "metric" in texts else ():
-        hint = "docs/reference/tables.md lists them."
-        _require(metric in METRICS, f"{where}: {metric!r} is no metric of ours.", hint)
+        hint = "See docs/reference/tables.md for a list."
+        _require(metric in METRICS, f"{where}: unknown metric {metric!r}.", hint)
         is_extensive = METRICS[metric].extensive
-        _require(rule.value != "state" or not is_extensive, f"{where}: {metric} adds up, and is no state.")
+        _require(rule.value != "state" or not is_extensive, f"{where}: {metric} is an amount, not a state.")
         fits = rule.value not in ("amount", "rate") or is_extensive
-        _require(fits, f"{where}: {metric} does not add up, and is no {rule.value}.")
+        _require(fits, f"{where}: {metric} is a state, not a {rule.value}.")
     for kind in texts["kind"][1]:
-        _require(kind in COMPONENT_KINDS, f"{where}: {kind!r} is no kind.", f"There are: {', '.join(COMPONENT_KINDS)}.")
-    _require(rule.value in ("", *VALUES), f"{where}: `value` is one of {', '.join(VALUES)}.")
-    _require(rule.job_field in JOB_FIELDS, f"{where}: `field` is one of {', '.join(JOB_FIELDS)}.")
+        _require(kind in COMPONENT_KINDS, f"{where}: unknown kind {kind!r}.", f"Kinds: {', '.join(COMPONENT_KINDS)}.")
+    _require(rule.value in ("", *VALUES), f"{where}: `value` must be one of {', '.join(VALUES)}.")
+    _require(rule.job_field in JOB_FIELDS, f"{where}: `field` must be one of {', '.join(JOB_FIELDS)}.")
     return rule
 
 
@@ -224,15 +237,15 @@ def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
 
         return fill, [] if needed else [given]
     is_table = isinstance(given, Mapping) and isinstance(given.get("label"), str) and given["label"]
-    _require(is_table, f"{where}: expected a text, or a table with a `label`.")
+    _require(is_table, f"{where}: expected text, or a table with a `label`.")
     _refuse_unknown(given, ("label", "match", "map", "other"), where)
     translated, other = given.get("map"), given.get("other")
     is_map = isinstance(translated, Mapping) and all(isinstance(text, str) for text in translated.values())
-    _require(translated is None or is_map, f"{where}: `map` should be a table of texts.")
+    _require(translated is None or is_map, f"{where}: `map` must be a table of texts.")
     try:
         pattern = re.compile(given.get("match", "(.*)"), re.DOTALL if "match" not in given else 0)
     except (re.error, TypeError) as error:
-        raise UsageError(f"{where}: `match` is no pattern: {error}.") from None
+        raise UsageError(f"{where}: `match` is not a regular expression: {error}.") from None
 
     def translate(labels: Labels) -> str | None:
         found = pattern.fullmatch(labels.get(given["label"], ""))
@@ -313,12 +326,15 @@ class Amounts:
     _stored_spans: dict[str, int] = field(default_factory=dict)
     _series: dict[tuple[int, int, Target, str], tuple[float, int]] = field(default_factory=dict)
     _jobs: dict[_JobPlace, dict[str, float]] = field(default_factory=dict)
+    _names: dict[tuple[str, str], int] = field(default_factory=dict)  # day on which a label stood for a host
 
     def add(self, key: str, mapped: Mapped, time_ns: int, value: float) -> None:
         """Add a sample of the series `key`. NaN and infinity are ignored."""
         if not abs(value) < 1e300:
             return
-        if mapped.value == "state":
+        if mapped.value == "name":
+            self._names[mapped.target.name, mapped.metric] = time_ns // DAY_NS * DAY_NS
+        elif mapped.value == "state":
             self._add_state(key, mapped, time_ns, value * mapped.factor)
         else:
             self._add_counter(key, mapped, time_ns, value * mapped.factor)
@@ -404,7 +420,9 @@ class Amounts:
             )
         if self._jobs:
             yield "job_operations", _job_frame(self._jobs.items(), self.cluster)
-        self._series, self._jobs = {}, {}
+        if self._names:
+            yield "components", _host_frame(self._names)
+        self._series, self._jobs, self._names = {}, {}, {}
 
     def state(self) -> dict[str, Any]:
         """The last samples as JSON, for `restore` in another process. Rows that wait are not in it."""
@@ -425,6 +443,18 @@ class Amounts:
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
         self._stored_spans = dict(state["kept"])
+
+
+def _host_frame(names: Mapping[tuple[str, str], int]) -> Frame:
+    """Rows of `components`: the name of each host that samples label otherwise."""
+    labels = [label for label, _ in names]
+    return TABLES["components"].frame(
+        system=labels,
+        kind=["host"] * len(labels),
+        component=labels,
+        valid_from_ns=[*names.values()],
+        server=[name for _, name in names],
+    )
 
 
 def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str | None) -> Frame:
@@ -451,7 +481,7 @@ def _job_frame(rows: Iterable[tuple[_JobPlace, dict[str, float]]], cluster: str 
 
 
 _FRAME_ROWS: Final = 50_000
-_OWN: Final = "A mapping of your own says what they are: docs/how-to/prometheus-in.md."
+_OWN: Final = "Write a mapping for them: see docs/how-to/prometheus-in.md."
 Pieces = Generator[tuple[str, Frame], None, str | None]
 
 
@@ -485,23 +515,23 @@ class SampleRows:
         yield from self._rows()
         once = len(self.amounts.shown_once)
         left = {
-            "counter(s) shown once, where two samples give amounts": once,
-            "difference(s) over a gap of more than ten times the usual interval": self.amounts.gaps,
-            "series that no mapping names": self.mappings.unnamed,
-            "series of an unknown host (give --host)": self.mappings.without_host,
+            "counter(s) with only one sample": once,
+            "difference(s) across a gap of more than ten intervals": self.amounts.gaps,
+            "series without a mapping": self.mappings.unnamed,
+            "series without a host (use --host)": self.mappings.without_host,
         }
         said = shown_counts(left)
         if self.amounts.late:
             raise CorruptInput(
-                f"{self.path}: {self.amounts.late:,} sample(s) follow later ones of their series and were left out.",
-                hint="Put the samples into the order of time.",
+                f"{self.path}: skipped {self.amounts.late:,} sample(s) that are not in time order.",
+                hint="Sort the samples by time.",
             )
         if not self.made:
             if self.mappings.without_host and not once:
-                raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")
+                raise SourceError(f"{self.path} contains no host name.", hint="Use --host.")
             raise EmptyInput(
-                f"{self.path} holds {content} and nothing to take{f' ({said})' if said else ''}.",
+                f"{self.path} has {content} but no usable data{f' ({said})' if said else ''}.",
                 hint=self._hint if once else _OWN,
             )
-        parts = [*self.notes, *([f"left out: {said}"] if said else [])]
+        parts = [*self.notes, *([f"skipped: {said}"] if said else [])]
         return f"{self.path}: {'; '.join(parts)}." if parts else None

@@ -59,8 +59,8 @@ class PrometheusServer:
         options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if parts.scheme not in ("http", "https") or not parts.hostname or set(options) - {"match"}:
             raise UsageError(
-                f"{address.rpartition('@')[2]!r} is not the address of a Prometheus server.",
-                hint='Expected http://HOST:9090, perhaps with ?match=LABEL="VALUE".',
+                f"{address.rpartition('@')[2]!r} is not a Prometheus server address.",
+                hint='Use http://HOST:9090, with ?match=LABEL="VALUE" if needed.',
             )
         headers = {}
         if token is not None:
@@ -86,7 +86,7 @@ class PrometheusServer:
         selector = f'{{__name__=~"{"|".join(names)}"{condition}}}[{(end_ns - start_ns) // NS}s]'
         found = self.query(selector, end_ns)
         if found.get("resultType") != "matrix":
-            raise SourceError(f"{self.url} answered with a {found.get('resultType')}, where samples were asked for.")
+            raise SourceError(f"{self.url} returned a {found.get('resultType')} instead of samples.")
         return list(found["result"])
 
     def query(self, promql: str, at_ns: int | None) -> dict[str, Any]:
@@ -103,21 +103,21 @@ class PrometheusServer:
             reason = _reason(body)
             if "too many samples" in reason or "maximum" in reason or status == 413:
                 raise _TooMuch(reason) from None
-            hint = "Give --token-file, or a user and a password in the address." if status in (401, 403) else ""
-            raise SourceError(f"{self.url} refused with {status}: {reason}.", hint=hint) from None
+            hint = "Use --token-file, or a user and password in the address." if status in (401, 403) else ""
+            raise SourceError(f"{self.url} returned status {status}: {reason}.", hint=hint) from None
         except (OSError, ValueError) as error:
             why = getattr(error, "reason", error)
-            raise SourceError(f"{self.url} cannot be reached: {why}.", hint="Is that a Prometheus server?") from None
+            raise SourceError(f"Cannot reach {self.url}: {why}.", hint="Check the address.") from None
         if len(body) > _MOST_ANSWER_BYTES:
             raise _TooMuch(f"more than {format_bytes(_MOST_ANSWER_BYTES)}")
         try:
             document = json.loads(body)
             if document["status"] != "success":
-                raise SourceError(f"{self.url} refused: {document.get('error')}.")
+                raise SourceError(f"{self.url} returned an error: {document.get('error')}.")
             data: dict[str, Any] = document["data"]
             return data
         except (ValueError, KeyError, TypeError):
-            raise SourceError(f"{self.url} does not answer as a Prometheus server does.") from None
+            raise SourceError(f"The response of {self.url} is not that of a Prometheus server.") from None
 
 
 def _reason(body: bytes) -> str:
@@ -156,8 +156,8 @@ class Poll:
             except _TooMuch as error:
                 if end - at <= _LEAST_NS:
                     raise SourceError(
-                        f"{self.server.url} does not give the samples of one minute: {error}.",
-                        hint='Ask for fewer: http://HOST:9090?match=LABEL="VALUE", or a higher --query.max-samples.',
+                        f"{self.server.url} cannot return the samples of one minute: {error}.",
+                        hint='Select fewer with http://HOST:9090?match=LABEL="VALUE", or increase --query.max-samples.',
                     ) from None
                 length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
                 continue
@@ -183,7 +183,7 @@ class Poll:
                 for time, value in series["values"]
             ]
         except (KeyError, TypeError, ValueError):
-            raise SourceError(f"{self.server.url} does not answer as a Prometheus server does.") from None
+            raise SourceError(f"The response of {self.server.url} is not that of a Prometheus server.") from None
 
 
 MOST_BYTES: Final = 16 * MIB
@@ -228,16 +228,16 @@ def decode_request(body: bytes) -> Iterator[_Series]:
         # Not the sender's mistake: it keeps what it has, and sends it again.
         raise Busy(
             "This server cannot read remote write: it lacks cramjam or protobuf.",
-            hint="pip install 'ioweather[remote-write]'",
+            hint="Run: pip install 'ioweather[remote-write]'",
         ) from None
     try:
         size = cramjam.snappy.decompress_raw_len(body)
         if size > MOST_PLAIN_BYTES:
-            raise CorruptInput(f"The message has {format_bytes(size)}; {format_bytes(MOST_PLAIN_BYTES)} are the most.")
+            raise CorruptInput(f"The message has {format_bytes(size)}, the limit is {format_bytes(MOST_PLAIN_BYTES)}.")
         request = _message()()
         request.ParseFromString(bytes(cramjam.snappy.decompress_raw(body)))
     except (cramjam.DecompressionError, DecodeError, ValueError, OverflowError):
-        raise CorruptInput("The body is no message of remote write, version 1, in snappy's block format.") from None
+        raise CorruptInput("The body is not a remote write message (version 1, snappy block format).") from None
     for series in request.timeseries:
         labels = {label.name: label.value for label in series.labels[: _MOST_LABELS + 1]}
         name = labels.pop("__name__", "")
@@ -245,7 +245,7 @@ def decode_request(body: bytes) -> Iterator[_Series]:
             raise CorruptInput(f"A series has no name, or more than {_MOST_LABELS} labels.")
         samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
         if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
-            raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is no time after 1970.")
+            raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is not a time after 1970.")
         yield _Series(name, labels, samples)
 
 

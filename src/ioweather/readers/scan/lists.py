@@ -189,8 +189,8 @@ def scan_identity(source: str, path: Path, context: ReadContext) -> tuple[int, s
     """The time of the scan, which the user gives, and the id of the scan."""
     if context.start_ns is None:
         raise UndatedInput(
-            f"{path} does not say when it was made, and ages are counted from there.",
-            hint="Give --start: the time at which it was made.",
+            f"{path} has no creation time, which ages need.",
+            hint="Use --start (time of the list).",
         )
     digest = hashlib.sha256(f"{source} {context.start_ns} {context.system}".encode())
     with path.open("rb") as file:
@@ -220,14 +220,14 @@ def _list_frames(
             yield "scan_entries", entry_frame(good, scan_id, start_ns, context.paths)
     root, tally = counted.finish()
     if not tally.counts["entries"]:
-        raise TruncatedInput(f"{path} ends before its first entry does.", hint="Make the list again.")
+        raise TruncatedInput(f"{path} ends within its first entry.", hint="Create the list again.")
     system = context.system or f"mount:{root}"
     facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole and not wrong)
     yield from scan_frames(facts, tally, context.paths)
     if wrong:
         raise SourceError(
-            f"{path}: {len(wrong):,} entries were left out, which no file system can have; first: {wrong[0]}.",
-            hint="The others are in.",
+            f"{path}: skipped {len(wrong):,} invalid entries; first: {wrong[0]}.",
+            hint="The other entries were added.",
             kind="ImpossibleRows",
         )
 
@@ -243,7 +243,7 @@ def _whole_records(
     for data in unzipped_blocks(path, cut=False):
         *items, rest = (rest + data).split(separator)
         if len(rest) > _LONGEST_RECORD:
-            raise CorruptInput(f"{path}, record {number + len(items)}: longer than any path.")
+            raise CorruptInput(f"{path}, record {number + len(items)}: longer than the longest path.")
         for item in items:
             number += 1
             if begins(item) or (waiting is None and not joins):
@@ -253,15 +253,15 @@ def _whole_records(
                 continue
             if waiting is None or not joins:
                 raise CorruptInput(
-                    f"{path}, record {number}: found {item[:60]!r}, which is none of this kind of list.",
-                    hint="See docs/sources/scan.md for its forms.",
+                    f"{path}, record {number}: {item[:60]!r} does not fit this kind of list.",
+                    hint="See docs/sources/scan.md for the formats.",
                 )
             waiting += b"\n" + item
             stray += 1
             if len(waiting) > _LONGEST_PATH:
-                raise CorruptInput(f"{path}, record {number}: a name longer than any path ends here.")
+                raise CorruptInput(f"{path}, record {number}: a name longer than the longest path ends here.")
             if stray > _MOST_STRAY_LINES and stray > number // 10:
-                raise CorruptInput(f"{path}, record {number}: most of this is not such a list.")
+                raise CorruptInput(f"{path}, record {number}: most lines do not fit this kind of list.")
     if waiting is not None:
         yield waiting_number, waiting
     if rest:
@@ -438,7 +438,7 @@ _LABELS: Final = {
     for label in labels.split()
 }
 _GPFS_KINDS: Final = {"-": "file", "d": "directory", "l": "symlink"}
-_HINT: Final = "Let SHOW label its values (size=... kb=...), or name them in a first line; see docs/sources/scan.md."
+_HINT: Final = "Label the values in SHOW (size=... kb=...) or in a first line; see docs/sources/scan.md."
 
 
 def _detect_gpfs(head: bytes, path: Path) -> float:
@@ -501,11 +501,11 @@ def _shown_values(text: str, order: Sequence[str] | None, where: str) -> dict[st
         for label in order:
             words = 2 if label.endswith("_time") and values and "-" in values[0] else 1
             if len(values) < words:
-                raise CorruptInput(f"{where}: fewer values than the first line names.", hint=_HINT)
+                raise CorruptInput(f"{where}: fewer values than labels in the first line.", hint=_HINT)
             found[label] = " ".join(values[:words])
             del values[:words]
     elif not found:
-        raise CorruptInput(f"{where}: SHOW does not say what its values are.", hint=_HINT)
+        raise CorruptInput(f"{where}: the values of SHOW have no labels.", hint=_HINT)
     return {_LABELS[label]: value for label, value in found.items() if label in _LABELS}
 
 
@@ -520,7 +520,7 @@ def _gpfs_moment(text: str, zone: ZoneInfo | None, where: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
         return int(text.partition(".")[0]) * NS
     if zone is None:
-        raise UndatedInput(f"{where} has a time on the clock of the GPFS cluster.", hint=ZONE_HINT)
+        raise UndatedInput(f"{where} has a local time of the GPFS cluster.", hint=ZONE_HINT)
     try:
         return _minute_ns(text[:16].replace("@", " "), zone) + int(float(text[17:] or 0) * NS)
     except (ValueError, OverflowError):
@@ -556,7 +556,7 @@ def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
     for block in unzipped_blocks(path, cut=False):
         raw += block
         if len(raw) > _LONGEST:
-            raise CorruptInput(f"{path} has more than 16 MiB: no report of fsstats.", hint="Give one report in a file.")
+            raise CorruptInput(f"{path} is too large for an fsstats report.", hint="Use one file per report.")
     text = raw.decode("utf-8", "replace")
     totals, report = _parse_report(text, path)
     root = context.system or "/"
@@ -612,7 +612,7 @@ def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
     def number(text: str) -> float:
         value = float(text) if _NUMBER.fullmatch(text) else -1.0
         if not 0 <= value <= _MOST_KIB:
-            raise CorruptInput(f"{path}: {text[:40]!r} is no count of fsstats.", hint="The report was changed.")
+            raise CorruptInput(f"{path}: {text[:40]!r} is not an fsstats count.", hint="The report was changed.")
         return value
 
     totals: dict[str, str] = {}
@@ -625,7 +625,7 @@ def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
         if cells[0] == "histogram" and len(cells) > 1:
             name, in_rows = ",".join(cells[1:]), False
             if name in report:
-                raise CorruptInput(f"{path} has two histograms {name!r}.", hint="Give one report in a file.")
+                raise CorruptInput(f"{path} has two histograms {name!r}.", hint="Use one file per report.")
             report[name] = 0, []
         elif cells[0] == "bucket min":
             in_rows = name != ""
@@ -640,12 +640,13 @@ def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
         elif not line.strip():
             in_rows = False
     if "file size" not in report:
-        raise TruncatedInput(f"{path} ends before the sizes of files.", hint="Run fsstats again, or copy it again.")
+        raise TruncatedInput(f"{path} ends before the file sizes.", hint="Run fsstats again, or copy the report again.")
     for counting, _, _ in _HISTOGRAMS.values():
         count, bins = report.get(counting, (0, []))
         if short := sum(number for _, number, _ in bins) - count:
             raise CorruptInput(
-                f"{path}: the bins of {counting!r} hold {short:+,} of its count.", hint="The report was cut or changed."
+                f"{path}: the bins of {counting!r} are {short:+,} off its count.",
+                hint="The report was truncated or changed.",
             )
     return totals, report
 
@@ -657,7 +658,9 @@ def _make_bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
         weights = {low: float(weight if counting == weighing else count) for low, count, weight in weighed}
         for low, count, _ in report.get(counting, (0, []))[1]:
             if low == 1 or (low > 0 and low & (low - 1)):
-                raise CorruptInput(f"{path}: a bin begins at {low}, no power of two.", hint="The report was changed.")
+                raise CorruptInput(
+                    f"{path}: a bin begins at {low}, not at a power of 2.", hint="The report was changed."
+                )
             yield {
                 "histogram": histogram,
                 "bin": f"fsstats {low}",

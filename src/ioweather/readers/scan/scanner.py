@@ -136,7 +136,7 @@ class Walker:
         self._device = found.st_dev
         if found.st_ino != plan.inode:
             self.close()
-            raise _other_tree(plan, "it is another directory")
+            raise _other_tree(plan, "it is a different directory")
         self._found = TaskResult(Tally(plan.now_seconds), [])
 
     def close(self) -> None:
@@ -308,8 +308,8 @@ def walk_task(plan: Plan, items: Sequence[Directories], budget: int) -> TaskResu
 def _other_tree(plan: Plan, why: str) -> UsageError:
     """The error of a worker that does not see the tree of the plan."""
     return UsageError(
-        f"{socket.gethostname()} does not see {plan.root} as the scan found it: {why}.",
-        hint="Run as a user who may list it; a cluster needs it mounted at the same place on all workers.",
+        f"{plan.root} on {socket.gethostname()} is not the scanned tree: {why}.",
+        hint="Mount it at the same path on all workers, and run as a user with permission to list it.",
     )
 
 
@@ -368,7 +368,7 @@ class ScanState:
             self._db.execute("BEGIN")
         except sqlite3.Error as error:
             raise LakeError(
-                f"{path}: the state of a scan cannot be kept there: {error}.", hint="Remove the file, or use --restart."
+                f"Cannot store the state of the scan in {path}: {error}.", hint="Remove the file, or use --restart."
             ) from None
         self.items = [
             Directories(parent, depth, tuple(names)) for parent, depth, names in self.load_note("items") or ()
@@ -431,9 +431,9 @@ def plan_scan(
     try:
         found = resolved.stat()
     except OSError as error:
-        raise UsageError(f"{root} cannot be scanned: {error.strerror}.", hint="Name a directory.") from None
+        raise UsageError(f"Cannot scan {root}: {error.strerror}.", hint="Use a directory.") from None
     if not resolved.is_dir():
-        raise UsageError(f"{root} is not a directory.", hint="Name a directory, or use `ioweather ingest` for a list.")
+        raise UsageError(f"{root} is not a directory.", hint="Use a directory, or `ioweather ingest` for a list.")
     mounts = mount_points_below(str(resolved))
     return Plan(str(resolved), found.st_dev, found.st_ino, start_ns // 10**9, tuple(rules), mounts, listing, rate)
 
@@ -535,8 +535,8 @@ class Scan:
                         deaths += 1
                         if deaths > _MOST_DEATHS * self.workers:
                             raise SourceError(
-                                f"Processes that scan {self.plan.root} keep dying.",
-                                hint="Look for a lack of memory; --resume goes on from the last checkpoint.",
+                                f"Processes that scan {self.plan.root} crash repeatedly.",
+                                hint="Check for lack of memory. Use --resume to continue from the last checkpoint.",
                             ) from None
                         continue
                     deaths = 0

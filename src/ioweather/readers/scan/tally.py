@@ -51,21 +51,21 @@ class Histogram(NamedTuple):
 HISTOGRAMS: Final = {
     item.name: item
     for item in (
-        Histogram("age_size", "bytes", "age_size", "files by size and days since modification; bytes of the files"),
-        Histogram("atime", "days", "power", "files by days since access; bytes of the files", per_owner=True),
-        Histogram("capacity", "bytes", "power", "files by allocated bytes; the allocated bytes", per_owner=True),
-        Histogram("ctime", "days", "power", "files by days since inode change; bytes of the files", per_owner=True),
-        Histogram("depth", "levels", "linear", "files by levels below the root; bytes of the files"),
-        Histogram("directory_entries", "count", "power", "directories by entries; bytes of the directories"),
-        Histogram("directory_size", "bytes", "power", "directories by their own size; that size"),
-        Histogram("extension", "", "label", "files by extension, lower case; bytes of the files"),
-        Histogram("link_count", "count", "power", "files by hard links; bytes of the files"),
-        Histogram("mtime", "days", "power", "files by days since modification; bytes of the files", per_owner=True),
-        Histogram("name_length", "characters", "linear", "names of all entries by length in bytes; that length"),
-        Histogram("overhead_negative", "bytes", "power", "files larger than what they allocate; size - allocated"),
-        Histogram("overhead_positive", "bytes", "power", "files that allocate their size or more; allocated - size"),
-        Histogram("size", "bytes", "power", "files by size; bytes of the files", per_owner=True),
-        Histogram("symlink_length", "characters", "power", "symbolic links by length of their target; that length"),
+        Histogram("age_size", "bytes", "age_size", "files by size and age (days since modification), and their bytes"),
+        Histogram("atime", "days", "power", "files by days since access, and their bytes", per_owner=True),
+        Histogram("capacity", "bytes", "power", "files by allocated bytes, and those bytes", per_owner=True),
+        Histogram("ctime", "days", "power", "files by days since inode change, and their bytes", per_owner=True),
+        Histogram("depth", "levels", "linear", "files by levels below the root, and their bytes"),
+        Histogram("directory_entries", "count", "power", "directories by entries, and their bytes"),
+        Histogram("directory_size", "bytes", "power", "directories by their own size, and that size"),
+        Histogram("extension", "", "label", "files by extension (lower case), and their bytes"),
+        Histogram("link_count", "count", "power", "files by hard links, and their bytes"),
+        Histogram("mtime", "days", "power", "files by days since modification, and their bytes", per_owner=True),
+        Histogram("name_length", "characters", "linear", "names of all entries by length in bytes, and that length"),
+        Histogram("overhead_negative", "bytes", "power", "files larger than their allocation; size - allocated"),
+        Histogram("overhead_positive", "bytes", "power", "files not larger than their allocation; allocated - size"),
+        Histogram("size", "bytes", "power", "files by size, and their bytes", per_owner=True),
+        Histogram("symlink_length", "characters", "power", "symbolic links by length of their target, and that length"),
     )
 }
 

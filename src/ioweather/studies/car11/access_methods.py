@@ -26,9 +26,8 @@ _FEW_FILES: Final = 10
 _MOST_POINTS: Final = 1500
 _LARGE: Final = 0.1  # of the largest job
 _CATEGORIES: Final = ("no files", "N:1", "N:M", "N:N", "one process")
-_NO_FILES: Final = 0.5  # a logarithmic axis has no 0
+_NO_FILES: Final = 0.3  # a logarithmic axis has no 0
 _DIAGONAL: Final = "N:N, a file per process"
-_DIAGONAL_POINTS: Final = 60
 _STREAMS: Final = "Standard input, output and error are not counted as files."
 
 
@@ -174,7 +173,7 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     )
     yield _shares_by_size(bins, "strategy", "Files used by jobs of each size", used, read, written)
     for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
-        where = "do not predominate in the largest size of jobs"
+        where = "do not predominate among the largest jobs"
         if lowest is not None:
             where = f"predominate from {lowest:,} processes up"
         yield Finding(f"By {what}, shared or partially shared files {where}.", name="shared_files_predominate")
@@ -199,12 +198,6 @@ def category_of(files: Ints, nprocs: Ints) -> Ints:
     return np.where(files == 0, 0, np.where(nprocs == 1, 4, result))
 
 
-def _diagonal(nprocs: Ints) -> list[int]:
-    """Sizes at which the line of a file per process is drawn."""
-    low, high = int(nprocs.min()), int(nprocs.max())
-    return np.unique(np.geomspace(low, high, _DIAGONAL_POINTS).round().astype(np.int64)).tolist() if high > low else []
-
-
 @exhibit("car11.fig5")
 def _files(runs: Runs) -> Iterator[Piece]:
     """Files against processes of each application run of the ten largest projects."""
@@ -224,23 +217,27 @@ def _files(runs: Runs) -> Iterator[Piece]:
         keys = np.stack([runs.projects.codes.astype(np.int64), nprocs, files])
         points, equal = np.unique(keys, axis=1, return_counts=True)
         largest = np.argsort(-equal, kind="stable")[:_MOST_POINTS]
+        diagonal = sorted({int(nprocs.min()), int(nprocs.max())})
         picked = zip(*points[:, largest], equal[largest], strict=True)
         drawn = ResultTable.of(
             "points",
-            "processes [count]; files: files accessed [count]; project [text]; runs [count]",
+            "processes [count]; files: files accessed [count]; project [text]; runs [count]; curve [text]",
             [
-                *((int(size), float(f) or _NO_FILES, runs.projects.categories[p], int(k)) for p, size, f, k in picked),
-                *((int(size), float(size), _DIAGONAL, 1) for size in _diagonal(nprocs)),
+                *(
+                    (int(size), float(f) or _NO_FILES, runs.projects.categories[p], int(k), None)
+                    for p, size, f, k in picked
+                ),
+                *((size, float(size), None, None, _DIAGONAL) for size in diagonal),
             ],
         )
-        below = f" ({counts[0]:,} runs without files are drawn at {_NO_FILES})" if counts[0] else ""
+        none = (Reference("y", _NO_FILES, f"no files: {counts[0]:,} runs"),) if counts[0] else ()
         yield Chart.of(
             "scatter",
             drawn,
-            "x=processes y=files series=project size=runs",
-            f"Files accessed by each application run{below}",
+            "x=processes y=files series=project size=runs curve",
+            "Files accessed by each application run",
             log="xy",
-            references=(Reference("y", float(_FEW_FILES), "N:1 below"),),
+            references=(Reference("y", float(_FEW_FILES), "N:1 below"), *none),
         )
     seen = [f"{count:,} {name}" for name, count in zip(_CATEGORIES, counts, strict=True) if count]
     yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.", name="files_per_run")

@@ -129,19 +129,28 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
     )
     if checks:
         kinds = [f"{c.pattern} {c.verb}" for c in checks]
+        measured = [c.measured.bytes_per_s / MIB for c in checks]
+        ends = (min(measured), max(measured))
         points = ResultTable.of(
             "points",
-            "actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]",
-            ((c.measured.bytes_per_s / MIB, c.ours / MIB, kind) for c, kind in zip(checks, kinds, strict=True)),
+            "actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]; curve [text]",
+            (
+                *(
+                    (c.measured.bytes_per_s / MIB, c.ours / MIB, kind, None)
+                    for c, kind in zip(checks, kinds, strict=True)
+                ),
+                *((end, end, None, "equal") for end in ends),
+            ),
         )
-        yield Chart.of("scatter", points, "x=actual y=estimated series=kind", "Bandwidth, theirs and ours", log="xy")
+        title = "Bandwidth, theirs and ours"
+        yield Chart.of("scatter", points, "x=actual y=estimated series=kind curve", title, log="xy")
         deviations = [(f"{i}", c.deviation, kinds[i - 1]) for i, c in enumerate(checks[:100], 1)]
         bars = ResultTable.of("deviations", "run [text]; deviation [ratio]; kind [text]", deviations)
         lines = (Reference("y", TOLERANCE, "3%"), Reference("y", -TOLERANCE))
         yield Chart.of("bars", bars, "x=run y=deviation series=kind", "Deviation", references=lines)
         yield Finding(
             f"Of {len(checks)} bandwidths {agreeing} are within 3% of the benchmark's own; {len(differing) - left} "
-            f"differ for a cause that the log shows; {left} are not explained.",
+            f"differ for a cause in the log; {left} are not explained.",
             name="bandwidths_agree",
         )
     else:
@@ -149,7 +158,7 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
     for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):
         count = sum(name in check.causes for check in differing)
         if count:
-            yield Finding(f"{count} deviations show {words}.", name="deviations")
+            yield Finding(f"{count} deviations are due to {words}.", name="deviations")
     layered = sum("layer" in check.causes for check in checks)
     if layered:
         text = f"{layered} bandwidths are right only because the time is taken from MPI-IO, not from POSIX."
@@ -241,7 +250,7 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         close = f"{int(np.sum((share > 0.5) & (share <= 1))):,} jobs reach more than half of their ceiling"
         yield Finding(f"{close}; the median job reaches {np.nanmedian(share):.1%} of it.", name="near_ceiling")
     else:
-        text = "Whether jobs reach the ceiling cannot be said without the limits of this facility."
+        text = "Without the limits of this facility it is unknown whether jobs reach the ceiling."
         yield Finding(text, "undecided", name="ceiling_unknown")
     rows: list[tuple[Cell, ...]] = []
     points: list[tuple[Cell, ...]] = []
@@ -249,14 +258,14 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
     if len(shown) > _MOST_POINTS:  # jobs above the ceiling, then an even sample of the rest
         rest = shown[~above[shown]]
         shown = np.concatenate([shown[above[shown]][:500], rest[:: max(1, len(rest) // (_MOST_POINTS - 500))]])
-    points += [(int(nodes[i]), float(rates[i]), "above the ceiling" if above[i] else "job") for i in shown]
+    points += [(int(nodes[i]), float(rates[i]), "above the ceiling" if above[i] else "job", None) for i in shown]
     for size in np.unique(nodes[there]):
         same = nodes == size
         limit, highest = (float(known(values[same]).max(initial=-np.inf)) for values in (limits, rates))
         ceiling = limit if np.isfinite(limit) else None
         rows.append((int(size), int((there & same).sum()), ceiling, highest, int(above[same].sum())))
         if ceiling is not None:
-            points.append((int(size), ceiling, "ceiling"))
+            points.append((int(size), ceiling, None, "ceiling"))
     yield ResultTable.of(
         "ceiling_by_size",
         f"nodes [count]; jobs [count]; ceiling [{PER_NODE}]; highest: highest seen [{PER_NODE}]; "
@@ -274,8 +283,10 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         "Jobs above their ceiling",
     )
     if len(shown):
-        drawn = ResultTable.of("points", f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]", points)
-        yield Chart.of("scatter", drawn, "x=nodes y=per_node series=what", "Jobs against their ceiling", log="xy")
+        drawn = ResultTable.of(
+            "points", f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]; curve [text]", points
+        )
+        yield Chart.of("scatter", drawn, "x=nodes y=per_node series=what curve", "Jobs against their ceiling", log="xy")
     yield "Reads from a cache can exceed what network and servers deliver.", () if decided else (NO_CEILING,)
     yield jobs.node_caveats, jobs.node_coverage
 

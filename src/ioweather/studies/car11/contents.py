@@ -280,7 +280,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
         "files": (sizes.high, sizes.count.cumsum() / sizes.files),
         "bytes": (sizes.high, sizes.bytes.cumsum() / total),
     }
-    yield _cdf("bytes_cdf", "share", by_bytes, "Where the files are, and where the bytes")
+    yield _cdf("bytes_cdf", "share", by_bytes, "Files and bytes by size")
     named = [(name, *row) for name, bins in series.items() for row in zip(bins.low, bins.high, bins.count, strict=True)]
     rows = ((name, int(low), int(high), int(count)) for name, low, high, count in named)
     columns_text = "series [text]; low: file size [bytes]; high: to [bytes]; files: files [count]"
@@ -307,11 +307,11 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
         unreadable = scans.numbers("unreadable_count")[-1]
         what = f"{unreadable:,} directories could not be read" if unreadable else "its list was cut short"
         yield f"The scan is not complete: {what}."
-    yield "2 MB and 128 MB are taken as 2 MiB and 128 MiB: bins are powers of two."
+    yield "Bins are powers of two, so 2 MB and 128 MB are read as 2 MiB and 128 MiB."
     if project is not None:
-        yield "Projects by path and group are those that the rules gave when the scan was made."
+        yield "Projects by path and group follow the rules at the time of the scan."
         if scans.accounts:
-            yield "Users without a rule count for the account that all their jobs are charged to."
+            yield "Users without a rule belong to the account of all their jobs."
 
 
 def _cdf(
@@ -368,10 +368,10 @@ def growth_exhibit(scans: Scans, project: str | None, target: int | None) -> Ite
             yield Chart.of("timeline", drawn, "x=time y=value series", f"{title} per scan")
         yield _growth_since(moments, totals, own, project)
         yield _forecast(scans, totals["files"], target)
-    yield f"Used is {'what files allocate' if what == 'capacity' else 'the sum of sizes; allocation is not known'}."
+    yield f"Used is {'the allocated size' if what == 'capacity' else 'the sum of sizes (allocation unknown)'}."
     unreadable = [n for n in scans.numbers("unreadable_count") if n]
     if unreadable:
-        yield f"{len(unreadable)} scans could not read some directories: growth may hide in them."
+        yield f"{len(unreadable)} scans could not read some directories, whose growth is unknown."
     yield Coverage(scans.frame.rows, int(np.sum(scans.frame.array("complete"))), "scans complete")
 
 
@@ -414,7 +414,7 @@ def _growth_since(
         yield plain("new_bytes_project_ratio", of_bytes, "ratio", method=method)
         if of_files is not None:
             bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
-            text = f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}."
+            text = f"{project} accounts for {of_files:.0%} of the new files{bytes_part}."
             yield Finding(text, name="project_behind_growth")
 
 
@@ -440,12 +440,12 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
         return
     if date.low is None:
-        between = "two scans do not say how sure that is"
+        between = "two scans give no interval"
     else:
         first = utc_day(int(date.low))
         to = f"not before {first}, perhaps never" if date.high is None else f"{first} to {utc_day(int(date.high))}"
         between = f"{LEVEL:.0%}: {to}"
-    text = f"At this rate there are {goal:,} files on {utc_day(int(date.value))} ({between})."
+    text = f"At this rate there will be {goal:,} files on {utc_day(int(date.value))} ({between})."
     yield Finding(text, name="goal")
     more = _relative_growth(files)
     if more and more > 0:
@@ -494,7 +494,7 @@ def overwriting_exhibit(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     if ages is not None:
         yield _data_age(ages)
     if not runs.rows:
-        yield "No log says which files jobs wrote: ingest Darshan logs."
+        yield "No data on the files that jobs wrote: ingest Darshan logs."
     else:
         yield _written_files(runs, ages)
     if ages is None:
@@ -573,20 +573,20 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     if known:
         yield Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")
     else:
-        text = "No log records the size of files at open (Darshan 3): whether they were new is not known."
+        text = "No log records the size of files at open (Darshan 3): it is unknown whether they were new."
         yield Finding(text, "undecided", name="new_files_unknown")
     if proxy_written:
         text = f"By the proxy, {proxy_ratio:.1%} of {proxy_written:,} written files were the job's own."
         yield Finding(text, name="new_files_by_proxy")
     if written and ages is not None:
         # car11 IV-B: jobs wrote more files than are there.
-        text = f"Jobs wrote {written:,} files; {ages.files:,} are there."
+        text = f"Jobs wrote {written:,} files; the scan has {ages.files:,}."
         if written > ages.files:
-            there = f"{ages.files:,} are there: most are deleted soon, or written again"
-            text = f"Jobs wrote {written:,} files and {there}."
+            there = f"the scan has {ages.files:,}: most were deleted or written again"
+            text = f"Jobs wrote {written:,} files; {there}."
         yield Finding(text, name="short_lived_files")
-    yield "New or empty before is not the same as created: an empty file that was there counts."
-    yield "The proxy takes a file that the job overwrote whole as new."
+    yield "New or empty is not the same as created: an existing empty file counts too."
+    yield "The proxy counts a file that the job overwrote completely as new."
     yield "Files of one run are counted once; a file written by several runs counts in each."
     yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
 
@@ -615,7 +615,7 @@ CONTENTS = Study(
     run=run_contents,
     params=(
         ROOT,
-        Param("project", "project to show apart; default: the one with most files"),
+        Param("project", "project to show separately; default: the one with most files"),
         Param("files_target", "number of files to forecast; default: the next power of ten", kind="int"),
     ),
 )

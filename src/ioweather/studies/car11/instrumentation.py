@@ -192,7 +192,7 @@ def _instrumented(
         f"they used {format_value(ratio, 'ratio')} of the core-hours.",
         name="jobs_with_logs",
     )
-    text = f"{len(captured):,} of {len(used):,} projects are seen in at least one log."
+    text = f"{len(captured):,} of {len(used):,} projects have at least one log."
     yield Finding(text, name="projects_with_logs")
     unseen = [name for name in used if name not in captured]
     if unseen and hours:
@@ -271,7 +271,7 @@ def _on_servers(frames: Mapping[str, Frame], matches: Frame, facility: Facility)
         "server_bytes: bytes by servers [bytes]; server_bytes_with_log: of jobs with log [bytes]; "
         "with_log_ratio: share [ratio]; log_bytes: bytes by logs [bytes]",
         rows,
-        "Bytes by the servers, and how much of them is of jobs with a log",
+        "Bytes counted by servers, and the share of jobs with a log",
     )
     counted = sum(each.server_bytes for each in seen.values())
     if counted:

@@ -274,7 +274,7 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
     )
     yield boxes
     if rows:
-        title = "Performance per node of large jobs: least, quartiles, greatest"
+        title = "Performance per node of large jobs: minimum, quartiles, maximum"
         drawn = relabelled(boxes, q50="performance")
         yield Chart.of("box", drawn, "x=project q05=min q25 q50 q75 q95=max", title)
         yield _posix_advantage(jobs)
@@ -291,10 +291,10 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
             name: f"{format_value(width, PER_NODE)}, {part:.0%} of the median"
             for name, (width, part) in spreads.items()
         }
-        text = f"Jobs of {steady} perform most alike (interquartile range {shown_as[steady]})."
+        text = f"Jobs of {steady} vary least (interquartile range {shown_as[steady]})."
         yield Finding(text, name="steadiest_project")
         if wide != steady:
-            text = f"Jobs of {wide} differ most (interquartile range {shown_as[wide]})."
+            text = f"Jobs of {wide} vary most (interquartile range {shown_as[wide]})."
             yield Finding(text, name="least_steady_project")
     yield caveats, jobs.node_caveats, jobs.node_coverage
 
@@ -369,7 +369,7 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator
     else:
         text = f"The fastest job of {project} is {format_value(spread, 'factor')} as fast per node as its slowest."
         yield Finding(text, name="fastest_job")
-    yield "Jobs are taken from the fastest to the slowest in even steps.", CLOSE_IS_METADATA, above
+    yield "Jobs are sampled in even steps from the fastest to the slowest.", CLOSE_IS_METADATA, above
     yield jobs.node_caveats, jobs.node_coverage
 
 
@@ -400,7 +400,7 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         if n:
             yield rank_estimate("size_trend", rho, n, "Spearman within programs, pooled")
         else:
-            text = f"No program of {project} ran at two sizes: sizes of different programs do not compare."
+            text = f"No program of {project} ran at two sizes: different programs cannot be compared."
             yield Finding(text, "undecided", name="one_size_per_program")
         if strong_scaling(own.ints("nprocs"), own.ints("moved_bytes")) is not None:
             text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
@@ -574,7 +574,7 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
     yield listed, Chart.of("matrix", listed, "x=signature y=project value=share", "Share of jobs with a signature")
     yield [_estimates(project, instances) for project in projects]
     yield number_names(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
-    yield "Signatures are read off counters by stated thresholds; what a program's authors meant is not in a log."
+    yield "Signatures follow from counters and thresholds; a log does not show the authors' intent."
     yield "A file shared by all processes counts as I/O of all of them, unless the log shows that one did it all."
     yield jobs.node_caveats, jobs.node_coverage
 
@@ -676,5 +676,5 @@ SIGNATURES_OF_PROJECTS = Study(
     needs=NEEDS,
     run=run_signatures,
     params=(*MIN_SIZES, PROCESSES_PER_NODE),
-    too_few="no job of the period is as large as the least that is looked at (see --params)",
+    too_few="no job of the period reaches the minimum size (see --params)",
 )

@@ -148,7 +148,7 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     text = f"The mean throughput was {format_bytes(mean.value or 0.0)}/s; the peak was {format_bytes(peak)}/s."
     yield Finding(text, name="mean_throughput"), SERVER_TRAFFIC
     if nominal is None:
-        yield f"The nominal peak of {filesystem} is not known: set peak_bytes_per_s in facility.toml for its share."
+        yield f"The nominal peak of {filesystem} is unknown: set peak_bytes_per_s in facility.toml for its share."
     else:
         yield below_third("below_third_of_nominal_ratio", statistic=lambda s: s[:, 3] / s[:, 0])
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
@@ -352,7 +352,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
     change = single_change(share[use], (reads + writes)[use], min_side=_MIN_SIDE_DAYS)
     references: tuple[Reference, ...] = ()
     if change is None:
-        text = f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for."
+        text = f"Detecting a change of the mix needs {2 * _MIN_SIDE_DAYS} days of data."
         yield Finding(text, name="change_needs_days")
     else:
         split = int(use[change.index])
@@ -376,9 +376,9 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             sides = f"from {change.before:.1%} before to {change.after:.1%} after {p_value}"
             text = f"The read share changed on {names[split]}, {sides}."
             if change.shape == "drift":
-                text = f"The read share drifted from {first_share} to {last_share}, in no step {p_value}."
+                text = f"The read share drifted from {first_share} to {last_share}, without a step {p_value}."
             elif change.shape == "unclear":
-                text = f"The read share changed {sides}: on {names[split]} or slowly, these data do not tell."
+                text = f"The read share changed {sides}: in a step on {names[split]} or slowly."
             yield Finding(text, name="change_of_mix")
             if change.shape != "drift":
                 references = (Reference("x", (first + split) * DAY_NS / 1e6, "change of the mix"),)
@@ -466,13 +466,13 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
             "project: project [text]; read_before: read per day before [bytes]; read_after: after [bytes]; "
             "write_before: written per day before [bytes]; write_after: after [bytes]"
         )
-        title = "Projects by how much they moved the mix (instrumented runs)"
+        title = "Projects by effect on the mix (instrumented runs)"
         shown_projects, numbers = [projects[i] for i in order], (each[order] for each in sides)
         yield table("projects_volume", columns, shown_projects, *numbers, title=title)
         top = int(order[0])
         before, after = sides[0][top] + sides[2][top], sides[1][top] + sides[3][top]
         shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
-        yield behind(projects[top], before, after, shown, "moved the mix most")
+        yield behind(projects[top], before, after, shown, "changed the mix most")
     if jobs.rows:
         owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
         names = [facility.project_of(account=account, uid=uid) for account, uid in owners]
@@ -498,7 +498,7 @@ STUDY = Study(
     needs=TRAFFIC_NEEDS,
     run=run,
     params=choices.TRAFFIC_PARAMS,
-    too_few="no interval of the period has samples of all servers that can be used",
+    too_few="no interval of the period has usable samples of all servers",
 )
 DAILY_VOLUME = Study(
     name="daily_volume",

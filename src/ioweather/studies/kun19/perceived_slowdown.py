@@ -130,7 +130,7 @@ def _lengths(params: Params) -> list[int]:
     for name, length in lengths.items():
         if length <= 0 or length % part:
             text = f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}."
-            raise UsageError(text, hint="Roll-ups are not cut in pieces.")
+            raise UsageError(text, hint="Roll-ups cannot be split.")
     return list(lengths.values())
 
 
@@ -227,7 +227,7 @@ def _variation_of_kinds(every: Sequence[OperationSeries]) -> Estimate:
         scaled = np.where(there, medians / np.nanmedian(medians), 0.0)
         sums[series.op in _METADATA].append(np.stack([there, scaled, scaled**2], axis=1).astype(np.float64))
     if not sums[True] or not sums[False]:
-        return plain(name, None, "factor", method="one of the two was not measured")
+        return plain(name, None, "factor", method="one of the two has no data")
 
     def variation(each: Floats) -> Floats:
         return np.asarray(np.sqrt((variation_from_sums(each[..., 0], each[..., 1], each[..., 2]) ** 2).mean(axis=-1)))

@@ -142,7 +142,7 @@ def select_points(seconds: Floats) -> Ints:
 def selection_note(shown: Ints, seconds: Floats) -> Iterator[str]:
     """Yield a note on the measurements that are not drawn."""
     if len(shown) != len(seconds):
-        yield f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them."
+        yield f"{len(shown):,} of {len(seconds):,} measurements are drawn, including the slowest."
 
 
 @exhibit("kun19.fig1")
@@ -347,7 +347,7 @@ def _hosts(part: Measured) -> Iterator[Piece]:
     if not pairs:
         words = "All measurements come from one host: nothing to compare."
         if hosts > 1:
-            words = "Hosts cannot be compared: too few stretches of time in which all of them measured."
+            words = "Hosts cannot be compared: too few time steps with measurements of all hosts."
         yield Finding(words, "undecided", name="one_host" if hosts == 1 else "hosts")
     else:
         # Equality is shown by an upper end that is small, not by a test that finds nothing.
@@ -498,19 +498,17 @@ STUDY = Study(
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
-        Param(
-            "last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end_of_newest
-        ),
+        Param("last_ns", "end of fig1 and fig2 (UTC ns); default: the newest operation", "int", choose=_end_of_newest),
         Param(
             "first_ns",
-            "where fig1 begins (UTC ns); default: one window before the end",
+            "start of fig1 (UTC ns); default: one window before the end",
             "int",
             choose=lambda _, values: values["last_ns"] - values["window"],
         ),
-        Param("bands_window", "length of what bands and hosts are looked at in", "duration", default="24h"),
+        Param("bands_window", "length of the period for bands and hosts", "duration", default="24h"),
         Param(
             "day_ns",
-            "where bands and fig2 begin (UTC ns); default: one such length before the end",
+            "start of bands and fig2 (UTC ns); default: that length before the end",
             "int",
             choose=lambda _, values: values["last_ns"] - values["bands_window"],
         ),
@@ -524,13 +522,13 @@ BENCHMARK_PHASES = Study(
     params=(
         Param(
             "first_ns",
-            "where it begins (UTC ns); default: an hour before the newest day's phases",
+            "start (UTC ns); default: an hour before the newest day's phases",
             "int",
             choose=_phase_bound("min(start_ns)", -HOUR_NS),
         ),
         Param(
             "last_ns",
-            "where it ends (UTC ns); default: an hour after them",
+            "end (UTC ns); default: an hour after them",
             "int",
             choose=_phase_bound("max(end_ns)", HOUR_NS),
         ),

@@ -224,7 +224,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
     If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
     """
     if not data.mounts_known:
-        text = f"Which files are on {data.params['filesystem']} is not known: set `mounts` in facility.toml."
+        text = f"Which files are on {data.params['filesystem']} is unknown: set `mounts` in facility.toml."
         yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
         return
     changes: list[Finding] = []
@@ -246,7 +246,7 @@ def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterato
         _, change = _spearman_change([data.of(column)[rows] for column in columns], 20)
         if change is not None:
             value, low, high = change
-            words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
+            words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no detectable difference"
             by = f"(Spearman with reads changes by {value:+.2f}, {low:+.2f} to {high:+.2f})"
             text = f"{name}: restricting to monitored mounts {words} {by}."
             changes.append(Finding(text, name="monitored_change"))
@@ -292,11 +292,11 @@ def _coefficients(data: AssociationData, pairs: list[Pairing], time: str, symbol
         "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]",
         rows,
     )
-    if pairs:
+    if any(value is not None for *_, value in cells):
         matrix = ResultTable.of("matrix", "pair [text]; measure [text]; value", cells)
         yield Chart.of("matrix", matrix, "x=measure y=pair value", f"Coefficients of {symbol} with {time}")
-    else:
-        yield Finding("No group has runs enough.", "undecided", name="no_groups")
+    elif not pairs:
+        yield Finding("No group has enough runs.", "undecided", name="no_groups")
     yield association_findings(pairs, time, symbol), BIASED, IN_TIME_ORDER, data.caveats, data.coverage
 
 
@@ -323,10 +323,10 @@ def _pool_groups(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
         method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
         yield Estimate(name, float(np.tanh(mean)), "", low, high, LEVEL, n, method)
     else:
-        yield plain(name, None, "", n=0, method="no group has runs enough")
+        yield plain(name, None, "", n=0, method="no group has enough runs")
     freedom = len(known) - 1
     if freedom < 1:
-        yield plain(differ, None, "factor", n=len(known), method="one group has nothing to differ from")
+        yield plain(differ, None, "factor", n=len(known), method="needs two groups")
     else:
         q = float((weight / 1.06 * (z - mean) ** 2).sum())
         low, high = (q / float(chdtri(freedom, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
@@ -343,7 +343,7 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
         if not own:
-            text = f"{group}: nothing can be said ({mine[0].found['spearman'].method})."
+            text = f"{group}: no estimate ({mine[0].found['spearman'].method})."
             yield Finding(text, "undecided", name="association")
             continue
 
@@ -364,11 +364,11 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         if not chance <= SURE:
             yield Finding(f"{words}: no more than chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
-            too = f"but runs moved in time have {null.median:.2f} too ({p_text(moved)}): the shared steps may give it"
+            too = f"but runs shifted in time have {null.median:.2f} too ({p_text(moved)}): shared steps may cause it"
             yield Finding(f"{words}, {too}.", "undecided", name="association")
         else:
-            beyond = f", and than runs moved in time have ({null.median:.2f}, {p_text(moved)})" if null else ""
-            yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
+            beyond = f", and more than runs shifted in time ({null.median:.2f}, {p_text(moved)})" if null else ""
+            yield Finding(f"{words}: more than chance{beyond}.", name="association")
 
 
 @dataclass(frozen=True)
@@ -457,14 +457,14 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
             every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
             pairs = complete_pairs(level.psid[way], level.d_d)
             rank = spearman_interval(*pairs, _REPLICATES)
-            if rank is not None:
-                ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *rank, len(pairs[0])))
-        found = coefficients(level.psi_read_ops, level.metadata) if asked else {}
+            known_rank = rank or (None, None, None)  # a gap in the line
+            ranks.append((level.step_seconds, f"{data.name(level.group)} {way}", *known_rank, len(pairs[0])))
+        found = coefficients(level.psi_read_ops, above_resolution(level.metadata)) if asked else {}
         metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
     interval, encoding = "interval: sampling interval [seconds]", "x=interval y=value series=measure"
     drawn = ResultTable.of("all", f"{interval}; way [text]; measure [text]; value: coefficient", every)
     yield Chart.of("timeline", drawn, encoding, f"D_D with PsiD: {data.name(data.asked)}", facet="way")
-    if ranks:
+    if any(row[2] is not None for row in ranks):
         columns = f"{interval}; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
         drawn, title = ResultTable.of("ranks", columns, ranks), "Spearman of D_D with PsiD, and its 90% interval"
         yield Chart.of("band", drawn, "x=interval y=value low high", title, facet="series")
@@ -623,7 +623,7 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
             name="volume_during_run",
         )
     else:
-        yield Finding(f"The system was not sampled all through this run ({state}).", "undecided", name="not_sampled")
+        yield Finding(f"The system was sampled for only part of this run ({state}).", "undecided", name="not_sampled")
     yield (
         "Amounts within the first and the last step are taken as even over the step (mad17 Eq. 2 to 4); the ends "
         "of an interval are what all or none of it would give."
@@ -643,14 +643,20 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         yield plain(f"files_{word}[{name}]", len(order), "count")
         first, last = ((t[order] - start) / 1e9 for t in (spans.first_ns, spans.last_ns))
         for i in thin(last - first, _MOST_FILES // 2).tolist():
-            rows += [(i + 1, f"first {verb}", float(first[i])), (i + 1, f"last {verb}", float(last[i]))]
+            ends = (
+                (i + 1, word, float(t), None) for word, t in ((f"first {verb}", first[i]), (f"last {verb}", last[i]))
+            )
+            line = ((i + 1, None, float(t), "from the first to the last") for t in (first[i], last[i]))
+            rows += [*ends, *line, (None, None, None, "from the first to the last")]
     for letter in ("R", "W"):
         longest = data.of(f"d_f_{letter.lower()}_seconds")[row]
         yield plain(f"D_F_{letter}[{name}]", longest, "seconds", method="Eq. 6")
     if rows:
-        columns = "file: file, by first access [count]; series [text]; time: since the start of the run [seconds]"
+        columns = (
+            "file: file, by first access [count]; series; time: since the start of the run [seconds]; curve [text]"
+        )
         title = f"First and last access of each file: {_run_label(data, row)}"
-        yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series", title)
+        yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series curve", title)
         span = spans.median_span_seconds()
         longer, sharper = ("longer", "is hardly") if span / data.grid.step_seconds >= 1 else ("shorter", "can be")
         yield Finding(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -248,7 +248,7 @@ def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
 
 
 ERROR: Final = Param(
-    "error", "say how many runs a model of I/O time needs for an error of this share", kind="float", default=0.1
+    "error", "estimate how many runs a model of I/O time needs for this relative error", kind="float", default=0.1
 )
 _POINTS: Final = 60
 _SHIFTED: Final = 39
@@ -296,16 +296,16 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         at = np.linspace(float(least), float(most), _POINTS)
         low_end, high_end = conformal_band(x, y, at)
         middle, explained = forest_curve(x, y, at)
-        drawn = _overlay(x, y, at, {"forest": middle, "5% of new runs": low_end, "95% of new runs": high_end})
+        drawn = _overlay(x, y, at, {"forest": [middle], "90% of new runs": [low_end, high_end]})
         title = f"D_D of each run against PsiD, {way}s: forest, and 90% of new runs"
-        yield Chart.of("scatter", drawn, "x=volume y=time series", title)
+        yield Chart.of("scatter", drawn, "x=volume y=time curve", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")
         yield plain(f"explained_{way}", explained, "ratio", n=len(x), method="variance explained out of bag")
         low, high = (format_seconds(float(middle[at])) for at in (0, -1))
-        text = f"From little to much system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
+        text = f"From low to high system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
         yield Finding(text, name="time_with_volume")
-    yield f"The forest has {TREES} trees with leaves of at least {LEAST_LEAF} runs; the paper does not name its own."
+    yield f"The forest has {TREES} trees with leaves of at least {LEAST_LEAF} runs; the paper gives no settings."
     yield "The band is conformal: 90% of new runs of this group fall inside.", SHARED_STEPS
     yield (
         f"Runs needed: a model's error is what {SHARE:.0%} of new runs stay within. It is measured by fitting straight "
@@ -315,12 +315,24 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
     yield _learning(data), data.caveats, data.coverage
 
 
-def _overlay(x: Floats, y: Floats, at: Floats, curves: Mapping[str, Floats]) -> ResultTable:
+def _overlay(x: Floats, y: Floats, at: Floats, curves: Mapping[str, Sequence[Floats]]) -> ResultTable:
     """Return the runs and curves over the same axes."""
-    rows = [(float(v), float(t), "run") for v, t in zip(x, y, strict=True)]
-    for name, curve in curves.items():
-        rows += [(float(v), float(t), name) for v, t in zip(at, curve, strict=True) if np.isfinite(t) and t > 0]
-    return ResultTable.of("overlay", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; series [text]", rows)
+    rows: list[tuple[Cell, ...]] = [(float(v), float(t), None) for v, t in zip(x, y, strict=True)]
+    rows += _curve_rows(at, curves)
+    return ResultTable.of("overlay", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; curve [text]", rows)
+
+
+def _curve_rows(at: Floats, curves: Mapping[str, Sequence[Floats]]) -> list[tuple[Cell, ...]]:
+    """Volume, time and name of each point of the curves, with a break after each line of a curve."""
+    return [
+        row
+        for name, lines in curves.items()
+        for line in lines
+        for row in (
+            *((float(v), float(t) if np.isfinite(t) else None, name) for v, t in zip(at, line, strict=True)),
+            (None, None, name),
+        )
+    ]
 
 
 def _learning(data: AssociationData) -> Iterator[Piece]:
@@ -368,7 +380,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         "limit: with infinitely many runs [ratio]; limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; "
         f"needed: runs for {percent} [count]; needed_low: 90% from [count]; needed_high: 90% to [count]",
         needed,
-        "Runs that a model of I/O time needs; empty: no number of them is known",
+        "Runs that a model of I/O time needs; empty: unknown",
     )
     # The error of the same model in the quiet, the usual and the busy third of the runs.
     load = rates.sum(axis=1)[-curves["volume"].runs :]
@@ -383,7 +395,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         "conditions",
         "system [text]; from [bytes_per_s]; to [bytes_per_s]; n: runs [count]; error [ratio]",
         conditions,
-        f"Error of the model {_MODELS['volume']}, by what the system moved",
+        f"Error of the model {_MODELS['volume']}, by system volume",
     )
     columns = (
         f"runs: runs that a model was fitted to [count]; model [text]; error: error of {SHARE:.0%} of new runs [ratio]"
@@ -399,9 +411,9 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
     )
     yield _runs_needed(curves["volume"], error, percent)
     if curves["volume"].limit()[2] < curves["nothing"].limit()[1]:
-        yield Finding("Knowing what the system does makes the model better.", name="system_helps")
+        yield Finding("The state of the system improves the model.", name="system_helps")
     else:
-        text = "These runs do not show that knowing what the system does makes a model better."
+        text = "These runs do not show that the state of the system improves a model."
         yield Finding(text, "undecided", name="system_helps")
 
 
@@ -411,14 +423,14 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
     runs, low, high = curve.runs_for(error)
     if np.isinf(low):
         span = " to ".join(format_value(end, "ratio") for end in curve.limit()[1:])
-        text = f"No number of runs brings {model} to an error of {percent}: infinitely many have {span}."
+        text = f"No number of runs brings {model} to an error of {percent}: the limit is {span}."
     elif low > FAR * there:
-        text = f"An error of {percent} needs more than {FAR} times the {there} runs there are."
+        text = f"An error of {percent} needs more than {FAR} times the {there} available runs."
     elif np.isinf(high):
-        text = f"These {there} runs do not decide whether any number of runs brings {model} to an error of {percent}"
+        text = f"These {there} runs cannot show whether any number of runs brings {model} to an error of {percent}"
         return Finding(f"{text}; it needs {low:,.0f} at least.", "undecided", name="runs_needed")
     else:
-        enough = f"; {there} are there" if high <= there else f", and there are {there}"
+        enough = f"; {there} are available" if high <= there else f", but only {there} are available"
         text = f"A{model[1:]} needs {runs:,.0f} runs ({low:,.0f} to {high:,.0f}) for an error of {percent}{enough}."
     return Finding(text, name="runs_needed")
 
@@ -463,27 +475,32 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         low, median, high = joint.conditional_quantiles(((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
         inside = np.flatnonzero((joint.x >= x.min()) & (joint.x <= x.max()))
         picked = inside[:: max(1, len(inside) // _POINTS)]
-        lines = ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
-        # As the paper overlays them: the runs, and what is conditional on the volume.
-        curves = {"median": median[picked], "5%": low[picked], "95%": high[picked]}
-        yield Chart.of(
-            "scatter",
-            _overlay(x, y, joint.x[picked], curves),
-            "x=volume y=time series",
-            f"{group}: D_D of each run, median and central 90% given {symbol}, against mean ± 1.645 sd of all",
-            references=tuple(Reference("y", mean + k * HALF_WIDTH_SD * sd, words) for k, words in lines),
-        )
         factor = len(joint.x) // _CELLS
         count = factor * _CELLS
         cells = joint.values[:count, :count].reshape(_CELLS, factor, _CELLS, factor).mean(axis=(1, 3))
-        xs, ys = (axis[:count].reshape(_CELLS, factor).mean(axis=1) for axis in (joint.x, joint.y))
+        # Where each cell begins.
+        xs, ys = (axis[:count:factor] - (axis[1] - axis[0]) / 2 for axis in (joint.x, joint.y))
         share = cells / cells.sum()
         # Kernels reach below zero; bytes and seconds do not.
         shown = np.argwhere((share > 1e-5) & (xs >= 0)[:, None] & (ys >= 0))
-        columns = f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]"
-        cells_shown = ((float(xs[i]), float(ys[j]), float(share[i, j])) for i, j in shown)
-        heat = ResultTable.of("density", columns, cells_shown)
-        yield Chart.of("heatmap", heat, "x=volume y=time value=density", f"Joint density, {way}s")
+        columns = f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]; curve [text]"
+        cells_shown = ((float(xs[i]), float(ys[j]), float(share[i, j]), None) for i, j in shown)
+        # As the paper overlays them: the density, what is conditional on the volume, and what is not.
+        curves = {
+            f"median given {symbol}": [median[picked]],
+            f"central 90% given {symbol}": [low[picked], high[picked]],
+        }
+        over = ((volume, time, None, name) for volume, time, name in _curve_rows(joint.x[picked], curves))
+        yield Chart.of(
+            "heatmap",
+            ResultTable.of("density", columns, (*cells_shown, *over)),
+            "x=volume y=time value=density curve",
+            f"{group}: joint density of D_D and {symbol}",
+            references=tuple(
+                Reference("y", mean + k * HALF_WIDTH_SD * sd, words)
+                for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
+            ),
+        )
         yield Estimate(f"example_volume_{way}", float(np.median(x)), "bytes", n=len(x), method="median volume")
         place = np.clip(np.searchsorted(joint.x, np.quantile(x, (0.1, 0.5, 0.9))), 0, len(joint.x) - 1)
         for words, level, i in zip(("low", "median", "high"), (0.1, 0.5, 0.9), place, strict=True):
@@ -503,7 +520,7 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
             name="normal_interval",
         )
         little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
-        text = f"{group}: the median D_D is {little} at little {way} volume (10%) and {much} at much (90%)."
+        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high (90%)."
         yield Finding(text, name="median_by_volume")
     if drawn:
         yield Estimate("credible_level", LEVEL, "ratio", method="as the paper has it")

@@ -59,7 +59,7 @@ PARAMS: Final = (
     Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
 )
 SHOWN_GROUPS: Final = 3
-NO_STEPS_OR_RUNS: Final = "no interval of the period has samples of all servers that can be used, or no run has a log"
+NO_STEPS_OR_RUNS: Final = "no interval of the period has usable samples of all servers, or no run has a log"
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
     "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D is shown too, "
@@ -182,7 +182,7 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
     asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
     if asked is None:
         few = ", ".join(groups.names[:8])
-        raise UsageError(f"There is no one group {params['group']!r}.", hint=f"The largest are: {few}.")
+        raise UsageError(f"No single group matches {params['group']!r}.", hint=f"The largest are: {few}.")
     return AssociationData(runs, grid, spans, system, groups, asked, params, mounts is not None)
 
 
@@ -325,7 +325,7 @@ def _finer_steps(
     shown = by_spans if finer else together
     if shown.value is not None:
         between = "" if shown.low is None or shown.high is None else f", {shown.low:.2f} to {shown.high:.2f}"
-        text = f"Servers and logged runs rise and fall together: correlation {shown.value:.2f}{between} (n {shown.n})."
+        text = f"Traffic of servers and of logged runs is correlated: {shown.value:.2f}{between} (n {shown.n})."
         yield Finding(text, name="correlation")
     if not finer:
         return

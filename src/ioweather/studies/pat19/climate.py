@@ -126,8 +126,8 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         yield lasting
         if way == "write":
             words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
-            lasts = f"{words} lasts (rank correlation of the two halves {shown})."
-            yield directed(lasting, 0.0, lasts, f"{words} does not last (rank correlation {shown}).")
+            lasts = f"{words} is stable (rank correlation of the two halves {shown})."
+            yield directed(lasting, 0.0, lasts, f"{words} is not stable (rank correlation {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
     yield intervals.estimate(
         "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"
@@ -152,7 +152,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         if over:
             excess = sums[way] - np.median(sums[way])
             shown = ", ".join(
-                f"{names[i]} ({value[i]:.2f}x, {format_bytes(excess[i])} too much)" for i in over[:_MAX_NAMED]
+                f"{names[i]} ({value[i]:.2f}x, {format_bytes(excess[i])} above the mean)" for i in over[:_MAX_NAMED]
             )
             more = f" and {len(over) - _MAX_NAMED} more" if len(over) > _MAX_NAMED else ""
             files = "often-read" if way == "read" else "often-written"
@@ -168,7 +168,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
         yield (
             f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of the others ({named}): "
-            "their totals are smaller for that alone."
+            "this alone lowers their totals."
         )
     yield climate.coverage()
 
@@ -539,9 +539,9 @@ def _metadata_correlation(steps: Steps, intervals: Intervals, caveats: tuple[str
     for window in WINDOWS[1:]:
         word = span(window, steps.step_ns)
         together = estimates[f"cross_lag0[{word}]"]
-        value = f"go together (r = {together.value or 0.0:.2f})."
+        value = f"are correlated (r = {together.value or 0.0:.2f})."
         same = f"Opens and closes of the same {word}"
-        yield directed(together, HIGH_CORRELATION, f"{same} {value}", f"{same} do not {value}")
+        yield directed(together, HIGH_CORRELATION, f"{same} {value}", f"{same} {value.replace('are', 'are not', 1)}")
     yield caveats, steps.coverage("steps")
 
 
@@ -553,8 +553,8 @@ _CPU = (
 )
 _SERVERS: Final = {"pat19.fig13": _OPENS, "pat19.fig14": _OPENS, "pat19.fig15": _CPU, "pat19.fig16": _CPU}
 _NOTHING: Final = {
-    "pat19.fig5": "Two whole days are needed, in steps of an hour or less.",
-    "pat19.fig6": "Every day of the week is needed once, whole: choose a period of a week or more.",
+    "pat19.fig5": "Needs two whole days, in steps of an hour or less.",
+    "pat19.fig6": "Needs each day of the week in full: choose a period of a week or more.",
     **_SERVERS,
 }
 _TARGETS: Final[Mapping[str, Callable[[Climate], Exhibit | None]]] = {
@@ -619,7 +619,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     yield from made
     for name in STUDY.exhibits:
         if source.wants(name) and name not in {each.id for each in made}:
-            why = "No step of the period has samples of the targets that can be used."
+            why = "No step of the period has usable samples of the targets."
             why = why if climate is None and name not in _SERVERS else _NOTHING[name]
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
@@ -646,7 +646,7 @@ def _reduce_climate(
     if unset:
         caveats = (
             *caveats,
-            f"Steps above what the hardware can do are not excluded beyond what was flagged at ingest: set "
+            f"Steps above the hardware limits are excluded only if flagged at ingest: set "
             f"{' and '.join(unset)} of {filesystem} in facility.toml.",
         )
     buffered = steps_of(burst_buffer, choices.TRAFFIC, step_ns, source.period_ns) if burst_buffer.rows else None
@@ -674,7 +674,7 @@ def observations(
             kind = "refuted"
         elif set(standings) == {"supported"}:
             kind = "supported"
-        held = f"{standings.count('supported')} of {len(found)} claims hold"
+        held = f"{standings.count('supported')} of {len(found)} claims agree"
         rows.append((number, section, text, _WORDS[kind], held))
         listed = " ".join(j.claim.id for j in found)
         yield Finding(f"{number}. {text} Here: {_WORDS[kind]}.", kind, f"observation_{number}", listed)
@@ -696,7 +696,7 @@ STUDY = Study(
     run=run,
     params=(
         *choices.TRAFFIC_PARAMS,
-        Param("metadata_kind", "mds or mdt; default: mds where it is there", choose=choices.metadata_kind),
+        Param("metadata_kind", "mds or mdt; default: mds, if present", choose=choices.metadata_kind),
         Param("burst_buffer", "burst buffer, a file system; default: found by name", choose=choices.burst_buffer),
         Param("burst_buffer_kind", "its kind of component", choose=choices.burst_buffer_kind),
     ),

@@ -87,7 +87,7 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
             name = "read_over_written_with_burst_buffer"
             yield plain(name, read / written, "factor", n=n, method="ratio of totals")
             yield Finding(
-                f"With the burst buffer counted in, {read / written:.2f} times as much is read as written "
+                f"With the burst buffer, {read / written:.2f} times as much is read as written "
                 f"({ratio.value or 0:.2f} without); it carries {share:.1%} of all bytes.",
                 name="burst_buffer",
             )
@@ -222,7 +222,7 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     percentile = "at or above the 75th" if side == "high" else "below the 25th"
     read_cut, write_cut = (int(phases.cut.sum()) for phases in chosen.values())
     yield climate.caveats
-    yield f"{side.capitalize()} is {percentile} percentile of all steps, taken again in each resample."
+    yield f"{side.capitalize()} is {percentile} percentile of all steps, recomputed in each resample."
     yield f"Gaps break phases: {read_cut} read and {write_cut} write phases touch one, or the ends of the period."
     yield climate.coverage()
 
@@ -238,8 +238,8 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
     yield directed(
         widest,
         WEAK_CORRELATION,
-        f"{words} go together (|r| up to {value:.2f}).",
-        f"{words} do not go together (|r| at most {value:.2f} in any window and lag).",
+        f"{words} are correlated (|r| up to {value:.2f}).",
+        f"{words} are not correlated (|r| at most {value:.2f} in any window and lag).",
     )
     # The shortest window that surely predicts the next one, for each direction.
     for way in WAYS:
@@ -248,7 +248,7 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
         if enough:
             advice = Finding(f"To predict the system's {way}s, look at the last {enough}.", name="history_needed")
         else:
-            text = f"No window up to {climate.span(WINDOWS[-1])} surely predicts the system's {way}s."
+            text = f"No window up to {climate.span(WINDOWS[-1])} reliably predicts the system's {way}s."
             advice = Finding(text, "undecided", name="history_needed")
         climate.advice.append(advice)
     yield climate.caveats, climate.coverage()
@@ -420,7 +420,7 @@ def _cycle(
         yield Chart.of("bars", long, encoding.format(noun, *["variation"] * 3), title)
     when, read = "in the evening" if word == "evening" else "on Sundays", differences[0]
     if read.value is None:
-        text = f"Whether volume varies more {when} takes two {unit_name}s to tell."
+        text = f"Needs two {unit_name}s to show whether volume varies more {when}."
         yield Finding(text, "undecided", name="calendar")
     else:
         points = 100 * read.value

@@ -19,7 +19,7 @@ from ioweather.core.frames import Floats
 from ioweather.core.results import Chart, Reference, ResultColumn
 from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data
-from ioweather.ui.charts.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SHADE, Spec, text_px, wrapped
+from ioweather.ui.charts.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SERIES, SHADE, Spec, text_px, wrapped
 
 Measure: TypeAlias = Literal["number", "time", "names", "bins"]
 Side: TypeAlias = Literal["x", "y"]
@@ -182,7 +182,7 @@ class Axis:
             if len(ticks) > 1:
                 labels["values"] = ticks[:: math.ceil(len(ticks) / most)]
         elif self.unit in (*_BYTES, *_DURATIONS) and not self.log:
-            step = _tick_step(self.low, self.high, self.unit, most)
+            step = tick_step(self.low, self.high, self.unit, most)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             labels["values"] = [index * step for index in range(first, last + 1)]
         return labels
@@ -278,7 +278,7 @@ def number_axis(
     if high <= low:
         low, high = (low - 1, high + 1) if low == 0 else (min(low, 0.0), max(high, 0.0))
     if not tight:
-        step = _tick_step(low, high, unit, 6)
+        step = tick_step(low, high, unit, 6)
         low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     whole = unit in ("", "count") and len(known) > 0 and bool(np.all(known == np.rint(known)))
     if not high > low:  # so small that a step rounds to nothing
@@ -286,7 +286,7 @@ def number_axis(
     return Axis(title, "number", low, high, unit, whole=whole)
 
 
-def _tick_step(low: float, high: float, unit: str, most: int) -> float:
+def tick_step(low: float, high: float, unit: str, most: int) -> float:
     """A round distance between ticks: a power of two for sizes, a round duration, else 1, 2 or 5 times 10^n."""
     least = (high - low) / max(most - 1, 1) * 0.85  # a few ticks too many are better than half as many
     if not least > 0 or not math.isfinite(least):
@@ -357,18 +357,22 @@ def names_axis(chart: Chart, channel: str) -> Axis:
 
 
 ROW_PX: Final = LABEL_SIZE + 3
-_MOST_ROWS: Final = 3
+_MOST_ROWS: Final = 6
+
+
+# By role of a shaded reference: its colour, opacity and the colour of its label.
+_SHADES: Final = {"": (SHADE, 0.2, REFERENCE), "this": (SERIES[4], 0.3, SERIES[4]), "bad": (SERIES[5], 0.14, SERIES[5])}
 
 
 def mark_references(
-    references: Sequence[Reference], x: Axis, y: Axis, width: int, height: int
+    references: Sequence[Reference], x: Axis, y: Axis, width: int, height: int, *, outlined: bool = False
 ) -> tuple[list[Spec], list[Spec], list[str], int]:
     """Layers below and above the data of a panel of `width` by `height` pixels, notes, and the number of rows of labels
-    above the plot."""
+    above the plot. `outlined` lines can be seen on colours."""
     below: list[Spec] = []
     above: list[Spec] = []
     notes: list[str] = []
-    top: list[tuple[float, str]] = []
+    top: list[tuple[float, str, str]] = []
     side: list[tuple[float, str]] = []
     for reference in references:
         is_x = reference.axis == "x"
@@ -382,17 +386,24 @@ def mark_references(
         place: Spec = {along: {"value": span[0]}, other: {"value": 0}, f"{other}2": {"value": across}}
         mark: Spec = {"tooltip": reference.label} if reference.label else {}
         if reference.end is None:
+            if not reference.label and span[0] == (0 if is_x else height):
+                continue  # it only makes the axis begin there
+            if outlined:
+                above.append(_once({"type": "rule", "color": BACKGROUND, "strokeWidth": 3, "opacity": 0.8}, place))
             mark |= {"type": "rule", "color": REFERENCE, "strokeWidth": 1.3, "strokeDash": [5, 3]}
             above.append(_once(mark, place))
         else:
-            mark |= {"type": "rect", "color": SHADE, "opacity": 0.2}
+            mark |= {"type": "rect", "color": _SHADES[reference.role][0], "opacity": _SHADES[reference.role][1]}
             below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
         if reference.label:
-            (top if is_x else side).append((sum(span) / 2, reference.label))
-    # Labels above the plot, in up to three rows; a repeated label is dropped where it would collide.
+            if is_x:
+                top.append((sum(span) / 2, reference.label, _SHADES[reference.role][2]))
+            else:
+                side.append((sum(span) / 2, reference.label))
+    # Labels above the plot, in a few rows; a repeated label is dropped where it would collide.
     ends: list[float] = []
     placed: set[str] = set()
-    for centre, text in sorted(top):
+    for centre, text, colour in sorted(top):
         # The tooltip of the reference has the whole text.
         shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
         size = text_px(shown)
@@ -402,15 +413,19 @@ def mark_references(
         if row is not None:
             ends[row : row + 1] = [left + size]
             placed.add(text)
-            above.append(_text(left + size / 2, -6 - row * ROW_PX, shown))
-    left_out = [text for text in dict.fromkeys(text for _, text in sorted(top)) if text not in placed]
+            above.append(_text(left + size / 2, -6 - row * ROW_PX, shown, colour))
+    left_out = [text for text in dict.fromkeys(text for _, text, _ in sorted(top)) if text not in placed]
     notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
     for number, (at, text) in enumerate(sorted(side)):  # neighbours at opposite ends of their lines
         centre = width - text_px(text) / 2 - 3 if number % 2 == 0 else text_px(text) / 2 + 3
         layer = _text(centre, at - 4 if at >= ROW_PX else at + ROW_PX - 3, text)
-        # The text twice: a stroke in the colour of the background makes it legible over data.
-        halo = {"color": BACKGROUND, "stroke": BACKGROUND, "strokeWidth": 4, "strokeJoin": "round", "opacity": 0.85}
-        above += [layer | {"mark": layer["mark"] | halo}, layer]
+        # A background makes it legible over data.
+        box = {"type": "rect", "color": BACKGROUND, "opacity": 0.85}
+        middle, base = (layer["encoding"][side]["value"] for side in ("x", "y"))
+        half = text_px(text) / 2 + 1
+        edges = {"x": middle - half, "x2": middle + half, "y": base - LABEL_SIZE + 1, "y2": base + 3}
+        corners = {edge: {"value": round(value, 1)} for edge, value in edges.items()}
+        above += [_once(box, corners), layer]
     return below, above, notes, len(ends)
 
 
@@ -430,8 +445,8 @@ def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, floa
     return round(low, 1), round(high, 1)
 
 
-def _text(x: float, y: float, text: str) -> Spec:
-    mark = {"type": "text", "text": text, "align": "center", "baseline": "alphabetic", "color": REFERENCE}
+def _text(x: float, y: float, text: str, colour: str = REFERENCE) -> Spec:
+    mark = {"type": "text", "text": text, "align": "center", "baseline": "alphabetic", "color": colour}
     return _once(mark, {"x": {"value": round(x, 1)}, "y": {"value": round(y, 1)}})
 
 

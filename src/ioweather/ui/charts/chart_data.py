@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -65,6 +65,22 @@ def name_of(cell: Cell, unit: str) -> str:
         return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 50]}…{name[-49:]}"
     except (OverflowError, ValueError):  # a time outside the calendar
         return str(cell)
+
+
+def split_curves(chart: Chart) -> tuple[Chart, dict[str, list[tuple[float, float]]]]:
+    """The chart without the rows of its curves, and the points of each curve by name; NaN is a break."""
+    if "curve" not in chart.encoding:
+        return chart, {}
+    curves: dict[str, list[tuple[float, float]]] = {}
+    rows = []
+    of_row = zip(chart.table.rows, cells(chart, "curve"), numbers(chart, "x"), numbers(chart, "y"), strict=True)
+    for row, name, x, y in of_row:
+        if name:
+            curves.setdefault(str(name), []).append((float(x), float(y)))
+        else:
+            rows.append(row)
+    encoding = {channel: column for channel, column in chart.encoding.items() if channel != "curve"}
+    return replace(with_rows(chart, rows), encoding=encoding), curves
 
 
 def distinct(values: Iterable[str]) -> tuple[str, ...]:
@@ -205,9 +221,24 @@ def bin_cells(column: Indices, row: Indices, value: Floats, limit: int) -> tuple
     return key % columns * wide, key // columns * high, mean, wide, high
 
 
-# The most frequent series: they have the same colours whatever the order of the rows.
+# Series that have the same colour in every picture, by the first of their names.
 _COMPARED: Final = 7  # the palette's grey: what something is compared with
-_FIXED: Final = {"read": 0, "write": 1, "written": 1, "this run": 4, "similar runs": _COMPARED}
+_FIXED: Final[Mapping[str, int]] = {
+    name: place
+    for place, names in enumerate(
+        [
+            "read",
+            "write, written, power law",
+            "create, gamma",
+            "delete, lognormal",
+            "file_read, weibull, this run",
+            "stat, exponential",
+            "",
+            "similar runs",
+        ]
+    )
+    for name in names.split(", ")
+}
 _SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right circle")
 
 
@@ -218,6 +249,7 @@ class Series:
 
     names: tuple[str, ...] = ()
     heading: str = ""
+    subject: int = 0  # the place in the palette of a series that is drawn with the median of its peers
 
     @property
     def bundled(self) -> bool:
@@ -226,7 +258,9 @@ class Series:
     @property
     def order(self) -> list[int]:
         """The place of each series in the palette."""
-        fixed = {n: _COMPARED if n.startswith("median of ") else _FIXED.get(n.casefold()) for n in self.names}
+        peers = {n for n in self.names if n.startswith("median of ")}
+        other = self.subject if peers else None
+        fixed = {n: _COMPARED if n in peers else _FIXED.get(n.casefold().partition(",")[0], other) for n in self.names}
         taken = {place for place in fixed.values() if place is not None}
         free = (index for index in range(len(SERIES) + len(taken)) if index not in taken)
         chosen = [fixed[n] for n in self.names[: len(SERIES)]]
@@ -268,7 +302,9 @@ def series_of(chart: Chart) -> Series:
     """The series of a chart in the order of the table, with the heading of their column."""
     if "series" not in chart.encoding:
         return Series()
-    return Series(distinct(names(chart, "series")), column(chart, "series").heading)
+    chart, _ = split_curves(chart)
+    subject = 5 if any(each.role == "bad" for each in chart.references) else 0
+    return Series(distinct(names(chart, "series")), column(chart, "series").heading, subject)
 
 
 _KIND = {
@@ -287,7 +323,8 @@ _MOST_NAMES = 12
 
 
 def describe(chart: Chart) -> str:
-    """Describe a chart in words: kind, title, axes with their ranges, series, references."""
+    """Describe a chart in words: kind, title, axes with their ranges, series, curves, references."""
+    chart, curves = split_curves(chart)
     parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
     ranges = [_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")]
     known = [text for text in ranges if text]
@@ -295,6 +332,7 @@ def describe(chart: Chart) -> str:
     for channel, word in (("series", "Series"), ("metric", "Metrics")):
         if channel in chart.encoding and chart.table.rows:
             parts.append(f"{word}: {_listed(distinct(names(chart, channel)))}")
+    parts += [f"Lines: {_listed(tuple(curves))}"] if curves else []
     marks = []
     for reference in (each for each in chart.references if each.label):
         unit = column(chart, reference.axis).unit if reference.axis in chart.encoding else ""

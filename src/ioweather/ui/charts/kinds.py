@@ -75,7 +75,7 @@ def _draw_curves(view: View) -> Drawing:
     drawn = sum(row["y"] is not None for row in rows)
     total = int((np.isfinite(shown) & np.isfinite(x)).sum())
     hidden = int((np.isfinite(y) & np.isfinite(x)).sum()) - total
-    thinned = "drawn from {} values, thinned so that the lowest and highest of every pixel stay"
+    thinned = "drawn from {} values, thinned to the lowest and highest of each pixel"
     notes = {thinned: total} if drawn < total else {}
     notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
     per_series = drawn / max(len(names), 1)
@@ -219,7 +219,7 @@ def _draw_bars(view: View) -> Drawing:
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     notes |= {NO_VALUE: missing} if missing else {}
     if len(shown) < total:
-        notes[f"{len(shown):,} of {total:,} drawn, the lowest and highest among them"] = 0
+        notes[f"{len(shown):,} of {total:,} drawn, including the lowest and highest"] = 0
     tips, transforms = view.tooltip(fields)
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
     rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
@@ -408,7 +408,7 @@ def _shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
     if not axis.log:
         return values, {}
     hidden = int((values <= 0).sum())
-    notes = {"{} zero or below, not on the logarithmic scale of colours": hidden} if hidden else {}
+    notes = {"{} zero or below, not on the logarithmic colour scale": hidden} if hidden else {}
     return np.where(values > 0, values, np.nan), notes
 
 
@@ -510,10 +510,17 @@ def _grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int
     return width, min(height, max(len(axes.y.names) * 26, 60)) if axes.y.names else height
 
 
+def _heat_map_axes(chart: Chart, _: int) -> Axes:
+    """The axes of the cells; curves over them do not make them longer."""
+    chart = chart_data.split_curves(chart)[0]
+    return Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart))
+
+
 HEATMAP = PanelKind(
     ("x", "y", "value"),
-    lambda chart, _: Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart)),
+    _heat_map_axes,
     _draw_cells,
+    optional=("curve",),
     size=_grid_size,
     shown=("value",),
 )
@@ -546,7 +553,7 @@ def _draw_scatter(view: View) -> Drawing:
     kept = chart_data.thin_scatter(np.where(drawable, across, np.nan), up, min(view.points, _MOST_POINTS))
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     if len(kept) < total:
-        notes[f"{len(kept):,} of {total:,} points drawn, one for each spot; outliers stay"] = 0
+        notes[f"{len(kept):,} of {total:,} points drawn: one per spot, and all outliers"] = 0
     notes |= {NO_VALUE: missing} if missing else {}
     fields: dict[str, ResultColumn | str] = {"x": chart_data.column(chart, "x"), "y": chart_data.column(chart, "y")}
     rows: list[Spec] = [{"x": chart_data.drawable(float(x[i])), "y": chart_data.drawable(float(y[i]))} for i in kept]
@@ -573,8 +580,8 @@ def _draw_scatter(view: View) -> Drawing:
             "symbolStrokeColor": NEUTRAL,
             **axis.number_labels(5),
         }
-        if "values" in legend:
-            legend["values"] = [value for value in legend["values"] if value > 0]
+        step = axis_of.tick_step(0.0, axis.high, axis.unit, 5)
+        legend["values"] = [step * i for i in range(1, round(axis.high / step) + 1)]  # no symbol for zero
         scale = {"type": "linear", "domain": [0, axis.high], "range": [6, 260]}
         encoding["size"] = {"field": "z", "type": "quantitative", "legend": legend, "scale": scale}
     else:
@@ -610,7 +617,7 @@ SCATTER = PanelKind(
     ("x", "y"),
     lambda chart, _: Axes(position_axis(chart, "x"), position_axis(chart, "y")),
     _draw_scatter,
-    optional=("series", "size", "label"),
+    optional=("series", "size", "label", "curve"),
 )
 
 

@@ -17,7 +17,7 @@ from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data
 from ioweather.ui.charts.axes import ROW_PX, Axis, mark_references, value_expression
 from ioweather.ui.charts.chart_data import MAX_POINTS, Series, series_of
-from ioweather.ui.charts.theme import LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec, wrapped
+from ioweather.ui.charts.theme import CELL_PAPER, INK, LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec, wrapped
 
 _SPACING: Final = 18
 _PADDING: Final = 8
@@ -27,6 +27,7 @@ _MOST_PANELS: Final = 24
 SIDE_LEGEND_PX: Final = 96  # a legend of colours or sizes next to the plot
 _SIDED: Final = 480  # on a narrower picture it is below the plot
 HOVER: Final = "hover"  # layers of this name are left out of printed pictures
+_DASHES: Final = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])  # of lines over the data
 OFF_LOG_AXIS: Final = "{} zero or below, not on the logarithmic axis"
 NO_VALUE: Final = "{} without a value"
 
@@ -166,9 +167,17 @@ class PanelKind:
         marks = view.chart.references
         if view.axes.flipped:
             marks = tuple(replace(r, axis="y" if r.axis == "x" else "x") for r in marks)
-        below, above, said, rows = mark_references(marks, view.axes.x, view.axes.y, view.width, view.height)
+        on_colours = view.axes.colour is not None
+        below, above, said, rows = mark_references(
+            marks, view.axes.x, view.axes.y, view.width, view.height, outlined=on_colours
+        )
         if view.legend is not None and not name:
             view = replace(view, legend=view.legend | {"offset": view.legend["offset"] + rows * ROW_PX})
+        if "curve" in view.chart.encoding:
+            data, curves = chart_data.split_curves(view.chart)
+            view = replace(view, chart=data, whole=chart_data.split_curves(view.whole)[0])
+            lines = _curve_layers(view, curves)
+            below, above = ([*below, *lines], above) if view.axes.colour is None else (below, [*lines, *above])
         drawing = self.draw(view)
         for text, count in (*drawing.notes.items(), *((text, 0) for text in said)):
             notes[text] = notes.get(text, 0) + count
@@ -195,6 +204,28 @@ class PanelKind:
         if all(_fills(axes.x, whole.x) and _fills(axes.y, whole.y) for axes in own):
             return [whole] * len(parts), {}
         return own, {"the axes differ between panels": 0}
+
+
+def _curve_layers(view: View, curves: Mapping[str, list[tuple[float, float]]]) -> list[Spec]:
+    """The lines over the data of a panel, each with its own dashes: dark on white, and white on colours."""
+    on_colours = view.axes.colour is not None
+    points = sum(map(len, curves.values()))
+    rows = [
+        {"x": chart_data.drawable(x), "y": chart_data.drawable(y), "s": name}
+        for name, line in curves.items()
+        for x, y in line
+    ]
+    legend = (view.legend or {"title": None, "orient": "top", "direction": "horizontal", "offset": 6}) | {
+        "symbolType": "stroke",
+        "symbolStrokeColor": INK,
+        "symbolSize": 144,
+    }
+    scale = {"domain": list(curves), "range": [_DASHES[i % len(_DASHES)] for i in range(len(curves))]}
+    encoding: Spec = {"x": view.x("x"), "y": view.y("y")}
+    encoding["strokeDash"] = {"field": "s", "type": "nominal", "scale": scale, "legend": legend}
+    line: Spec = {"type": "line", "order": False, "clip": True, "color": CELL_PAPER if on_colours else INK}
+    line |= {"strokeWidth": 1.8 if on_colours else 0.6 if points > 3 * view.height else 1.3}
+    return [{"data": {"values": rows}, "mark": line, "encoding": encoding}]
 
 
 def _fills(own: Axis, whole: Axis) -> bool:
@@ -227,8 +258,8 @@ def _panels(chart: Chart) -> list[tuple[str, Chart]]:
 
 
 def panel_title(name: str, width: int, offset: int) -> Spec:
-    """The title of one panel, on one line."""
-    title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=1)
+    """The title of one panel, on one line or two."""
+    title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=2)
     return {"title": {"text": title, "fontSize": LABEL_SIZE + 1, "offset": offset}}
 
 

@@ -16,7 +16,7 @@ from ioweather.core.units import marked
 from ioweather.ui.charts.chart_data import describe
 from ioweather.ui.charts.kinds import KINDS
 from ioweather.ui.charts.panels import HOVER
-from ioweather.ui.charts.theme import Spec, Theme, config, recolour
+from ioweather.ui.charts.theme import LABEL_SIZE, Spec, Theme, config, recolour, wrapped
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 Column: TypeAlias = Literal["single", "double"]
@@ -76,14 +76,15 @@ def exhibit_figure(
     """All charts of an exhibit as one picture; `origin` (facility and period) is printed below it. `column`: as
     wide as one column of a printed paper or as both, PNG then in 300 dots per inch."""
     inches = COLUMN_INCHES[column] if column else None
-    whole = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
+    width = round(inches * _PX_PER_INCH) if inches else 640
+    whole = exhibit_spec(exhibit, theme, width)
     if not origin:
         return draw(whole, format, scale, inches=inches)
     outer: Spec = {
         key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole
     }
     inner = {key: value for key, value in whole.items() if key not in outer}
-    words = {"text": marked(origin), "fontSize": 10, "fontWeight": "normal"}
+    words = {"text": wrapped(marked(origin), width - 16, LABEL_SIZE), "fontSize": LABEL_SIZE, "fontWeight": "normal"}
     below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     titled: Spec = {**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}
     return draw(recolour(titled, theme), format, scale, inches=inches)
@@ -99,7 +100,7 @@ def draw(
     """A specification as a picture, exactly `inches` wide if given. Drawings in a page must not share the `prefix` of
     their ids."""
     if format not in get_args(Format):
-        raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
+        raise UsageError(f"Cannot write pictures as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
     svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
@@ -131,7 +132,7 @@ def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
     missing = [channel for channel in kind.required if channel not in chart.encoding]
     unknown = sorted(set(chart.encoding) - set(kind.required) - set(kind.optional))
     if missing or unknown:
-        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        wrong = f"lacks {', '.join(missing)}" if missing else f"does not use {', '.join(unknown)}"
         raise UsageError(
             f"The {chart.kind} chart {chart.title!r} {wrong}.",
             hint=f"A {chart.kind} is drawn from {', '.join(kind.required)} and optionally {', '.join(kind.optional)}.",

@@ -34,7 +34,7 @@ from ioweather.ingestion.ingest import IngestReport, ingest_server, is_address, 
 from ioweather.ingestion.ingest import ingest as ingest_files
 from ioweather.ingestion.mappings import own_mapping, read_select_text
 from ioweather.ingestion.watch import CaughtUp, catch_up
-from ioweather.lake import copies, layout, maintenance
+from ioweather.lake import copies, layout, maintenance, object_store
 from ioweather.lake.inventory import find_overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
@@ -102,7 +102,7 @@ Examples:
 @engine_options("one per core")
 @click.option("--watch", is_flag=True, help="Read new files of directories and new accounting; judge finished runs.")
 @click.option("--once", is_flag=True, help="With --watch: one pass instead of until Ctrl-C.")
-@click.option("--all", "everything", is_flag=True, help="With --watch: every file, however old.")
+@click.option("--all", "everything", is_flag=True, help="With --watch: all files, also old ones.")
 @click.option("--no-accounting", is_flag=True, help="With --watch: do not ask sacct.")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
 def ingest(
@@ -412,7 +412,8 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     with lake.snapshot() as snapshot:
         text = draft_facility(snapshot, shared_mounts(), name=name, zone=zone)
     file.write_text(text, encoding="utf-8")
-    say(f"Wrote {file}. Look it over, then: ioweather facility check")
+    object_store.upload(lake.root, [file])
+    say(f"Wrote {file}. Review it, then run: ioweather facility check")
 
 
 @facility.command(epilog="Example: ioweather facility check --json")
@@ -522,7 +523,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         worst = max(doubled, key=lambda item: item["disagreement_ratio"])
         say(
             "",
-            f"{len(doubled)} day-metrics come from more than one source; one is read. They differ by at most "
+            f"{len(doubled)} daily metrics have several sources; only one is used. They differ by at most "
             f"{worst['disagreement_ratio']:.2%} ({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
@@ -589,11 +590,11 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
     rows = ", ".join(f"{count:,} of {table}" for table, count in counts.items()) or "none"
     shown = list(files)
     say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
-    if not yes and not click.confirm("Take them out of the lake?"):
+    if not yes and not click.confirm("Remove them from the lake?"):
         say("Nothing was removed.")
         return 1
     maintenance.forget_file(opened, files, counts, ingest_ids)
-    say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
+    say("Removed. If other files have the same rows, read them again: `ioweather ingest --again FILE`.")
     return 0
 
 
@@ -646,7 +647,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
         f"{done['kept_files']:,} already there, {done['removed_files']:,} removed."
     )
     if verify:
-        say("Every file has its digest.")
+        say("All digests match.")
 
 
 @lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
@@ -657,7 +658,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
         count = copies.restore(source, target, progress=progress)
-    say(f"{count:,} files restored to {target}; every one has its digest.")
+    say(f"{count:,} files restored to {target}; all digests match.")
 
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")

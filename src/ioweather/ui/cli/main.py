@@ -46,10 +46,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Ask about storage": {
         "now": ("questions", "How slow is storage right now?"),
-        "fs": ("questions", "One file system, server or target over time"),
+        "fs": ("live", "One file system, server or target over time, or live"),
         "health": ("questions", "Which components are sick, since when, who is affected"),
         "who": ("questions", "Which jobs slow others down?"),
-        "events": ("questions", "What happened, on one time line"),
+        "events": ("questions", "Events on one time line"),
     },
     "Plan": {
         "predict": ("questions", "How long a transfer takes, and how to stripe it"),
@@ -67,7 +67,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "ingest": ("lake_commands", "Read files, directories or servers into the lake"),
         "scan": ("lake_commands", "Count sizes, ages and owners in a directory tree"),
         "probe": ("measure", "Measure response times of a file system"),
-        "agent": ("measure", "Measure all the time; export metrics"),
+        "agent": ("measure", "Measure continuously; export metrics"),
         "lake": ("lake_commands", "Contents of the lake; seal, back up, check, export"),
         "facility": ("lake_commands", "Write or check facility.toml"),
         "sql": ("lake_commands", "Query the lake in SQL, read-only"),
@@ -77,7 +77,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("serve", "Serve the dashboard and the API"),
         "mcp": ("serve", "Answer questions of an AI assistant"),
         "demo": ("study", "Make a small sample facility and ask it questions"),
-        "simulate": ("study", "Make a facility with known truth"),
+        "simulate": ("study", "Simulate a facility with known causes"),
         "doctor": ("serve", "What works here, what is missing, what to do"),
     },
 }

@@ -283,7 +283,7 @@ def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
 
 @click.group(epilog="Example: ioweather agent run --lake /srv/weather")
 def agent() -> None:
-    """Measure all the time: run the agent of this host, and export its state to Prometheus."""
+    """Measure continuously: run the agent of this host, and export its state to Prometheus."""
 
 
 RUN_EPILOG = """\b

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.logs import Progress, silent
-from ioweather.core.safe_files import default_lake_dir
+from ioweather.core.safe_files import default_lake_dir, lake_place
 from ioweather.core.units import one_line
 from ioweather.lake.workers import open_executor
 from ioweather.ui.cli.screen import FOR_SPREADSHEETS
@@ -42,8 +42,13 @@ def _together(options: list[Callable[[F], F]], join: Callable[[dict[str, Any]], 
 
 
 def lake_option(function: F) -> F:
-    text = "The lake (default: $IOWEATHER_LAKE, else in your data home)."
-    return click.option("--lake", "lake_dir", metavar="DIR", help=text)(function)
+    text = "The lake: a directory or s3://BUCKET/PREFIX (default: $IOWEATHER_LAKE, else in your data home)."
+    return click.option("--lake", "lake_dir", metavar="DIR", help=text, callback=_lake_directory)(function)
+
+
+def _lake_directory(_context: click.Context, _option: click.Parameter, named: str | None) -> str | None:
+    """The directory of the named lake, which may be in object storage."""
+    return str(lake_place(named)) if named else named
 
 
 def path_option(flag: str, metavar: str, text: str, name: str = "", **more: Any) -> Callable[[F], F]:

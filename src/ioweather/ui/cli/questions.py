@@ -129,5 +129,5 @@ def _parameter(param: Param) -> click.Parameter:
 def _say_recorded(lake_dir: str | None, typed: Mapping[str, Any], *, line: bool, recorded: bool) -> None:
     """The verdict on record, as one line or a short text."""
     uid = None if typed.get("uid") is None else int(typed["uid"])
-    text = job_text(lake_dir, typed["job"], uid, recorded=recorded)
+    text = job_text(lake_dir, typed["job"], uid, cluster=typed.get("cluster"), recorded=recorded)
     say(*([text.line()] if line else text.block().splitlines()))

@@ -98,7 +98,7 @@ docs/how-to/dashboard.md. The API is at /api/v1.
 Example: ioweather serve --lake /srv/weather
 """
 _SPOOL = path_option(
-    "--spool", "DIR", "Spool of an agent; may be given several times (default: yours).", "spools", multiple=True
+    "--spool", "DIR", "Spool directory of an agent; repeat for several (default: yours).", "spools", multiple=True
 )
 
 

@@ -41,7 +41,7 @@ from ioweather.ui.report.write import Audience, write_report
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
 @path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
 @click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one column of a paper, or both.")
-@click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
+@click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
 @click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
@@ -244,7 +244,7 @@ def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_pr
         print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
         return
     if out is None:
-        raise UsageError("Say where to make it: --out DIR.")
+        raise UsageError("Name the output directory: --out DIR.")
     chosen = preset_named(preset)
     chosen = for_days(chosen, days) if days else chosen
     with progress_bar() as progress:
@@ -253,5 +253,5 @@ def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_pr
         f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
         f"{made.logs:,} Darshan logs in {made.data}."
     )
-    say(f"What was planted is in {made.truth}.")
+    say(f"The planted causes are in {made.truth}.")
     say(f"Next: ioweather ingest --lake LAKE {made.data}")

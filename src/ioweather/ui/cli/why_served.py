@@ -31,15 +31,24 @@ SERVER_OPTIONS = (
 
 
 def _why(
-    job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str, token_file: Path | None
+    job: str,
+    others: tuple[str, ...],
+    cluster: str | None,
+    as_json: bool,
+    line: bool,
+    block: bool,
+    server: str,
+    token_file: Path | None,
 ) -> None:
     """Print the server's verdict as one line, as a block or as JSON."""
     if others:
-        raise UsageError(f"--server can only be combined with --line, --block and --json, not {others[0]}.")
+        known = "--line, --block, --json and --cluster"
+        raise UsageError(f"--server can only be combined with {known}, not {others[0]}.")
     from ioweather.agent.delivery import ask_server  # the options are those of every `why`
 
-    text = f"/api/v1/jobs/{quote(job)}/text?form={'line' if line else 'block'}"
-    path = f"/api/v1/ask/why?job={quote(job)}" if as_json else text
+    of = f"&cluster={quote(cluster, safe='')}" if cluster else ""
+    text = f"/api/v1/jobs/{quote(job)}/text?form={'line' if line else 'block'}{of}"
+    path = f"/api/v1/ask/why?job={quote(job)}{of}" if as_json else text
     say(*many_lines(ask_server(server, token_file, path)).split("\n"))
 
 
@@ -49,6 +58,7 @@ why = click.Command(
     params=[
         click.Argument(["job"]),
         click.Argument(["others"], nargs=-1, type=click.UNPROCESSED),
+        click.Option(["--cluster"]),
         click.Option(["--json", "as_json"], is_flag=True),
         *SERVER_OPTIONS,
     ],

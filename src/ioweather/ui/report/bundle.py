@@ -84,7 +84,7 @@ def write_bundle(material: Material, folder: Path, command: str, progress: Progr
         for file, body in (("claims.json", claims), ("versions.json", versions)):
             (folder / file).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
         (folder / "README.md").write_text(text, encoding="utf-8")
-        _write_metadata(folder, f"Exhibits of {name}", period)
+        _write_metadata(folder, name, period)
         digests = _digests(folder)
         sums = "".join(f"{digest}  {file}\n" for file, digest in digests.items())
         (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
@@ -101,11 +101,16 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _write_metadata(folder: Path, name: str, period: str) -> None:
     """Write ro-crate-metadata.json about the files that are in the folder."""
-    crate: Any = ROCrate()
-    crate.name = name
+    crate: Any = ROCrate(version="1.1")
+    crate.name = f"Exhibits of {name}"
     crate.description = f"Tables and figures of five papers on parallel I/O, made from data of {period}."
+    about: dict[str, Any] = {"@type": "Organization", "name": name}
+    site = crate.add(ContextEntity(crate, "#site", properties=about))
+    crate.root_dataset["author"] = crate.root_dataset["publisher"] = site
+    about = {"@type": "CreativeWork", "name": "No licence stated", "description": "Name one before you publish this."}
+    crate.license = crate.add(ContextEntity(crate, "#license", properties=about))
     crate.root_dataset["keywords"] = ["HPC", "parallel I/O", "storage"]
-    about: dict[str, Any] = {"name": "ioweather", "version": __version__, "softwareVersion": __version__}
+    about = {"name": "ioweather", "version": __version__, "softwareVersion": __version__}
     software = crate.add(SoftwareApplication(crate, "#ioweather", properties=about))
     papers = []
     for paper in PAPERS.values():

@@ -49,7 +49,8 @@ class Sheet:
 class Found:
     """What the questions say of one period; None where the lake has nothing for one.
 
-    `runs` are of jobs with a log: `with_log` of `jobs`. `slow` are (time, slowdown) by file system.
+    `runs` are of jobs with a log: `with_log` of `jobs`. `slow` are (time, slowdown) by file system. Of the jobs without
+    a log: their run time in seconds, their number by verdict, and those that ran longest against similar ones.
     """
 
     period: Period
@@ -59,6 +60,9 @@ class Found:
     slow: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
     jobs: int = 0
     with_log: int = 0
+    unlogged_seconds: float = 0.0
+    run_time_verdicts: Mapping[str, int] = field(default_factory=dict)
+    slow_unlogged: tuple[RunOutcome, ...] = ()
 
     @property
     def states(self) -> tuple[FileSystemState, ...]:
@@ -109,6 +113,9 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     for low, high in periods:
         storage, counted = put("storage", {}, (low, high)), put("runs", {"most": 1}, (low, high))
         totals = cast("RunsOutcome", counted.result) if counted is not None else None
+        slowest: Answer | None = None
+        if totals is not None and totals.with_log < totals.count:
+            slowest = put("runs", {"most": _MOST_RUNS, "order": "slowest", "without_log": True}, (low, high))
         slow: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for exhibit in storage.exhibits if storage is not None else ():
             if exhibit.id == "storage.slowdown":
@@ -124,6 +131,9 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
                 slow,
                 totals.count if totals is not None else 0,
                 totals.with_log if totals is not None else 0,
+                totals.unlogged_seconds if totals is not None else 0.0,
+                totals.run_time_verdicts if totals is not None else {},
+                cast("RunsOutcome", slowest.result).runs if slowest is not None else (),
             )
         )
     return found
@@ -148,9 +158,7 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
     """One A4 page. `compared` is the part of the period that is compared with the time before."""
     sentences = [_verdict(now)]
     if now.with_log < now.jobs:
-        share = format_value(now.with_log / now.jobs, "ratio")
-        logged = f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log"
-        sentences.append(f"{logged}; I/O times are known of these alone.")
+        sentences += _unlogged_sentences(now)
     if before.moved_bytes or before.runs:
         of = "" if compared is now else f" {_span(compared.period)}"
         sentences.append(f"Arrows compare{of} with {_span(before.period)}.")
@@ -166,6 +174,22 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
     )
 
 
+def _unlogged_sentences(now: Found) -> Iterator[str]:
+    """How many jobs have a log, how long the others ran, and what was found from their run times."""
+    share = format_value(now.with_log / now.jobs, "ratio")
+    yield (
+        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; only for these, I/O times are known. "
+        f"The other jobs ran for {format_value(now.unlogged_seconds, 'seconds')}."
+    )
+    counts = now.run_time_verdicts
+    if judged := sum(counts.values()):
+        system, unexplained, unknown = (counts.get(kind, 0) for kind in ("system", "unexplained", "unknown"))
+        yield (
+            f"{judged:,} of these jobs were judged from their run times: {system:,} were slow while storage was slow, "
+            f"{unexplained:,} were slow while storage was as usual, and {unknown:,} cannot be judged."
+        )
+
+
 def _verdict(now: Found) -> str:
     """How slow storage was, and what it cost its users."""
     share = now.slow_share
@@ -177,8 +201,8 @@ def _verdict(now: Found) -> str:
         parts.append(f"Storage was slow (at least twice its usual time) for {share:.0%} of the time.")
     if whole:
         parts.append(
-            f"Users' runs spent {format_value(whole, 'seconds')} in I/O, {format_value(lost, 'seconds')} of it "
-            f"({format_value(lost / whole, 'ratio')}) beyond what the same runs usually take."
+            f"Users' runs spent {format_value(whole, 'seconds')} in I/O. Of this, {format_value(lost, 'seconds')} "
+            f"({format_value(lost / whole, 'ratio')}) is above the usual time of similar runs."
         )
     return " ".join(parts)
 
@@ -209,7 +233,7 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
     cost = sum(lost_seconds(run) for run in now.runs if overlaps_any(run, now.troubles))
-    note = f"runs overlaps_any them lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
+    note = f"runs during these lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
     note = note if now.troubles else ""
     yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
     count = trend(len(then.runs), len(before.runs), "count")
@@ -313,7 +337,9 @@ def operator_sheet(now: Found) -> Sheet:
         + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
         for state in now.states
     ]
-    tables = tuple(table for table in (_events_table(now), _runs_table(now), _hours_table(now)) if table.rows)
+    tables = tuple(
+        table for table in (_events_table(now), _runs_table(now), _unlogged_table(now), _hours_table(now)) if table.rows
+    )
     return Sheet("For operators", tuple(sentences), charts=now.charts("slowdown"), tables=tables)
 
 
@@ -346,7 +372,22 @@ def _runs_table(now: Found) -> ResultTable:
     shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1
     cells = tuple(row[:shown] for row in rows)
     return ResultTable(
-        "runs", columns[:shown], cells, "Runs that lost most time against similar ones: ioweather why JOB"
+        "runs", columns[:shown], cells, "Runs with the most time lost against similar runs: ioweather why JOB"
+    )
+
+
+def _unlogged_table(now: Found) -> ResultTable:
+    """The jobs without a log that ran longer than similar ones."""
+    return ResultTable.of(
+        "unlogged",
+        "job [text]; cluster [text]; user [text]; name [text]; start_ns: start [time_ns]; ran [seconds]; "
+        "slowness: × similar [factor]; verdict: verdict on record [text]",
+        [
+            (str(r.job_id), r.cluster, r.user, r.program, r.start_ns, r.run_seconds, r.slowness, r.verdict_words)
+            for r in now.slow_unlogged
+            if r.slowness is not None and r.slowness > 1
+        ],
+        "Slowest jobs without a log, against similar jobs: ioweather why JOB",
     )
 
 

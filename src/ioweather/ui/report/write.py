@@ -233,7 +233,7 @@ def _science(material: Material, made: Sequence[Exhibit], progress: Progress) ->
     if material.left_out:
         rows = ((item.id, item.title, item.reason) for item in material.left_out)
         columns = "id: exhibit [text]; title: what it shows [text]; reason: why not [text]"
-        yield f'<h2 id="left-out">What could not be made</h2>{table_html(ResultTable.of("left_out", columns, rows))}'
+        yield f'<h2 id="left-out">Exhibits left out</h2>{table_html(ResultTable.of("left_out", columns, rows))}'
     counts = ((name, count) for name, count in material.table_rows.items() if count)
     table = table_html(ResultTable.of("tables", "table [text]; rows [count]", counts))
     text = "<p>Coverage and caveats are listed with each exhibit. Times are UTC; sizes are in powers of two.</p>"

@@ -21,6 +21,7 @@ from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
+from ioweather.facts.quotas import Quota, latest_quotas
 from ioweather.topics.analyse import parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure
@@ -169,12 +170,13 @@ def events(
 def jobs(
     view: OwnView,
     q: Annotated[str, Query(max_length=1000, description="Words that must all occur.")] = "",
+    cluster: Cluster = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Answered:
     """Jobs with or without a Darshan log, each by its run with the most I/O time; the newest first."""
     try:
-        found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit}).result).runs
+        found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit, "cluster": cluster or None}).result).runs
     except DataUnavailable:
         found = ()
     # `account` and `name` are the former names of project and program, for one release.
@@ -183,6 +185,15 @@ def jobs(
     ]
     names = [*(field.name for field in fields(RunOutcome)), "account", "name", "log"]
     return _rows(form, names, (list(row.values()) for row in rows), {"jobs": rows})
+
+
+@router.get("/quotas", response_model=None, responses=_TABLE)
+def quotas(view: OwnView, form: Form = "json") -> Answered:
+    """Quotas as last recorded, the fullest first. A user gets the own ones, and those of groups, projects, filesets."""
+    with view.lake.snapshot() as snapshot:
+        rows = [vars(each) for each in latest_quotas(snapshot)]
+    names = [field.name for field in fields(Quota)]
+    return _rows(form, names, (list(row.values()) for row in rows), {"quotas": rows})
 
 
 @router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)

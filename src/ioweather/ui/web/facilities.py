@@ -126,7 +126,7 @@ class Facilities:
             if directory.exists() and any(directory.iterdir()):
                 raise
             raise DataUnavailable(
-                "There is no data yet.",
+                "No data yet.",
                 hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
             ) from error
         return Lake(directory)

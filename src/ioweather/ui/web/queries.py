@@ -103,7 +103,7 @@ def job_answers(view: View, job_id: str, cluster: str = "") -> tuple[Answer | No
     Only ids are accepted: a path would be read from the disk of the server.
     """
     if re.fullmatch(JOB_ID, job_id) is None:
-        raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
+        raise UsageError(f"{job_id!r} is not a job ID.", hint="Expected a number, such as 4711 or 22_1.")
 
     def make() -> bytes:
         shared: SharedResults = {}  # the job is looked up once

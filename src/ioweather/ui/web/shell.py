@@ -147,10 +147,15 @@ def page(
 
 
 def parts_page(
-    view: View, path: str, title: str, *parts: tuple[str, str, str], heading: str | None = None, **values: Any
+    view: View,
+    path: str,
+    title: str,
+    *parts: tuple[str, str, str] | tuple[str, str, str, int],
+    heading: str | None = None,
+    **values: Any,
 ) -> Html:
-    """A page of parts that the browser fetches: the address of each, what it says until then, its label. Without a
-    heading a part brings its own."""
+    """A page of parts that the browser fetches: the address of each, the text until then, its label, and the seconds
+    after which it is fetched again. Without a heading a part brings its own."""
     heading = title if heading is None else heading
     return page("entity.html", view, path, title, heading=heading, parts=parts, **{"crumbs": [], **values})
 
@@ -250,7 +255,7 @@ def answers_part(answers: Sequence[Answer], view: View) -> Markup:
 def closing_part(answer: Answer) -> Markup:
     """Coverage, caveats and origin of an answer, folded."""
     closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
-    return fold("Coverage, caveats and where this comes from", closing + provenance_html(answer.provenance))
+    return fold("Coverage, caveats and sources", closing + provenance_html(answer.provenance))
 
 
 def fold(summary: str, inner: str) -> Markup:
@@ -298,12 +303,12 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
     return Listed.of(title, columns, rows, links, empty)
 
 
-def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
+def files_part(place: Place, exhibit: Exhibit, job_id: str, cluster: str) -> Markup:
     """The largest files of a job, with their pages; none of a log that was sent, and of a path that is not shown."""
 
     def address(row: Sequence[object]) -> str:
         has_page = job_id and row[0] != NOT_SHOWN
-        return place.link(f"/jobs/{job_id}/file", path=str(row[0])) if has_page else ""
+        return place.link(f"/jobs/{job_id}/file", path=str(row[0]), cluster=cluster) if has_page else ""
 
     tables = [Listed(table, {"file": address}, tools="brief") for table in exhibit.tables]
     return tables_part(*tables, notes=exhibit.caveats)

@@ -222,7 +222,7 @@ def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
 # Names in a query that are not parameters of a study.
 RESERVED: Final = frozenset({"lake", "format", "theme", "from", "to", "table", "heading"})
 PeriodText = tuple[str, str]
-_TIME: Final = "ISO 8601, or @EPOCH; in the facility's zone where it names none."
+_TIME: Final = "ISO 8601 or @EPOCH; without a zone, in the facility's."
 
 
 async def _study_params(request: Request) -> dict[str, str]:
@@ -257,7 +257,7 @@ def period_of(texts: PeriodText, facility: Facility) -> Period:
     return ends[0], ends[1]
 
 
-RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
+RANGE_NS: Final = 7 * DAY_NS  # of a page without a chosen range
 PRESETS: Final = {
     "Last hour": HOUR_NS,
     "Last 6 hours": 6 * HOUR_NS,

@@ -89,3 +89,27 @@ def test_too_many_panels_are_counted() -> None:
     drawn = spec(Chart("timeline", ResultTable("t", columns, rows), {"x": "x", "y": "y"}, "T", facet="ost"))
     assert len(drawn["concat"]) == 24
     assert "16 more panels are not shown" in drawn["title"]["subtitle"]
+
+
+CURVE_ROWS = (
+    (1.0, 1.0, 5.0, "a", None), (2.0, 3.0, 6.0, "b", None),
+    (1.0, 2.0, None, None, "limit"), (3.0, 40.0, None, None, "limit"), (None, None, None, None, "limit"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["scatter", "heatmap"])
+def test_curves_are_lines_over_the_data_and_no_points(kind: str) -> None:
+    names = ("x", "y", "v", "s", "c")
+    columns = tuple(ResultColumn(name, "", "text" if name in "sc" else "seconds") for name in names)
+    encoding = {"x": "x", "y": "y", "curve": "c"} | ({"series": "s"} if kind == "scatter" else {"value": "v"})
+    drawn = spec(Chart(kind, ResultTable("t", columns, CURVE_ROWS), encoding, "T"))  # type: ignore[arg-type]
+    line = layer(drawn, "line")
+    assert [(row["x"], row["y"]) for row in line["data"]["values"]] == [(1, 2), (3, 40), (None, None)]
+    assert line["encoding"]["strokeDash"]["scale"]["domain"] == ["limit"]
+    assert len(drawn["data"]["values"]) == 2
+    data = layer(drawn, "point" if kind == "scatter" else "rect")
+    top = data["encoding"]["y"]["scale"]["domain"][-1]
+    assert (top >= 40) == (kind == "scatter")  # cells keep their axes
+    assert "Lines: limit" in drawn["description"]
+    if kind == "scatter":
+        assert data["encoding"]["color"]["scale"]["domain"] == ["a", "b"]

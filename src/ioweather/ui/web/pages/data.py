@@ -90,13 +90,13 @@ def agents(view: PublicView) -> Html:
         size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
         notes.append(f"{queue.files:,} pushed files are queued for the lake ({size}), the oldest for {age}.")
         if queue.trouble:
-            notes.append(f"The last try to write them failed: {queue.trouble}")
+            notes.append(f"The last attempt to write them failed: {queue.trouble}")
     for status in statuses if rows else ():
         spooled = status.spool
         why = f" ({spooled.dropped_why})" if spooled.dropped_why else ""
-        lost = f", {spooled.dropped_rows:,} rows given up{why}" if spooled.dropped_rows else ""
+        lost = f", {spooled.dropped_rows:,} rows dropped{why}" if spooled.dropped_rows else ""
         room = f"{spooled.bytes / 2**20:.1f} of {spooled.limit_bytes / 2**20:.0f} MiB"
-        held = f"{spooled.files:,} files wait ({room}){lost}. {spooled.message}"
+        held = f"{spooled.files:,} files queued ({room}){lost}. {spooled.message}"
         notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
     columns = "host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message"
     empty = "No agent has run here. Start one: ioweather probe PATH"
@@ -227,5 +227,5 @@ def api_page(view: PublicView, request: Request) -> Html:
         for path, methods in request.app.openapi()["paths"].items()
         for method, what in methods.items()
     ]
-    routes = Listed.of("Addresses", "address; what it gives", found)
+    routes = Listed.of("Addresses", "address; content", found)
     return shell.page("api.html", view, "/api", "API", routes=routes, ranged=False)

@@ -15,11 +15,12 @@ from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
-from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Block, Chart, FactGroup, Finding, Items, Reference, ResultTable
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.facts.quotas import quotas_of_user
 from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.ui.charts.page import block_html
@@ -31,7 +32,9 @@ from ioweather.ui.web.visible import OwnView, PublicView, View, period_for
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _TEMPLATE: Final = "job_parts.html"
 _PICTURE_PX: Final = 200
-_MOST_RUNS: Final = {"wide": 50, "narrow": 15}  # until more are wanted
+# Rows until more are wanted: of the page Jobs, and of the page of a file system.
+_MOST_RUNS: Final = {"wide": 50, "narrow": 15}
+_FEW_RUNS: Final = {"wide": 10, "narrow": 3}
 _MOST_WANTED: Final = 500
 _LISTED_BY: Final = "car11.fig4"
 # Groups of facts that are about the file; the answer is that of the job restricted to this file.
@@ -45,9 +48,15 @@ Order = Literal["newest", "slowest", "largest", "longest"]
 
 @router.get("/jobs")
 def search_page(
-    view: PublicView, q: Name = "", user: Name = "", program: Name = "", filesystem: Name = "", order: str = ""
+    view: PublicView,
+    q: Name = "",
+    user: Name = "",
+    program: Name = "",
+    filesystem: Name = "",
+    cluster: Cluster = "",
+    order: str = "",
 ) -> Html:
-    asked = {"q": q, "user": user, "program": program, "filesystem": filesystem, "order": order}
+    asked = {"q": q, "user": user, "program": program, "filesystem": filesystem, "cluster": cluster, "order": order}
     chosen = {name: text for name, text in asked.items() if text}
     return shell.page("find_job.html", view, "/jobs", "Jobs", chosen=chosen)
 
@@ -74,13 +83,21 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
     """The first screen of a job; the evidence below it is a part that loads on scrolling."""
     address = Place(view).link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
     below = shell.lazy_part(address, "Drawing the evidence…")
-    return _job_part(view, *job_answers(view, job_id, cluster), below)
+    try:
+        return _job_part(view, *job_answers(view, job_id, cluster), below)
+    except UsageError:
+        listed = view.ask("runs", {"words": job_id, "most": _MOST_WANTED}).result
+        assert isinstance(listed, RunsOutcome)
+        same = [run for run in listed.runs if str(run.job_id) == job_id]
+        if len({run.cluster for run in same}) < 2:
+            raise
+        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} of several clusters"))
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
 @shell.cached_part()
 def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
-    return _evidence(view, *job_answers(view, job_id, cluster), job_id)
+    return _evidence(view, *job_answers(view, job_id, cluster), job_id, cluster)
 
 
 @router.post("/fragments/upload")
@@ -112,36 +129,41 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     result = reason.result
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
     # What to do first, then where the time went, and what the figures depend on.
-    lists = [block for block in reason.blocks if isinstance(block, Items)]
-    groups = [block for block in reason.blocks if isinstance(block, FactGroup) and block.name != "runs"]
-    side: list[Block] = [*lists, *groups, *(block for block in reason.blocks if isinstance(block, Finding))]
+    steps, groups, notes = (
+        [block_html(block, 2, view.drawn(), "side") for block in reason.blocks if isinstance(block, kind)]
+        for kind in (Items, FactGroup, Finding)
+    )
+    groups = groups[any(isinstance(block, FactGroup) and block.name == "runs" for block in reason.blocks) :]
     tables = []
     if isinstance(result, WhyOutcome) and result.culprits:
-        rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
+        rows = [
+            (str(c.job_id or ""), c.user or "", c.project or "", f"{c.probability or 0:.0%}", c.seconds)
+            for c in result.culprits
+        ]
         links = {
             "job": place.to_column("jobs"),
             "user": place.to_column("users", 1),
             "project": place.to_column("projects", 2),
         }
-        columns = "job; user; project; probability [ratio]; cost this run [seconds]"
+        columns = "job; user; project; sure; cost this run [seconds]"
         tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
     elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
-    said = replace(reason, findings=findings, exhibits=(), blocks=())
-    bars = shell.answer_part(said, view.drawn(), headed=False, folded=False) + shell.closing_part(reason)
+    evidence = replace(reason, findings=findings, exhibits=(), blocks=())
+    bars = shell.answer_part(evidence, view.drawn(), headed=False, folded=False) + shell.closing_part(reason)
     return shell.part(
         _TEMPLATE,
         head=Markup('<h1>{}</h1><p class="quiet">{}</p>').format(reason.headline, which),
         facts=[*shell.where_to(place, result.filesystem if isinstance(result, WhyOutcome) else None, facts)],
         figures=[*_pictures(view, reason, facts)],
-        side=[block_html(block, 2, view.drawn(), "side") for block in side],
+        side=[*steps, *groups, *([Markup("").join(notes)] if notes else [])],
         tables=tables,
         folded=[("Bars, coverage and caveats of the verdict", bars)],
         below=below,
     )
 
 
-def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "") -> Markup:
+def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "", cluster: str = "") -> Markup:
     """What the run did, and how it lies among similar runs. The same advice not twice, nor an id. Files of a job in the
     lake have a page each."""
     if reason is None:
@@ -156,7 +178,7 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
         blocks=(),
     )
     verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
-    files = [shell.files_part(Place(view), e, job_id) for e in facts.exhibits if e.id == "job.files"]
+    files = [shell.files_part(Place(view), e, job_id, cluster) for e in facts.exhibits if e.id == "job.files"]
     drawn = view.drawn(less=shell.PANEL_PX)
     return Markup("").join(
         [
@@ -174,7 +196,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
     if not isinstance(result, JobOutcome) or not isinstance(verdict, WhyOutcome):
         return
     drawn = view.drawn(_PICTURE_PX, shell.MAIN_SHARE, shell.PANEL_PX)
-    run = Reference("x", result.start_ns, "this run", result.end_ns)
+    run = Reference("x", result.start_ns, "this run", result.end_ns, "this")
     sick = next((each for each in verdict.unhealthy if each.component and verdict.kind in ("system", "both")), None)
     length = max(result.end_ns - result.start_ns, 15 * MINUTE_NS)
     start, end = result.start_ns, result.end_ns
@@ -225,19 +247,21 @@ def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
 
 
 @router.get("/jobs/{job_id}/file")
-def file_page(view: PublicView, job_id: str, path: FilePath) -> Html:
+def file_page(view: PublicView, job_id: str, path: FilePath, cluster: Cluster = "") -> Html:
     own = f"/jobs/{quote(job_id, safe='')}/file"
     place = Place(view, own)
-    part = (place.link(f"/fragments{own}", path=path), "Looking up how this file was used…", "The file")
-    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id))]
+    address = place.link(f"/fragments{own}", path=path, cluster=cluster)
+    part = (address, "Looking up how this file was used…", "The file")
+    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id, cluster=cluster))]
     return shell.parts_page(view, "/job", f"File of job {job_id}", part, heading="", crumbs=crumbs, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}/file")
 @shell.cached_part("{path}")
-def file(view: OwnView, job_id: str, path: FilePath) -> str:
+def file(view: OwnView, job_id: str, path: FilePath, cluster: Cluster = "") -> str:
     """How a job used one file: times, speeds, and the storage targets that hold it."""
-    answer = view.ask("job", {"job": job_id, "file": glob.escape(path)})
+    of = {"cluster": cluster} if cluster else {}
+    answer = view.ask("job", {"job": job_id, "file": glob.escape(path), **of})
     result = answer.result
     if not isinstance(result, JobOutcome) or not result.logs:
         raise DataUnavailable(f"Job {job_id} has no log, so its files are unknown.")
@@ -273,7 +297,7 @@ def file(view: OwnView, job_id: str, path: FilePath) -> str:
         of_file_alone = shell.without_column(targets, "files", "Storage targets of this file")
         listed.append(Listed(of_file_alone, {"target": address}, tools="brief"))
     head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
-    facts = [("job", job_id, place.to("jobs", job_id)), *shell.where_to(place, filesystem, answer)]
+    facts = [("job", job_id, place.to("jobs", job_id, **of)), *shell.where_to(place, filesystem, answer)]
     drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
     figures = [("The file", shell.answer_part(of_file, drawn, headed=False))]
     return shell.part(_TEMPLATE, head=head, facts=facts, figures=figures, tables=listed)
@@ -301,7 +325,32 @@ def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Ht
 
 @router.get("/users/{name}")
 def user_page(view: PublicView, name: str) -> Html:
-    return _entity(view, "user", name)
+    with view.lake.snapshot() as snapshot:
+        has_quotas = bool(snapshot.pinned["quotas"].uris)
+    address = Place(view).link(f"/fragments/users/{quote(name, safe='')}/quotas")
+    return _entity(view, "user", name, *([(address, "Reading quotas…", "Quotas")] if has_quotas else []))
+
+
+@router.get("/fragments/users/{name}/quotas")
+@shell.cached_part()
+def quotas(view: OwnView, name: str) -> str:
+    """The quotas of a user, as last recorded; those of other users are not shown to a user."""
+    with view.lake.snapshot() as snapshot:
+        found = quotas_of_user(snapshot, name)
+    rows = [
+        (
+            *(q.filesystem, q.fileset, q.recorded_ns, q.used_bytes, q.hard_bytes or q.soft_bytes),
+            *(q.used_files, q.hard_files or q.soft_files, q.full_ratio),
+        )
+        for q in found
+    ]
+    columns = (
+        "file system; fileset; recorded [time_ns]; used [bytes]; limit [bytes]; files [count]; limit of files [count]; "
+        "full [ratio]"
+    )
+    empty = "No quota of this user was recorded, or it is not shown to you."
+    links = {"file system": Place(view).to_column("filesystems")}
+    return shell.tables_part(Listed.of("Quotas", columns, rows, links, empty, tools="brief"))
 
 
 @router.get("/programs/{name}")
@@ -339,15 +388,21 @@ def runs(
     project: Name = "",
     program: Name = "",
     filesystem: Name = "",
+    cluster: Cluster = "",
     order: Order = "newest",
     most: Annotated[int, Query(ge=0, le=1000)] = 0,
     days: Annotated[int, Query(ge=0, le=36500)] = 0,
 ) -> str:
     """`days`: of the newest, where the page has no range. `most`: as many as the screen has room for."""
     asked = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
+    asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}
     period = period_for(view, days * DAY_NS or None)
-    result = view.ask("runs", {**chosen, "order": order, "most": most or _MOST_RUNS[view.screen]}, period).result
+    result = view.ask(
+        "runs",
+        {**chosen, "order": order, "most": most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]},
+        period,
+    ).result
     assert isinstance(result, RunsOutcome)
     place = Place(view)
     query = {("q" if name == "words" else name): text for name, text in chosen.items()}

@@ -16,9 +16,10 @@ from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, parse_size
-from ioweather.diagnosis.events import EventOutcome
+from ioweather.diagnosis.events import EventOutcome, without_name
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
+from ioweather.facts.latest_rates import latest_rates
 from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import WhoOutcome
 from ioweather.planning.forecast_model import ForecastOutcome
@@ -39,10 +40,12 @@ _MOST_CARDS = 6
 _CARD_CHART_PX = 130
 _BESIDE_PX = 250  # the numbers beside a chart, and the borders of its panel
 _MOST_LINES = 4
-_MOST_TILES = 32
+_MOST_TILES = {"wide": 32, "narrow": 6}
 _MOST_STEPS = 96
+_MOST_LIVE = {"wide": 12, "narrow": 4}
+_LIVE_SECONDS = 5
 _MOST_EVENTS = 200
-_MOST_RUNS = 20
+_MOST_RUNS = 10
 _MOST_BUSIEST = 4
 _MOST_TALKERS = 50
 _NOTHING = Markup('<p class="quiet">{}</p>')
@@ -98,11 +101,13 @@ def filesystems(view: PublicView) -> str:
     whole = view.ask("storage", {}, period)
     assert isinstance(whole.result, StorageOutcome)
     states = whole.result.filesystems
-    drawn = view.drawn(_CARD_CHART_PX, 1.0 if len(states) == 1 else 0.5, _BESIDE_PX)
+    drawn = view.drawn(_CARD_CHART_PX, *((1.0, _BESIDE_PX) if len(states) == 1 else (0.5, PANEL_PX)))
     cards: list[tuple[Any, list[Markup]]] = []
     for number, state in enumerate(states):
         answer = whole if len(states) == 1 else view.ask("storage", {"where": state.filesystem}, period)
-        lines = shell.time_lines(answer)[:2] if number < _MOST_CARDS else []
+        few = 1 if view.screen == "wide" else 0
+        most = (2 if len(states) < 3 else few) if number < _MOST_CARDS else 0
+        lines = shell.time_lines(answer)[:most]
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
     return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
 
@@ -134,7 +139,7 @@ def problems(view: OwnView) -> str:
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
     lists = [replace(block, items=block.items[:_MOST_PROBLEMS]) for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(Place(view), block) for block in lists]
-    return Markup("").join(parts) or _NOTHING.format("Nothing was wrong in this period.")
+    return Markup("").join(parts) or _NOTHING.format("No problems in this period.")
 
 
 @router.get("/fragments/fixes")
@@ -201,11 +206,36 @@ def storage_home(view: PublicView) -> str:
 @router.get("/filesystems/{name}")
 def filesystem_page(view: PublicView, name: str) -> Html:
     place = Place(view, f"/filesystems/{quote(name, safe='')}")
+    runs = place.link("/fragments/runs", filesystem=name, order="slowest", days="7")
     parts = (
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
-        (place.link("/fragments/runs", filesystem=name, order="slowest", days="1"), "Comparing runs…", "Runs"),
+        (place.link("/fragments/targets", where=name), "Reading the newest samples…", "Targets now", _LIVE_SECONDS),
+        (runs, "Comparing runs…", "Runs"),
     )
     return shell.parts_page(view, place.path, name, *parts, heading="", default_ns=RANGE_NS)
+
+
+@router.get("/fragments/targets")
+@shell.cached_part("Targets now")
+def targets(view: PublicView, where: str) -> str:
+    """The newest rates of the busiest targets of a file system."""
+    with view.lake.snapshot() as snapshot:
+        found = latest_rates(snapshot, where)
+    rows = [
+        (t.target, t.server or "", t.read_bytes_per_s, t.write_bytes_per_s, t.ops_per_s, t.full_ratio, t.end_ns)
+        for t in found.targets
+    ]
+    rows.sort(key=lambda row: -((row[2] or 0.0) + (row[3] or 0.0)))
+    most = _MOST_LIVE[view.screen]
+    count = f"The busiest {most} of {len(rows):,} targets" if len(rows) > most else f"{len(rows):,} targets"
+    columns = (
+        "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
+        "sampled [time_ns]"
+    )
+    place = Place(view)
+    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
+    listed = Listed.of(count, columns, rows[:most], links, tools="brief")
+    return Markup("<h2>Targets now</h2>{}").format(listed.html)
 
 
 @router.get("/components/{name}")
@@ -261,25 +291,28 @@ def _storage(view: View, where: str | None) -> str:
     if result.kind not in ("facility", "filesystem"):
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
     wrong = [block for block in answer.blocks if isinstance(block, Items)]
-    drawn = view.drawn(CHART_PX, MAIN_SHARE if wrong else 1.0, PANEL_PX)
-    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-    charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
-    side += [block_html(state, 3, view.drawn(), "state")] if state is not None else []
+    if isinstance(state, ResultTable):
+        side.append(Listed(state, {"file system": place.to_column("filesystems")}, tools="brief").html)
+    elif state is not None:
+        side.append(block_html(state, 3, view.drawn(), "state"))
+    drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
+    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
+    charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
     return shell.part(
         "place_parts.html",
         head=Markup("<h1>{}</h1>").format(answer.headline),
         up=shell.part("crumbs.html", crumbs=up),
         charts=charts,
         side=side,
-        tiles=_tiles(place, answer, result),
+        tiles=_tiles(place, answer, result, _MOST_TILES[view.screen]),
         tables=tables,
         closing=shell.closing_part(answer),
     )
 
 
-def _tiles(place: Place, answer: Answer, result: StorageOutcome) -> str:
+def _tiles(place: Place, answer: Answer, result: StorageOutcome, most: int) -> str:
     """Targets as small multiples on one scale, by server; of hundreds the sick ones and the busiest. A tile has its
     name and address, its number of steps, its rate as polygons (gaps are gaps), and words."""
     heat = next((c for e in answer.exhibits for c in e.charts if c.kind == "heatmap"), None)
@@ -292,21 +325,21 @@ def _tiles(place: Place, answer: Answer, result: StorageOutcome) -> str:
     top = max((rate for values in rates.values() for rate in values if rate is not None), default=0.0) or 1.0
     parts = sorted(result.components, key=lambda c: (c.component not in sick, -(c.most_bytes_per_s or 0.0)))
     tiles = []
-    for each in sorted(parts[:_MOST_TILES], key=lambda c: (c.server or "", c.component)):
+    for each in sorted(parts[:most], key=lambda c: (c.server or "", c.component)):
         every = rates.get(each.component, [])
         size = -(-len(every) // _MOST_STEPS) or 1  # the highest rate of each of so many stretches
         pieces = ([v for v in every[i : i + size] if v is not None] for i in range(0, len(every), size))
         values = [max(piece, default=None) for piece in pieces]
         moved = format_bytes((each.read_bytes or 0.0) + (each.write_bytes or 0.0))
-        most = format_value(each.most_bytes_per_s, "bytes_per_s")
-        context = f"{each.server or ''} · max {most} · {moved}".removeprefix(" · ")
+        highest = format_value(each.most_bytes_per_s, "bytes_per_s")
+        context = f"{each.server or ''} · max {highest} · {moved}".removeprefix(" · ")
         event = sick.get(each.component)
-        words = event.label.partition(", for ")[0].removeprefix(f"{event.component} ") if event else ""
+        words = without_name(event.label, event.component) if event else ""
         name = each.component.removeprefix(f"{result.filesystem}-")
         address = place.to("components", each.component)
         tiles.append((name, address, len(values), list(_polygons(values, top)), context, words))
     servers = f" on {len({c.server for c in parts if c.server}):,} servers" if parts[0].server else ""
-    left = max(len(parts) - _MOST_TILES, 0)
+    left = max(len(parts) - most, 0)
     return shell.part("tiles.html", title=f"{len(parts):,} targets{servers}", tiles=tiles, left=left)
 
 
@@ -376,7 +409,7 @@ def event(view: PublicView, event_id: str) -> str:
         answer = view.ask("storage", {"where": where or None}, period_for(view))
     except DataUnavailable:
         answer = view.ask("storage", {}, period_for(view))
-    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
+    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1], "this")
     drawn = view.drawn(CHART_PX, 1.0, PANEL_PX)
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]

@@ -39,7 +39,7 @@ _CARD_PX = 90
 _CLAIM_MARKS = {
     "supported": "As in the paper",
     "refuted": "Differs from the paper",
-    "undecided": "Too little data to tell",
+    "undecided": "Too little data",
 }
 _MARKS_IN_WORDS = {"✓": "agree", "~": "weaker", "✗": "contradicted", "?": "undecided", "–": "not testable"}
 # Columns of the table of claims, as they are and as they are headed.
