@@ -36,8 +36,9 @@ from ioweather.diagnosis.blame import Slowed, blame
 from ioweather.diagnosis.blame_query import read_slowed_run
 from ioweather.diagnosis.similar_runs import read_conditions, similar_runs
 from ioweather.diagnosis.verdict import KINDS, LEAST_PROBABILITY, Verdict
-from ioweather.diagnosis.verdict_wording import explain, judge_among_measures, with_culprits
+from ioweather.diagnosis.verdict_wording import explain, judge_among_measures, with_culprits, with_usual_of_verdict
 from ioweather.job_io.heat_map import SCREEN
+from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.job_io.view import view_of_log
 from ioweather.lake.lake import Snapshot, open_lake
 from ioweather.ui.cli.main import run as command
@@ -131,7 +132,7 @@ def judged_set(folder: Path, place: Path) -> tuple[list[Judged], Health]:
                 said = judge_among_measures(state)
                 slowed = read_slowed_run(snapshot, similar, state.filesystem)
                 answers[job] = with_culprits(explain(view, state), slowed)
-                ranks[job] = ranked_and_loudest(slowed)
+                ranks[job] = ranked_and_loudest(slowed, answers[job])
                 found.append((log.stem, job, int(view.applications.array("start_ns")[0]), said))
         health = health_of(snapshot, truth)
     wall, busy = (each / len(found) for each in (time.perf_counter() - began, time.process_time() - cpu))
@@ -162,9 +163,10 @@ def judged_set(folder: Path, place: Path) -> tuple[list[Judged], Health]:
     ], health
 
 
-def ranked_and_loudest(slowed: Slowed) -> tuple[int | None, int | None]:
+def ranked_and_loudest(slowed: Slowed, answer: Answer) -> tuple[int | None, int | None]:
     """(job that cost most, job that moved most bytes on the run's targets)."""
-    blamed = blame(slowed)
+    assert isinstance(answer.result, WhyOutcome)
+    blamed = blame(with_usual_of_verdict(slowed, answer.result))
     loud = max(slowed.suspects, key=lambda each: each.read_bytes + each.write_bytes, default=None)
     return (blamed[0].suspect.party.job_id if blamed else None, loud.party.job_id if loud else None)
 
@@ -293,13 +295,13 @@ def measures_of(runs: list[Judged], health: Health) -> Iterator[tuple[str, str, 
     beside = [run for run in harmed if run.run["culprits"]]  # type: ignore[index]
     if not beside:
         return
-    first, loud, named_first = (
-        sum(job in run.run["culprits"] for run in beside for job in jobs(run))  # type: ignore[index]
-        for jobs in (lambda r: [r.ranked], lambda r: [r.loudest], lambda r: r.culprits[:1])
+    first, loud, named_one = (
+        sum(any(job in run.run["culprits"] for job in jobs(run)) for run in beside)  # type: ignore[index]
+        for jobs in (lambda r: [r.ranked], lambda r: [r.loudest], lambda r: r.culprits)
     )
     most = f"most bytes on its targets {share_of(loud, len(beside))}"
     yield "culprit ranked first", share_of(first, len(beside)), most
-    yield "culprit named", share_of(named_first, len(beside)), most
+    yield "culprit named", share_of(named_one, len(beside)), most
     sick = [run for run in harmed if run.run["on_sick_target"]]  # type: ignore[index]
     right = sum(any(name in run.words for name in target_names(run.run)) for run in sick)  # type: ignore[arg-type]
     yield "sick target named in harmed runs", share_of(right, len(sick)), ""

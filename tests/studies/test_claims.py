@@ -44,7 +44,7 @@ def test_statements_and_keys_of_a_later_version_are_left_out(tmp_path: Path) -> 
         ('{"format": "ioweather claims", "version": 1, "site": "x", "simulated": 0, "claims": '
          '[{"id": "pat19.more_read", "standing": "surely"}]}', "unknown standing"),
         ('{"format": "ioweather claims", "version": 1, "site": "x", "simulated": 0, "claims": '
-         '[{"id": "pat19.more_read", "standing": "supported", "value": "much"}]}', "no number"),
+         '[{"id": "pat19.more_read", "standing": "supported", "value": "much"}]}', "not a number"),
     ],
 )  # fmt: skip
 def test_what_is_no_file_of_claims_is_refused(tmp_path: Path, text: str, said: str) -> None:

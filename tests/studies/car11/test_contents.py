@@ -187,7 +187,7 @@ def test_files_written_against_files_present(written: int, deleted: bool):
     runs = planted([{"write_only_file_count": written, "create_rule": "written_whole"}])["job_io"]
     (made,) = run_study(OVERWRITING, PlantedSource({**aged().frames, "job_io": runs}), Facility(), {})
     (text,) = [finding.text for finding in made.findings if finding.name == "short_lived_files"]
-    assert ("deleted soon" in text) == deleted
+    assert ("most were deleted" in text) == deleted
 
 
 def test_sizes_at_open_where_they_are_and_the_proxy_where_not() -> None:
