@@ -306,13 +306,13 @@ class Intervals:
         return Estimate(name, value, unit, low, high, LEVEL, n, method)
 
     def _certain_share(self, share: Estimate) -> Estimate:
-        """Return a share of 0 or 1 with the bound of as many independent hours as were seen, all alike.
+        """Return a share of 0 or 1 with the bound of as many independent hours as were seen, all equal.
 
-        A series that does not vary does not tell its memory: hours are taken as independent (Jovanovic & Levy 1997).
+        A series that does not vary shows no memory: hours count as independent (Jovanovic & Levy 1997).
         """
         hours = max(1.0, len(self._seen) * max(1.0, self._unit_ns / HOUR_NS))
         reach = 1 - ((1 - LEVEL) / 2) ** (1 / hours)
-        method = f"all alike: bound of {hours:.0f} independent {'hours' if self._unit_ns >= HOUR_NS else 'units'}"
+        method = f"all equal: bound of {hours:.0f} independent {'hours' if self._unit_ns >= HOUR_NS else 'units'}"
         if share.value == 0:
             return replace(share, high=reach, method=method)
         return replace(share, low=1 - reach, method=method) if share.value == 1 else share
