@@ -339,9 +339,9 @@ def bootstrap_intervals(
     tails = [(1 - level) / 2, (1 + level) / 2]
     found = {}
     for name in fit.distribution.parameters.keys() - {"pivot", "tail_share"}:
-        values = [[law.parameters[name] for law in laws] for laws in again.values()]
+        refits = [[law.parameters[name] for law in laws] for laws in again.values()]
         # By k / (n + 1): the usual quantiles of 40 replicates leave 7% on either side instead of 5%.
-        ends = np.quantile(values, tails, axis=1, method="weibull")
+        ends = np.quantile(refits, tails, axis=1, method="weibull")
         found[name] = estimate(name, float(ends[0].min()), float(ends[1].max()), method)
     if head == "cauchy":
         return found
