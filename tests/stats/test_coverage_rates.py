@@ -1,22 +1,36 @@
 """How often 90% intervals hold the truth: series that remember, are skewed, and come in bursts.
 
-`table()` gives the figures of docs/explanation/association.md.
+benchmarks/coverage.py prints the table of docs/explanation/intervals.md, with other seeds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from ioweather.core.results import Estimate
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats import dependence
-from ioweather.stats.estimates import Intervals, contributions, effective_sample, grouped_share, mean_estimate
+from ioweather.stats.dependence import MEASURES
+from ioweather.stats.estimates import (
+    Intervals,
+    contributions,
+    effective_sample,
+    grouped_share,
+    mean_estimate,
+    median_estimate,
+    rank_estimate,
+    share_estimate,
+)
+from ioweather.stats.families import Law, Mixture
+from ioweather.stats.mixture import HeadName, MixtureFit, fit_mixture
 from ioweather.stats.series import correlation, lagged_sums, variation_from_sums
+from ioweather.studies.don15 import beyond_parts
 
 STEPS_PER_HOUR = 4
 Held = Callable[[np.random.Generator], bool | None]
@@ -98,6 +112,85 @@ def ratio_held(n: int, rng: np.random.Generator) -> bool | None:
     return None if found.low is None or found.high is None else found.low <= 0.5 <= found.high
 
 
+def within(found: Estimate, truth: float) -> bool | None:
+    return None if found.low is None or found.high is None else found.low <= truth <= found.high
+
+
+def share_held(n: int, p: float, rng: np.random.Generator) -> bool | None:
+    return within(share_estimate("share", int(rng.binomial(n, p)), n), p)
+
+
+def share_of_programs_held(rng: np.random.Generator) -> bool | None:
+    """40 programs of 1 to many jobs; what one does, all of its jobs do."""
+    jobs = rng.geometric(0.15, 40)
+    return within(
+        grouped_share("share", (rng.random(40) < 0.3).repeat(jobs), np.ones(jobs.sum()), np.arange(40).repeat(jobs)),
+        0.3,
+    )
+
+
+def median_held(n: int, rng: np.random.Generator) -> bool | None:
+    return within(median_estimate("median", rng.lognormal(0, 1, n)), 1.0)
+
+
+def rank_held(n: int, rng: np.random.Generator) -> bool | None:
+    x = rng.standard_normal(n)
+    rho = MEASURES["spearman"](x, 0.55 * x + math.sqrt(1 - 0.55**2) * rng.standard_normal(n))
+    return within(rank_estimate("rank", rho, n, ""), LIMITS["spearman"])
+
+
+def time_share_held(hours: int, memory_hours: float, rng: np.random.Generator) -> bool | None:
+    """Share of the time above the 90% point."""
+    above = remembering(rng, hours, memory_hours) > 1.2816
+    intervals = Intervals(np.ones(len(above), np.bool_), 60 // STEPS_PER_HOUR * MINUTE_NS)
+    sums = intervals.sums(np.ones(len(above)), above)
+    return within(
+        intervals.estimate("share", "ratio", sums, lambda s: s[:, 1] / s[:, 0], n=len(above), scale="logit"), 0.1
+    )
+
+
+def ratio_of_series_held(hours: int, memory_hours: float, rng: np.random.Generator) -> bool | None:
+    """Reads over writes, both log-normal: 1."""
+    reads, writes = (np.exp(remembering(rng, hours, memory_hours)) for _ in range(2))
+    intervals = Intervals(np.ones(len(reads), np.bool_), 60 // STEPS_PER_HOUR * MINUTE_NS)
+    found = intervals.estimate(
+        "ratio", "factor", intervals.sums(reads, writes), lambda s: s[:, 0] / s[:, 1], n=len(reads)
+    )
+    return within(found, 1.0)
+
+
+def imbalance_held(hours: int, rng: np.random.Generator) -> bool | None:
+    """Largest over smallest of 8 targets, 1.5 by design: reflected, because noise raises it."""
+    amounts = np.exp(0.5 * rng.standard_normal((hours * STEPS_PER_HOUR, 8))) * np.linspace(1.0, 1.5, 8)
+    intervals = Intervals(np.ones(len(amounts), np.bool_), 60 // STEPS_PER_HOUR * MINUTE_NS)
+    sums = intervals.sums(*amounts.T)
+    found = intervals.estimate(
+        "i", "factor", sums, lambda s: s.max(axis=1) / s.min(axis=1), n=8, bounds=(1.0, math.inf)
+    )
+    return within(found, 1.5)
+
+
+MIXTURE = Mixture(Law("truncated_normal", 1.0, 0.12, 1.3), Law("power_law", 1.3, 3.0), 0.15)
+
+
+@cache
+def mixture_fit(n: int, head: HeadName, seed: int) -> MixtureFit:
+    times = MIXTURE.sample(n, np.random.default_rng(seed))
+    return fit_mixture(times, heads=[head], tails=["power_law"], replicates=40, seed=seed, level=0.9)
+
+
+def mixture_held(parameter: str, n: int, head: HeadName, rng: np.random.Generator) -> bool | None:
+    fit = mixture_fit(n, head, int(rng.integers(2**32)))
+    return within(fit.intervals[parameter], MIXTURE.parameters[parameter])
+
+
+def bulk_held(n: int, rng: np.random.Generator) -> bool | None:
+    """Of an Exponential 2.5% are beyond the bulk, by definition."""
+    parts = beyond_parts(rng.exponential(1.0, n))
+    reach = 1.645 * float(effective_sample(parts).error)
+    return bool(abs(parts.mean() - 0.025) <= reach)
+
+
 # What, of how many series, and the least that must hold where most have an interval.
 CASES: dict[str, tuple[Held, int, float]] = {
     **{
@@ -117,20 +210,33 @@ CASES: dict[str, tuple[Held, int, float]] = {
     "distance correlation, 200 pairs, AR(0.8)": (partial(association_held, "distance_correlation", 200, 0.8), 60, 0.8),
     "mutual information, 60 pairs, AR(0.5)": (partial(association_held, "mutual_information", 60, 0.5), 150, 0.83),
     "mutual information, 200 pairs, AR(0.8)": (partial(association_held, "mutual_information", 200, 0.8), 150, 0.83),
+    "share of 40 jobs, 30%": (partial(share_held, 40, 0.3), 200, 0.83),
+    "share of 400 jobs, 2%": (partial(share_held, 400, 0.02), 200, 0.83),
+    "share of jobs of 40 programs": (share_of_programs_held, 200, 0.83),
+    "median of 50 lognormal jobs": (partial(median_held, 50), 200, 0.83),
+    "rank correlation of 50 jobs": (partial(rank_held, 50), 200, 0.83),
+    "share of the time, 10%, 14 days, memory 1 h": (partial(time_share_held, 336, 1), 200, 0.83),
+    "ratio of two series, 14 days, memory 2 h": (partial(ratio_of_series_held, 336, 2), 200, 0.83),
+    "largest over smallest of 8 targets, 7 days": (partial(imbalance_held, 168), 200, 0.83),
+    "requests beyond the bulk, 1,000 times": (partial(bulk_held, 1000), 200, 0.83),
+    **{
+        f"mixture: {parameter}, {n:,} times, {'the paper' if head == 'normal' else 'truncated'} head": (
+            partial(mixture_held, parameter, n, head),
+            200,
+            0.83,
+        )
+        for n in (1_000, 10_000)
+        for head in ("normal", "truncated_normal")
+        for parameter in MIXTURE.parameters
+    },
 }
 
 
-def rate(held: Held, series: int) -> tuple[float, float]:
+def rate(held: Held, series: int, first: int = 18) -> tuple[float, float]:
     """Share of intervals that hold, and share of series that have one."""
-    found = [held(np.random.default_rng([18, seed])) for seed in range(series)]
+    found = [held(np.random.default_rng([first, seed])) for seed in range(series)]
     given = [each for each in found if each is not None]
     return float(np.mean(given)) if given else float("nan"), len(given) / series
-
-
-def table() -> None:
-    for name, (held, series, _) in CASES.items():
-        covered, given = rate(held, series)
-        print(f"| {name} | {series} | {given:.2f} | {covered:.3f} |", flush=True)
 
 
 @pytest.mark.slow
@@ -140,6 +246,16 @@ def test_intervals_hold_or_are_not_given(name):
     covered, given = rate(held, series)
     # Where few get one, these are the ones whose memory went unseen.
     assert given < 0.5 or least <= covered <= 0.97, (covered, given)
+
+
+@pytest.mark.parametrize(("value", "low", "high"), [(0.0, 0.0, 0.0177), (1.0, 0.9823, 1.0)])
+def test_a_share_of_all_hours_or_none_is_not_certain(value, low, high):
+    """168 independent hours without an event allow 1 - 0.05^(1/168) of the time."""
+    there = np.full(168 * STEPS_PER_HOUR, value)
+    intervals = Intervals(np.ones(len(there), np.bool_), 60 // STEPS_PER_HOUR * MINUTE_NS)
+    sums = intervals.sums(np.ones(len(there)), there)
+    found = intervals.estimate("share", "ratio", sums, lambda s: s[:, 1] / s[:, 0], n=len(there), scale="logit")
+    assert (found.value, found.low, found.high) == pytest.approx((value, low, high), abs=1e-4)
 
 
 def test_a_week_that_remembers_half_a_day_has_no_interval():

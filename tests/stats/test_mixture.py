@@ -40,7 +40,7 @@ def test_a_planted_mixture_is_found(fit: MixtureFit) -> None:
     low, high = fit.intervals["tail_alpha"].low, fit.intervals["tail_alpha"].high
     assert low < 3.0 < high
     assert "40 replicates" in fit.intervals["tail_alpha"].method
-    assert fit.intervals["pivot"].method.startswith("pivots near the least distance, from 40 samples of the fits; such")
+    assert fit.intervals["pivot"].method.startswith("profile likelihood, limit by 40 samples drawn from fits")
 
 
 def test_the_distances_are_those_of_the_groups(fit: MixtureFit) -> None:

@@ -52,10 +52,11 @@ class PlantedClimate:
     targets: int = 12
     zone: str = "America/Los_Angeles"
     start_ns: int = datetime_to_ns(dt.datetime(2018, 1, 1, 8, tzinfo=dt.UTC))
+    seed: int = 2019
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rng = np.random.default_rng(2019)
+        rng = np.random.default_rng(self.seed)
         per_day = DAY_NS // STEP_NS
         rows = self.days * per_day
         days, hours, weekdays = local_clock(

@@ -113,6 +113,12 @@ def similar_groups(jobs: Frame) -> Ints:
     return group
 
 
+def number_programs(jobs: Frame) -> Ints:
+    """Number the programs of each user: jobs of one program resemble each other."""
+    pairs = np.stack([jobs.ints("uid"), program_codes(jobs)])
+    return np.asarray(np.unique(pairs, axis=1, return_inverse=True)[1]).reshape(-1)
+
+
 def program_codes(jobs: Frame) -> Ints:
     """Number the programs of jobs by the names that `program_of` gives; -1 where none is known."""
     exe = jobs.text("exe")
@@ -326,9 +332,7 @@ class Runs:
 
     @property
     def programs(self) -> Ints:
-        """Number the programs, each user's apart: jobs of one program resemble each other."""
-        pairs = np.stack([self.ints("uid"), program_codes(self.frame)])
-        return np.asarray(np.unique(pairs, axis=1, return_inverse=True)[1]).reshape(-1)
+        return number_programs(self.frame)
 
     def share(self, name: str, which: NDArray[Any], of: NDArray[Any] | None = None) -> Estimate:
         """Return the share of jobs, or of amounts `of` them, with an interval that takes programs as independent."""

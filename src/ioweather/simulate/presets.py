@@ -44,6 +44,7 @@ class Preset:
     cores: int = 64
     node_bytes_per_s: float = 1.2 * GB
     applications: int = 14
+    projects: int = 8
     largest_processes: int = 100_000
     typical_io_seconds: float = 45.0
     read_share: float = 0.6
@@ -202,8 +203,40 @@ _TWO = replace(
     system_load=0.4,
     beside=_PROJECT,
 )
+# car11: 66 projects, 27% of the jobs with a log, and a home directory without monitoring.
+_INTREPID = replace(
+    _CLUSTER,
+    name="intrepid",
+    title="A Blue Gene/P of 2010: 66 projects, few logs, a home without monitoring",
+    days=21,
+    jobs=2400,
+    nodes=40_960,
+    cores=4,
+    applications=198,
+    projects=66,
+    without_darshan_ratio=0.73,
+    first_day="2010-01-25",
+    detail_day=None,
+    beside=replace(
+        LAPTOP,
+        name="home",
+        title="The home directories",
+        fsname="home",
+        jobs=100,
+        days=21,
+        osts=8,
+        monitored=False,
+        first_job=500_000,
+        first_server=16,
+        without_darshan_ratio=0.73,
+        transfers_per_day=4.0,
+        detail_day=None,
+        first_day="2010-01-25",
+    ),
+)
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (LAPTOP, _NOISY, _HIDDEN, _HARD, _TWO, _CLUSTER, _REGULAR, _CORI)}
+_ALL = (LAPTOP, _NOISY, _HIDDEN, _HARD, _TWO, _CLUSTER, _REGULAR, _CORI, _INTREPID)
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 
 
 def preset_named(name: str) -> Preset:

@@ -202,7 +202,8 @@ def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -
     if drawn["stripe_count"] < 0 or drawn["stripe_count"] > preset.osts:
         drawn["stripe_count"] = preset.osts
     uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
-    account = _PROJECTS[uid % min(len(_PROJECTS), max(4, preset.applications // 3))]
+    project = uid % min(preset.projects, max(4, preset.applications // 3))
+    account = _PROJECTS[project] if project < len(_PROJECTS) else f"project{project:02d}"
     drawn["compute_seconds"] = float(rng.lognormal(np.log(900), 0.7))
     drawn["instances"] = int(rng.choice([1, 1, 2, 3]))
     io_share = _IO_SHARES.get(kind, 1.0)

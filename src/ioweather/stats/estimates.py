@@ -301,7 +301,21 @@ class Intervals:
             low, high = max(bounds[0], low), min(bounds[1], max(value, high))
         if scale == "logit":
             low, high = max(0.0, low), min(1.0, high)
+            if low == high:
+                return self._certain_share(Estimate(name, value, unit, low, high, LEVEL, n, method))
         return Estimate(name, value, unit, low, high, LEVEL, n, method)
+
+    def _certain_share(self, share: Estimate) -> Estimate:
+        """Return a share of 0 or 1 with the bound of as many independent hours as were seen, all equal.
+
+        A series that does not vary shows no memory: hours count as independent (Jovanovic & Levy 1997).
+        """
+        hours = max(1.0, len(self._seen) * max(1.0, self._unit_ns / HOUR_NS))
+        reach = 1 - ((1 - LEVEL) / 2) ** (1 / hours)
+        method = f"all equal: bound of {hours:.0f} independent {'hours' if self._unit_ns >= HOUR_NS else 'units'}"
+        if share.value == 0:
+            return replace(share, high=reach, method=method)
+        return replace(share, low=1 - reach, method=method) if share.value == 1 else share
 
     def _range_of_days(self, nothing: Estimate, per_unit: Floats, statistic: Statistic, independent: float) -> Estimate:
         """Return the range of the statistic over whole days, with the level of a sign test: 1 - 2 / 2^days. With fewer

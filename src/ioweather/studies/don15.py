@@ -481,7 +481,7 @@ def _beyond_bulk(items: Sequence[FittedSample]) -> Estimate:
     An Exponential sample has 2.5% there, a Normal or a Uniform one none: unlike the pivot search, this can come out
     either way. Series of one file system share their incidents, so their errors are taken to add up.
     """
-    parts = [_beyond_parts(item.sample.seconds) for item in items]
+    parts = [beyond_parts(item.sample.seconds) for item in items]
     errors = np.array([effective_sample(each).error for each in parts])
     places, value = np.array([item.sample.place for item in items]), float(np.mean([each.mean() for each in parts]))
     together = [float(np.sum(errors[places == place])) / len(items) for place in np.unique(places)]
@@ -492,7 +492,7 @@ def _beyond_bulk(items: Sequence[FittedSample]) -> Estimate:
     return Estimate("beyond_bulk_ratio_mean", value, "ratio", low, high, LEVEL, n, method)
 
 
-def _beyond_parts(seconds: Floats) -> Floats:
+def beyond_parts(seconds: Floats) -> Floats:
     """Return for each time what it contributes to the share beyond the bulk; their mean is this share.
 
     The end of the bulk is estimated too: each time moves it by the influence that it has on the two quantiles.

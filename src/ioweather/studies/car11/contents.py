@@ -28,6 +28,8 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import DAY_NS, MIB, format_bytes, names_of, utc_day
+from ioweather.facts.job_metrics import rows_of
+from ioweather.facts.runs import number_programs
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
 from ioweather.stats.summary_tables import table
 from ioweather.topics.source import DataSource
@@ -475,6 +477,11 @@ def _date_reached(name: str, growth: Drift, distance: float, last_ns: int) -> Es
 def run_overwriting(source: DataSource, params: Params) -> Iterator[Exhibit]:
     """Make the exhibit on overwriting from logs, scans or both."""
     runs, scans = source.frame("job_io", _WRITTEN, optional=True), _fetch_scans(source, params)
+    logs = source.frame("applications", names_of("log_digest uid exe"), optional=True)
+    place = rows_of(logs.text("log_digest"), runs.text("log_digest"))
+    program = np.append(number_programs(logs), -1)[place]
+    # A run whose program is not known resembles no other.
+    runs = runs.with_columns(program=np.where(program < 0, -1 - np.arange(runs.rows), program))
     ages = scans.histogram(-1, "mtime") if scans is not None else None
     ages = ages if ages is not None and ages.files else None
     if ages is not None or runs.rows:
@@ -561,7 +568,7 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
         ("proxy_created_ratio", proxy_runs, ("create",), both),
     ):
         parts, wholes = (sum(of.ints(f"{column}_count") for column in columns) for columns in (part, whole))
-        yield grouped_share(name, np.minimum(parts, wholes), np.asarray(wholes), np.arange(of.rows), "run")
+        yield grouped_share(name, np.minimum(parts, wholes), np.asarray(wholes), of.ints("program"))
     yield Finding(f"Jobs wrote {written:,} files.", name="files_written")
     if known:
         yield Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")
@@ -612,4 +619,6 @@ CONTENTS = Study(
         Param("files_target", "number of files to forecast; default: the next power of ten", kind="int"),
     ),
 )
-OVERWRITING = Study("overwriting", ("car11.overwrite",), "job_io? scans? scan_bins?", run_overwriting, params=(ROOT,))
+OVERWRITING = Study(
+    "overwriting", ("car11.overwrite",), "job_io? applications? scans? scan_bins?", run_overwriting, params=(ROOT,)
+)

@@ -432,7 +432,13 @@ def _processor_load(
         scale="logit",
     )
     highest = intervals.estimate(
-        "mean_load", "ratio", both, lambda s: np.fmax.reduce(s[:, 1] / s[:, 0], axis=1), n=n, scale="logit"
+        "mean_load",
+        "ratio",
+        both,
+        lambda s: np.fmax.reduce(s[:, 1] / s[:, 0], axis=1),
+        n=n,
+        bounds=(0.0, 1.0),  # the largest of many is large by chance, too
+        scale="logit",
     )
     top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
     yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")

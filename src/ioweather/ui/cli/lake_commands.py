@@ -18,7 +18,7 @@ from ioweather.agent.settings import watch_settings_from
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, ProjectRule, load_facility
-from ioweather.core.safe_files import default_lake_dir
+from ioweather.core.safe_files import default_lake_dir, write_whole
 from ioweather.core.units import (
     format_bytes,
     format_seconds,
@@ -147,7 +147,7 @@ def ingest(
         )
     if (table is None) != (select is None):
         raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
-    lake = open_lake(lake_dir, create=not no_create)
+    lake = _with_facility(open_lake(lake_dir, create=not no_create), [Path(path) for path in paths])
     context = _context(known, lake.facility)
     into = (table, read_select_text(select)) if table and select else None
     if into is None:
@@ -164,6 +164,23 @@ def ingest(
             report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
     _print_ingested(report, form, lake.root)
     return 1 if report.bad or report.missing else 0
+
+
+def _with_facility(lake: Lake, paths: list[Path]) -> Lake:
+    """Give a lake without a facility.toml the one in a directory of files, and return it opened again.
+
+    For simulated files it is in the parent directory.
+    """
+    own = layout.facility_file(lake.root)
+    found = [path / own.name for path in paths if (path / own.name).is_file()]
+    near = [path.parent / own.name for path in paths if path.is_dir() and (path.parent / own.name).is_file()]
+    found += [file for file in near if load_facility(file).simulated]
+    if own.exists() or len(found) != 1:
+        return lake
+    load_facility(found[0])  # raises where it is wrong
+    write_whole(own, found[0].read_bytes(), 0o644)
+    say(f"Names and time zone are those of {found[0]}.")
+    return open_lake(lake.root)
 
 
 def _context(known: dict[str, Any], facility: Facility) -> ReadContext:

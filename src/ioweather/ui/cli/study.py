@@ -254,3 +254,4 @@ def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_pr
         f"{made.logs:,} Darshan logs in {made.data}."
     )
     say(f"The planted causes are in {made.truth}.")
+    say(f"Next: ioweather ingest --lake LAKE {made.data}")
