@@ -12,7 +12,7 @@ from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
 from ioweather.core.units import NS
 from ioweather.diagnosis.job import job_screen
-from ioweather.facts.quotas import latest_quotas
+from ioweather.facts.accounting import latest_quotas
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.ui.web.app import create_app
 

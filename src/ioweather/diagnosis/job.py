@@ -16,8 +16,7 @@ from ioweather.core.units import format_seconds, format_span, format_time_ns, fo
 from ioweather.diagnosis.jobs_without_log import RECORD_NEXT, accounting_facts, find_accounted_job, user_of
 from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
-from ioweather.facts.accounting import run_seconds
-from ioweather.facts.quotas import NEARLY_FULL, quotas_of_user
+from ioweather.facts.accounting import NEARLY_FULL, quotas_of_user, run_seconds
 from ioweather.facts.server_io import ServerIo
 from ioweather.job_io.advisor.advise import advise, advised_answer, priced
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer

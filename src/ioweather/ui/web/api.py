@@ -21,7 +21,7 @@ from ioweather.core.tabular import csv_text
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.diagnosis.recorded_verdicts import job_text
-from ioweather.facts.quotas import Quota, latest_quotas
+from ioweather.facts.accounting import Quota, latest_quotas
 from ioweather.topics.analyse import parameters_of
 from ioweather.topics.catalogue import QUESTIONS, TITLES
 from ioweather.ui.charts.render import exhibit_figure

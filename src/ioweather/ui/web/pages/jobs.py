@@ -20,7 +20,7 @@ from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Ref
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
-from ioweather.facts.quotas import quotas_of_user
+from ioweather.facts.accounting import quotas_of_user
 from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.ui.charts.page import block_html
