@@ -272,13 +272,14 @@ def _call_seconds(profile: Profile) -> Floats:
 def _seconds_outside_data(profile: Profile) -> Floats:
     """Return the seconds from first open to last close of a row without the spans of its reads and writes; NaN where
     these times are not known."""
-    names = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
-    opened, closed, read, read_end, write, write_end = (
-        np.where(profile.records.known(name), profile.ints(name) / NS, np.nan) for name in names
+    names = ("last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
+    opened, is_known = profile.ints("first_open_ns"), profile.records.known("first_open_ns")
+    closed, read, read_end, write, write_end = (
+        np.where(is_known & profile.records.known(name), (profile.ints(name) - opened) / NS, np.nan) for name in names
     )
     both = np.fmax(np.minimum(read_end, write_end) - np.maximum(read, write), 0.0)
     data = np.nan_to_num(read_end - read) + np.nan_to_num(write_end - write) - both
-    outside: Floats = np.maximum(closed - opened - data, 0.0)
+    outside: Floats = np.maximum(closed - data, 0.0)
     return outside
 
 
