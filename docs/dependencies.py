@@ -25,7 +25,7 @@ KNOWN = {"axe-playwright-python": "MIT", "darshan": "BSD-like (Argonne)"}
 # Of classifiers and free texts, the identifier of SPDX.
 SPDX = {
     "mit": "MIT", "mit license": "MIT", "apache software license": "Apache-2.0", "apache 2.0": "Apache-2.0",
-    "apache license, version 2.0": "Apache-2.0",
+    "apache license, version 2.0": "Apache-2.0", "apache license 2.0": "Apache-2.0",
     "bsd license": "BSD", "bsd": "BSD", "bsd 3-clause": "BSD-3-Clause", "3-clause bsd license": "BSD-3-Clause",
     "bsd 2-clause license": "BSD-2-Clause",
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0", "python software foundation license": "PSF-2.0",
