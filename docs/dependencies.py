@@ -20,8 +20,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 PAGE = ROOT / "docs" / "reference" / "licences.md"
-# Packages whose metadata have no licence: as the text in the package or in its repository says.
-KNOWN = {"axe-playwright-python": "MIT", "darshan": "BSD-like (Argonne)"}
+# Packages whose metadata have no licence, or none by name: as the text in the package or in its repository says.
+KNOWN = {"axe-playwright-python": "MIT", "darshan": "BSD-like (Argonne)", "python-dateutil": "Apache-2.0"}
 # Of classifiers and free texts, the identifier of SPDX.
 SPDX = {
     "mit": "MIT", "mit license": "MIT", "apache software license": "Apache-2.0", "apache 2.0": "Apache-2.0",
