@@ -134,9 +134,12 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
         ("unexplained", "not explained", ""),
     ):
         value = split.get(name)
-        if name == "own" and is_unpriced and (value or 0.0) <= _LEAST_RATIO * extra:
+        if not isinstance(value, float):
+            continue
+        is_small = value <= _LEAST_RATIO * extra
+        if name == "own" and is_unpriced and is_small:
             yield Fact(name, label, "cost not known", note=note)
-        elif isinstance(value, float) and (name != "unexplained" or value > _LEAST_RATIO * extra):
+        elif name != "unexplained" or not is_small:
             yield Fact(name, label, value, "seconds", note=note)
 
 
