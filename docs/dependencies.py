@@ -20,12 +20,12 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 PAGE = ROOT / "docs" / "reference" / "licences.md"
-# Packages whose metadata have no licence: as the text in the package or in its repository says.
-KNOWN = {"axe-playwright-python": "MIT", "darshan": "BSD-like (Argonne)"}
+# Packages whose metadata have no licence, or none by name: as the text in the package or in its repository says.
+KNOWN = {"axe-playwright-python": "MIT", "darshan": "BSD-like (Argonne)", "python-dateutil": "Apache-2.0"}
 # Of classifiers and free texts, the identifier of SPDX.
 SPDX = {
     "mit": "MIT", "mit license": "MIT", "apache software license": "Apache-2.0", "apache 2.0": "Apache-2.0",
-    "apache license, version 2.0": "Apache-2.0",
+    "apache license, version 2.0": "Apache-2.0", "apache license 2.0": "Apache-2.0",
     "bsd license": "BSD", "bsd": "BSD", "bsd 3-clause": "BSD-3-Clause", "3-clause bsd license": "BSD-3-Clause",
     "bsd 2-clause license": "BSD-2-Clause",
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0", "python software foundation license": "PSF-2.0",

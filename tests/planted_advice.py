@@ -323,6 +323,10 @@ PLANTED: tuple[Planted, ...] = (
     # 32 of 40 s of all processes are metadata; one of four would still open.
     Planted("shared_metadata", 6.0, {"POSIX": [shared(**requests("READ", 4, LARGE, 8.0, OPENS=4, F_META_TIME=32.0))]}),
     Planted("shared_metadata", None, {"POSIX": [shared(**requests("READ", 4, LARGE, 38.0, OPENS=4, F_META_TIME=2.0))]}),
+    # Mostly seeks, and reads fill the time between open and close: opens cannot have taken it.
+    Planted("shared_metadata", 0.1875, {"POSIX": [shared(**requests(
+        "READ", 400, LARGE, 8.0, OPENS=4, SEEKS=400, F_META_TIME=32.0, F_OPEN_START_TIMESTAMP=1.0,
+        F_READ_START_TIMESTAMP=1.0, F_READ_END_TIMESTAMP=11.0, F_CLOSE_END_TIMESTAMP=11.25))]}),
     Planted("reopening", 20.0 * 800 / 802, {"POSIX": [
         own(0, **requests("READ", 401, LARGE, 1.0, OPENS=401, F_META_TIME=20.0))]}),
     Planted("reopening", None, {"POSIX": [own(0, **requests("READ", 401, LARGE, 1.0, F_META_TIME=20.0))]}),

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # Licences under which software that is itself under BSD may be used and distributed beside it.
 ALLOWED = {
     "MIT", "MIT-0", "MIT-CMU", "BSD", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "BSD-like (Argonne)", "Apache-2.0", "ISC",
-    "PSF-2.0", "Zlib", "CC0-1.0", "MPL-2.0",
+    "PSF-2.0", "Zlib", "CC0-1.0", "MPL-2.0", "CNRI-Python",
 }  # fmt: skip
 # MPL-2.0 is copyleft per file: fine beside, as long as nothing at run time needs it.
 ONLY_FOR_DEVELOPMENT = {"MPL-2.0"}

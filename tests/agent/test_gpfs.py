@@ -49,5 +49,5 @@ def test_a_status_and_no_mmpmon(stand_in: Path):
     with pytest.raises(SourceError, match="not installed"):
         GpfsNode().prepare(Heard())
     install(stand_in, rc=1)
-    with pytest.raises(SourceError, match="fs_io_s with status 1"):
+    with pytest.raises(SourceError, match="fs_io_s returned status 1"):
         GpfsNode().cycle(0, Heard())

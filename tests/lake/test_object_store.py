@@ -57,7 +57,7 @@ def test_another_host_reads_what_one_host_ingested(
         run(["ingest", str(own_samples), "--zone", "UTC", "--lake", place])
     _on_host(monkeypatch, tmp_path, "second")
     assert _rows(remote) == _rows(local)
-    asked = "SELECT metric, count(*), sum(value) FROM series GROUP BY ALL ORDER BY ALL"
+    asked = "SELECT metric, count(*), round(sum(value), 6) FROM series GROUP BY ALL ORDER BY ALL"
     assert ioweather.open_lake(remote).sql(asked).rows == ioweather.open_lake(local).sql(asked).rows
     capsys.readouterr()
     answers = []

@@ -74,7 +74,7 @@ def test_sql_is_refused_where_the_kernel_cannot_confine_it(client, monkeypatch, 
     monkeypatch.setattr(subprocess, "Popen", with_path)
     response = client.post(f"{API}/sql", json={"query": "SELECT 1"})
     assert response.status_code == 400
-    assert "cannot confine" in response.json()["error"]["message"]
+    assert "cannot isolate" in response.json()["error"]["message"]
 
 
 def test_rows_are_limited_and_csv_disarms_formulas(client):

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.frames import Bools, Floats, Ints
-from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
+from ioweather.core.units import GIB, MIB, NS, format_bytes, format_seconds, format_value
 from ioweather.facts.job_metrics import NEVER_LAST, maximum, ratio
 from ioweather.facts.runs import METADATA_BOUND, SEEKS_PER_OPERATION
 from ioweather.job_io.advisor import fixes
@@ -23,6 +23,8 @@ from ioweather.job_io.advisor.profile import NOTICEABLE_SHARE, VERBS, Profile, V
 _LONG_SECONDS: Final = 30.0
 # A seek moves a position in memory; on machines whose nodes forward calls it takes some microseconds.
 SEEK_SECONDS: Final = 10e-6
+# From this many seeks for each open, close and stat, seeks are nearly all metadata calls of a row. [ours]
+_MOSTLY_SEEKS: Final = 10
 
 
 def small_requests(profile: Profile) -> Pattern | None:
@@ -254,9 +256,31 @@ def _seek_seconds(profile: Profile) -> Floats:
 
 
 def _call_seconds(profile: Profile) -> Floats:
-    """Return the time of an open, close or stat of a row: its metadata time without seeks, over these calls."""
+    """Return the time of an open, close or stat of a row: its metadata time without seeks, over these calls.
+
+    If nearly all of its metadata calls are seeks, the log does not show which of them took long. Then opens and closes
+    have at most the time before, between and after its reads and writes.
+    """
     calls = 2 * profile.ints("open_count") + profile.ints("stat_count")
-    return ratio(profile.seconds("meta_seconds") - _seek_seconds(profile), calls.astype(np.float64))
+    seconds = profile.seconds("meta_seconds") - _seek_seconds(profile)
+    mostly_seeks = profile.ints("seek_count") >= _MOSTLY_SEEKS * np.maximum(calls, 1)
+    limit = profile.first_opens * _seconds_outside_data(profile)
+    seconds = np.where(mostly_seeks, np.fmin(seconds, limit), seconds)
+    return ratio(seconds, calls.astype(np.float64))
+
+
+def _seconds_outside_data(profile: Profile) -> Floats:
+    """Return the seconds from first open to last close of a row without the spans of its reads and writes; NaN where
+    these times are not known."""
+    names = ("last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
+    opened, is_known = profile.ints("first_open_ns"), profile.records.known("first_open_ns")
+    closed, read, read_end, write, write_end = (
+        np.where(is_known & profile.records.known(name), (profile.ints(name) - opened) / NS, np.nan) for name in names
+    )
+    both = np.fmax(np.minimum(read_end, write_end) - np.maximum(read, write), 0.0)
+    data = np.nan_to_num(read_end - read) + np.nan_to_num(write_end - write) - both
+    outside: Floats = np.maximum(closed - data, 0.0)
+    return outside
 
 
 def _opened_again(profile: Profile) -> Floats:
