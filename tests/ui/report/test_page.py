@@ -12,7 +12,9 @@ from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibits
 from ioweather.core.results import Exhibit, Finding, Provenance
 from ioweather.topics import analyse
+from ioweather.topics.source import ask
 from ioweather.ui.report import write
+from ioweather.ui.report.sheets import actions, find
 from ioweather.ui.report.write import (
     LeftOut,
     equation_html,
@@ -86,6 +88,21 @@ def test_a_director_gets_one_sheet_and_only_some_exhibits_can_be_asked_for(small
     found = write_report(small_lake, tmp_path / "s.html", only=["car11.fig7"])
     assert {m.id for m in found.made} == {"car11.fig7"}
     assert not found.left_out
+
+
+def test_a_change_is_proposed_to_the_project_of_the_named_job_in_the_order_of_triage(small_lake):
+    (now,) = find(small_lake, [(0, 2**62)])
+    asked = [line for line in actions(small_lake, now) if line.startswith("Ask ")]
+    assert asked
+    ranked = [(item.project, item.program, item.job_id) for item in ask("triage", small_lake, {}).result.programs]
+    runs = {run.job_id: run for run in now.runs}
+    places = []
+    for line in asked:
+        project, program, job = re.match(r"Ask (\S+) about (\S+): .* see job (\d+)\)", line).groups()
+        assert (runs[int(job)].project, runs[int(job)].program) == (project, program)
+        assert ask("why", small_lake, {"job": job}).result.kind not in ("system", "both")
+        places.append(ranked.index((project, program, int(job))))
+    assert places == sorted(places)
 
 
 @pytest.mark.real

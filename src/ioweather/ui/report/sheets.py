@@ -17,12 +17,13 @@ from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, forma
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
-from ioweather.job_io.outcomes import JobOutcome
+from ioweather.job_io.outcomes import WhyOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
+    from ioweather.diagnosis.triage import TriageOutcome
 
 _EVERY_RUN: Final = 10**9
 _MOST_PROGRAMS: Final = 5
@@ -243,7 +244,7 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
 
 @dataclass(frozen=True)
 class _Program:
-    """The sums of a program's runs."""
+    """The sums of a program's runs in one project."""
 
     name: str
     project: str
@@ -252,38 +253,40 @@ class _Program:
     run_seconds: float
     lost_seconds: float
     moved_bytes: int
-    longest: RunOutcome
 
 
 def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
-    """The sums of all runs of each program."""
-    of: dict[str, list[RunOutcome]] = defaultdict(list)
+    """The sums of all runs of each program in each project."""
+    of: dict[tuple[str, str], list[RunOutcome]] = defaultdict(list)
     for run in runs:
-        of[run.program].append(run)
+        of[run.program, run.project or ""].append(run)
     return [
         _Program(
             name,
-            mine[0].project or "",
+            project,
             len(mine),
             sum(run.io_seconds or 0.0 for run in mine),
             sum(run.run_seconds or 0.0 for run in mine),
             sum(map(lost_seconds, mine)),
             sum(run.moved_bytes for run in mine),
-            max(mine, key=lambda run: run.io_seconds or 0.0),
         )
-        for name, mine in of.items()
+        for (name, project), mine in of.items()
     ]
 
 
 def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
     """The programs with most time beyond the usual, and those with the highest rates."""
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
-    share = {p.name: p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst}
+    share = [p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst]
     yield ResultTable.of(
         "waiting",
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
         "lost: beyond usual [seconds]",
-        [(p.name, p.project, p.runs, p.io_seconds, share[p.name], p.lost_seconds) for p in worst if p.io_seconds],
+        [
+            (p.name, p.project, p.runs, p.io_seconds, of_run, p.lost_seconds)
+            for p, of_run in zip(worst, share, strict=True)
+            if p.io_seconds
+        ],
         "Programs with the most time lost beyond the usual",
     )
     whole = sum(p.moved_bytes for p in programs)
@@ -298,8 +301,8 @@ def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
 
 
 def actions(lake: Lake, now: Found) -> list[str]:
-    """What to do, the surest first: components that are unhealthy, a file system near its peak, advice on the programs
-    that wait longest."""
+    """What to do, the surest first: components that are unhealthy, a file system near its peak, programs where a change
+    saves most."""
     found = [
         f"Look at {event.component}: {event.label.removeprefix(f'{event.component} ')} "
         f"({format_span(event.start_ns, event.end_ns)})."
@@ -312,20 +315,40 @@ def actions(lake: Lake, now: Found) -> list[str]:
         for state in now.states
         if state.load_ratio is not None and state.load_ratio >= _FULL
     ]
-    for program in sorted(_programs(now.runs), key=lambda p: -p.io_seconds)[:_MOST_ACTIONS]:
-        run = program.longest
-        try:
-            result = ask("job", lake, {"job": str(run.job_id), "detail": False}).result
-        except IoweatherError:
-            continue
-        if isinstance(result, JobOutcome) and result.worth:
-            best = result.worth[0]
-            saved = format_value(best.seconds or best.high, "seconds")
-            found.append(
-                f"Ask {program.project or run.user} to change {best.headline} in {program.name}: it would save up to "
-                f"{saved} of {format_value(run.io_seconds, 'seconds')} of I/O (job {run.job_id})."
-            )
+    found += _changes(lake, now)
     return found[: 2 * _MOST_ACTIONS]
+
+
+def _changes(lake: Lake, now: Found) -> list[str]:
+    """Whom to ask about which program, in the order of `triage`; only programs with a run in the period that storage
+    did not slow."""
+    in_period = {run.job_id for run in now.runs}
+    try:
+        newest = cast("RunsOutcome", ask("runs", lake, {"most": 1}).result).runs
+        newest_ns = max((run.end_ns or run.start_ns for run in newest), default=now.period[1])
+        result = ask("triage", lake, {"since": f"{max(newest_ns - now.period[0], NS)}ns"}).result
+    except DataUnavailable:
+        return []
+    found: list[str] = []
+    for item in cast("TriageOutcome", result).programs:
+        if len(found) == _MOST_ACTIONS:
+            break
+        if item.job_id not in in_period or _was_slowed_by_storage(lake, item.job_id):
+            continue
+        found.append(
+            f"Ask {item.project or item.user} about {item.program}: {item.headline} "
+            f"(a change could save {format_value(item.seconds, 'seconds')}; see job {item.job_id})."
+        )
+    return found
+
+
+def _was_slowed_by_storage(lake: Lake, job_id: int) -> bool:
+    """Whether the verdict of `why` on a job is storage, alone or with the program."""
+    try:
+        result = ask("why", lake, {"job": str(job_id)}).result
+    except IoweatherError:
+        return False
+    return isinstance(result, WhyOutcome) and result.kind in ("system", "both")
 
 
 def operator_sheet(now: Found) -> Sheet:

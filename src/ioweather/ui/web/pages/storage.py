@@ -69,8 +69,9 @@ def summary(view: OwnView) -> str:
     normal = "Storage is normal now." if known else ""
     state = f"{', '.join(slow)} {'are' if len(slow) > 1 else 'is'} slow now." if slow else normal
     names = {each.component for each in health.unhealthy}
-    lost, runs = (sum(getattr(each, name) or 0 for each in health.unhealthy) for name in ("lost_seconds", "runs"))
-    cost = f"; {runs:,} runs lost {format_seconds(lost)} of I/O time" if lost else ""
+    # A run that two incidents hit is in both: neither runs nor seconds can be added exactly.
+    lost = sum(each.lost_seconds or 0.0 for each in health.unhealthy)
+    cost = f"; up to {format_seconds(lost)} of I/O time was lost" if lost else ""
     were = "component was" if len(names) == 1 else "components were"
     problems = f"{len(names)} {were} unhealthy" if names else "No component was unhealthy"
     count = len(storage.filesystems)
