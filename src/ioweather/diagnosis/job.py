@@ -340,7 +340,7 @@ QUESTION = Question(
         UID,
         CLUSTER,
         Param("file", "Only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
-        Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
+        Param("detail", "Show all modules and mounts, and the largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
     epilog="""\b
