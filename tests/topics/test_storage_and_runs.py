@@ -134,3 +134,10 @@ def test_the_headline_of_a_component_begins_with_its_worst_incident(lake: Lake) 
     lake.append("events", rows, source="planted")
     after = ask("storage", lake, {"where": name}, period_ns=period).headline
     assert after.startswith(f"{name}: requests took 8.3 times as long, Mon 2 Mar 06:00 - 07:00; 1 more. Read ")
+
+
+def test_the_state_at_the_end_of_a_past_period_is_not_called_that_of_now(lake: Lake) -> None:
+    period = (START_NS, START_NS + LENGTH_NS)
+    past = ask("storage", lake, {"where": "scratch"}, period_ns=period).headline
+    assert " at 2026-03-02 09:00" in past
+    assert " at 20" not in ask("storage", lake, {"where": "scratch"}).headline
