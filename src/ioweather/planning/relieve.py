@@ -41,8 +41,8 @@ _CAVEATS: Final = {
         _SURE,
     ),
     "load": (
-        "Bytes moved come from Darshan logs and are assumed to be spread evenly over a file's stripes. Runs without a "
-        "log are not included.",
+        "The load of targets comes from server samples. Bytes of files come from Darshan logs, spread evenly over a "
+        "file's stripes. Runs without a log are not included.",
         "Files used by a single run are excluded: their load will not recur. If each run creates new files, change the "
         "striping of their directory: `ioweather predict --stripe`.",
         _SURE,

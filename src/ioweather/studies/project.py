@@ -50,8 +50,9 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     """Return the answer on one project; DataUnavailable without a job of it."""
     jobs = jobs_of(frames, facility, params)
     if name not in jobs.projects.categories:
-        near = get_close_matches(name, jobs.projects.categories, n=3) or jobs.largest_projects(5)
-        raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
+        near = get_close_matches(name, jobs.projects.categories, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Largest: {', '.join(jobs.largest_projects(5))}."
+        raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=hint)
     mine = jobs.of_project(name)
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))

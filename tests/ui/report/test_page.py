@@ -66,7 +66,7 @@ def test_what_differs_from_the_papers_stands_first_in_the_summary(material):
     assert summary.index("It differs.") < summary.index("It agrees.")
     assert "It is open." not in summary
     assert "It was measured." not in summary
-    assert "1 are contradicted here, 1 are supported, and 1 cannot be decided" in summary
+    assert "1 are contradicted here, 1 are supported, and 1 are weaker, undecided" in summary
 
 
 def test_the_first_sheet_is_for_people_and_the_science_folds(page):

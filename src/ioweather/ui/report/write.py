@@ -264,8 +264,8 @@ def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
         f"{included} of {total} exhibits of the five papers are included, {empty} would be empty, and "
         f"{total - included - empty} are not possible with this data; each gives its reason.",
         f"Of the papers' claims, {kinds.count('refuted'):,} are contradicted here, "
-        f"{kinds.count('supported'):,} are supported, and {kinds.count('undecided'):,} cannot be decided from "
-        "this data.",
+        f"{kinds.count('supported'):,} are supported, and {kinds.count('undecided'):,} are weaker, undecided or not "
+        "testable.",
     ]
 
 
