@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from store_lakes import series_frame
 
 from asking import events, weather_now
 from ioweather.agent.status import (
@@ -73,6 +74,17 @@ def test_no_baseline_no_agent_and_errors(tmp_path):
     assert "EIO" in answer.findings[0].text
     with pytest.raises(DataUnavailable, match="ioweather probe"):
         weather_now([tmp_path / "absent"])
+
+
+def test_without_an_agent_the_newest_samples_of_the_lake_are_the_next_step(tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    start = 1_772_431_200 * NS  # 2026-03-02 06:00
+    lake.append("series", series_frame(np.ones((2, 1)), start_ns=start), source="x")
+    with pytest.raises(DataUnavailable) as error:
+        weather_now([tmp_path / "absent"], str(lake.root))
+    assert error.value.hint.startswith("The newest samples in the lake are of 2026-03-02 06:02")
+    assert "ioweather fs" in error.value.hint
+    assert error.value.hint.endswith("ioweather probe PATH")
 
 
 def test_an_agent_that_is_gone_is_said(tmp_path):

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from asking import why
-from ioweather.core.results import to_jsonable
+from ioweather.core.results import Amount, Answer, Fact, FactGroup, to_jsonable
+from ioweather.diagnosis.job import why_screen
+from ioweather.job_io.outcomes import Change, SplitSeconds, WhyOutcome
 from ioweather.ui.cli.main import run as command
 from planted_association import START_NS
 from planted_why import ASKED, make_why_lake
@@ -125,3 +127,17 @@ def test_without_samples_similar_runs_still_compare(samples, tmp_path):
     assert answer.result.kind == "unknown"
     assert answer.result.n >= 60
     assert answer.result.seconds.usual.value > 0
+
+
+@pytest.mark.parametrize(("most", "shown"), [(300.0, "cost not known"), (0.5, 0.0)])
+def test_a_change_whose_cost_the_model_cannot_tell_is_not_said_to_cost_0_s(most, shown):
+    amounts = SplitSeconds(Amount(80.0), Amount(0.0), Amount(1.0, -60.0, most), Amount(320.0))
+    changed = (Change("io_rank_count", 1.0, 256.0),)
+    result = WhyOutcome(
+        "unexplained", None, "unexplained", io_seconds=400.0, harm_seconds=10.0, seconds=amounts, changed=changed
+    )
+    parts = {"system": 0.0, "own": 0.0, "unexplained": 320.0}
+    split = FactGroup("split", "", tuple(Fact(name, name, value, "seconds") for name, value in parts.items()))
+    blocks = why_screen(Answer("q", "h", facts=(split,), result=result), {})
+    (extra,) = [block for block in blocks if isinstance(block, FactGroup) and block.name == "extra"]
+    assert {fact.name: fact.value for fact in extra.facts} == parts | {"own": shown}

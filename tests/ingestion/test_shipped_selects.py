@@ -292,7 +292,7 @@ def test_job_summaries_that_are_cut_or_lack_a_column_say_so(
     command = ["ingest", "--as", table, "--select", TOKIO_ABC[table], "--lake", str(tmp_path / "lake")]
     (tmp_path / "cut.csv").write_text(SUMMARIES[: SUMMARIES.index("\n1,") + 90])
     assert run([*command, str(tmp_path / "cut.csv")]) != 0
-    assert "skipped the last line because it has no line end" in " ".join(capsys.readouterr().out.split())
+    assert "skipped the last line because it does not end with a newline" in " ".join(capsys.readouterr().out.split())
     with open_lake(tmp_path / "lake").snapshot() as snapshot:
         assert snapshot.scalar(f"SELECT count(*) FROM {table}") == (15 if table == "series" else 1)
     (tmp_path / "wrong.csv").write_text(SUMMARIES.replace("darshan_start_time", "start"))

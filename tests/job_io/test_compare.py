@@ -146,3 +146,11 @@ def test_the_default_is_before_and_after_a_change_of_pattern_in_the_order_of_tim
     runs = [("app", hour, "POSIX" if hour < 4 else "MPI-IO", 1000, float(9 - hour)) for hour in range(8)]
     assert chosen(runs) == "log2,log6"  # of median bandwidth; slower after, and yet after
     assert chosen(list(reversed(runs))) == "log5,log1"
+
+
+def test_runs_of_different_programs_are_named_before_their_speeds_are_compared() -> None:
+    said = headline(rows(BEFORE | {"exe": "/bin/analysis x"}, AFTER | {"exe": "/bin/checkpoint y"}), ["A old", "B new"])
+    assert said.startswith(
+        "These are different programs (analysis, checkpoint); their times do not compare unless they do the same "
+        "work. B new is 28 times as fast as A old"
+    )

@@ -28,8 +28,8 @@ from ioweather.core.results import (
     largest_facts,
     snake_case,
 )
-from ioweather.core.units import NS, format_value
-from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first
+from ioweather.core.units import NS, format_span, format_time_ns, format_value
+from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first, without_name
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
@@ -127,7 +127,7 @@ def run(source: DataSource, params: Params) -> Answer:
         exhibits = tuple(_filesystem_exhibits(loads, components, facility, shaded))
     return Answer(
         question="What is the storage doing?" if loads.kind == "facility" else f"What is {loads.where} doing?",
-        headline=_headline(loads, states),
+        headline=_headline(loads, states, events, _past_moment(source, loads)),
         facts=facts,
         exhibits=exhibits,
         coverage=_coverage(loads),
@@ -233,35 +233,56 @@ def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome]) -> Refer
     return Reference("x", start_ns, name, end_ns, "bad" if first.kind in _PROBLEMS else "")
 
 
-def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:
+def _past_moment(source: DataSource, loads: Loads) -> str:
+    """Return the end of the period as ` at TIME` if the lake has newer samples; else nothing."""
+    newest = max((group.end_ns for group in source.snapshot.series()), default=0)
+    return f" at {format_time_ns(loads.end_ns)}" if source.period_ns[1] < newest else ""
+
+
+def _headline(loads: Loads, states: Sequence[FileSystemState], events: Sequence[EventOutcome], at: str) -> str:
+    """Return the state of the file systems; for a component its strongest incident, then its load.
+
+    The state is the newest, or that `at` the end of a past period.
+    """
     if loads.measured:
         line = loads.measured[0]
         own, others = _mean_and_peer_mean(line)
-        if own is None:
-            return f"{loads.where}: no data in this period."
-        text = f"{loads.where}: {_metric_label(line.metric)} {format_value(own, _unit(line))} on average"
-        if not others:
-            return f"{text}."
-        return f"{text}, {format_value(own / others, 'factor')} the median of its {loads.peers} peers."
+        wrong = [e for e in events if e.component == loads.where and e.kind in TROUBLES]
+        text = "no data in this period"
+        if own is not None:
+            text = f"{_metric_label(line.metric)} {format_value(own, _unit(line))} on average"
+            if others:
+                text += f", {format_value(own / others, 'factor')} the median of its {loads.peers} peers"
+        sick = f"{_describe_troubles(wrong)}. " if wrong else ""
+        return f"{loads.where}: {sick}{text[:1].upper() + text[1:] if sick else text}."
     slow = [s for s in states if s.slow]
     if len(states) > 1:
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
         busy = [s for s in states if s.load_ratio is not None]
         most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
         load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
-        return f"Slow: {listed}.{load}" if slow else f"None of {len(states)} file systems is slow.{load}"
-    return " ".join(map(_describe_state, states)) or "No storage data in this period."
+        none = f"None of {len(states)} file systems {'was' if at else 'is'} slow{at}.{load}"
+        return f"Slow{at}: {listed}.{load}" if slow else none
+    return " ".join(_describe_state(state, at) for state in states) or "No storage data in this period."
 
 
-def _describe_state(state: FileSystemState) -> str:
+def _describe_troubles(wrong: Sequence[EventOutcome]) -> str:
+    """Return the most serious event of a component with its time, and the number of the others."""
+    worst = min(wrong, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))
+    more = f"; {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+    return f"{without_name(worst.label, worst.component)}, {format_span(worst.start_ns, worst.end_ns)}{more}"
+
+
+def _describe_state(state: FileSystemState, at: str) -> str:
     rates = [rate for rate in (state.read_bytes_per_s, state.write_bytes_per_s) if rate is not None]
     load = f", {format_value(sum(rates), 'bytes_per_s')}" if rates else ""
     share = f" ({format_value(state.load_ratio, 'ratio')} of its peak)" if state.load_ratio is not None else ""
     if state.slowdown is None:
-        return f"{state.filesystem}: slowdown not measured{load}{share}."
+        return f"{state.filesystem}: slowdown not measured{at}{load}{share}."
     word = "slow" if state.slow else "normal"
     op = f" ({state.slowest_op})" if state.slow else ""
-    return f"{state.filesystem} is {word}: {format_value(state.slowdown, 'factor')} its usual time{op}{load}{share}."
+    word = f"was {word}{at}" if at else f"is {word}"
+    return f"{state.filesystem} {word}: {format_value(state.slowdown, 'factor')} its usual time{op}{load}{share}."
 
 
 def _state_facts(state: FileSystemState) -> FactGroup:

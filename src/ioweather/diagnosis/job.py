@@ -124,13 +124,22 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
     no_cause = "no single cause found" if split.get("system") else ""
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
+    # Where the model cannot exclude that the run's change cost as much as a slowdown, its cost is not 0 but not known.
+    own, harm = result.seconds.own, result.harm_seconds or 0.0
+    is_open = own is not None and own.high is not None and own.high >= harm
+    is_unpriced = is_open and bool(result.changed) and "unexplained" in (result.kind, result.likeliest)
     for name, label, note in (
         ("system", "storage", reason),
         ("own", "your job", change or "requests, files and sizes as in similar runs"),
         ("unexplained", "not explained", ""),
     ):
         value = split.get(name)
-        if isinstance(value, float) and (name != "unexplained" or value > _LEAST_RATIO * extra):
+        if not isinstance(value, float):
+            continue
+        is_small = value <= _LEAST_RATIO * extra
+        if name == "own" and is_unpriced and is_small:
+            yield Fact(name, label, "cost not known", note=note)
+        elif name != "unexplained" or not is_small:
             yield Fact(name, label, value, "seconds", note=note)
 
 
@@ -331,7 +340,7 @@ QUESTION = Question(
         UID,
         CLUSTER,
         Param("file", "Only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
-        Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
+        Param("detail", "Show all modules and mounts, and the largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
     epilog="""\b

@@ -132,6 +132,18 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     return History(snapshot.facility, usual, minutes)
 
 
+def _next_step(source: DataSource) -> str:
+    """Return how to measure, after what shows the newest samples if the lake has any."""
+    ends = list[int]()
+    with suppress(DataUnavailable):
+        if (snapshot := source.snapshot_if_there()) is not None:
+            ends = [group.end_ns for group in snapshot.series()]
+    start = "tart one: ioweather probe PATH"
+    if not ends:
+        return f"S{start}"
+    return f"The newest samples in the lake are of {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
+
+
 def run(source: DataSource, params: Params) -> Answer:
     """What the agents measure now, compared with the baseline of the lake."""
     source.reads_agents = True
@@ -143,7 +155,7 @@ def run(source: DataSource, params: Params) -> Answer:
             statuses += filter(None, [read_status(spool)])
     remote = remote_agents(source.directory, moment, statuses)
     if not statuses and not remote:
-        raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
+        raise DataUnavailable("No agent has run here.", hint=_next_step(source))
     # Numbers of a remote agent that is gone are days old.
     live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]

@@ -557,7 +557,7 @@ def name_job(party: Party, *, begins: bool = False) -> str:
     """
     if party.hidden:
         return "Another job" if begins else "another job"
-    no_name = "Work without a job id" if begins else "work without a job id"
+    no_name = "I/O without a job ID"
     name = (
         f"{'Job' if begins else 'job'} {party.job_id}" if party.job_id is not None else one_line(party.key) or no_name
     )

@@ -1,4 +1,4 @@
-"""`who`: which jobs and users slowed others, beside one run or in a period, and who does most I/O."""
+"""`who`: which jobs and users slowed others, beside one run or in a period, and who does the most I/O."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from ioweather.topics.source import DataSource
 
 
 def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """Jobs that cost others time; without any, who does most I/O."""
+    """Jobs that cost others time; without any, who does the most I/O."""
     result = answer.result
     assert isinstance(result, WhoOutcome)
     did = [f.text.partition(": ")[2] for f in answer.findings if f.name.startswith("did_")]
@@ -408,7 +408,7 @@ QUESTION = Question(
         UID,
         CLUSTER,
     ),
-    help="Show which jobs and users slowed others, by how much, and who does most I/O.",
+    help="Show which jobs and users slowed others, by how much, and who does the most I/O.",
     epilog="""\b
 For a job: the jobs that ran at the same time, and its estimated I/O time
 without each of them. For an event, a time (--at) or a period (--from, --to):

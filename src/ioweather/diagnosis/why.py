@@ -54,7 +54,7 @@ QUESTION = Question(
         UID,
         CLUSTER,
     ),
-    help="Was it my job or the storage system? Compares a run with similar runs.",
+    help="Find out whether the job or storage slowed a run, by comparing it with similar runs.",
     epilog="""\b
 The run is compared with similar runs in the lake (same user, program and
 processes, bytes within 25%), given the state of the servers. Verdicts:

@@ -303,7 +303,7 @@ def _read_counters(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]
             return names, [(time, key, value) for time, key, value in state["waiting"]], int(state["newest_ns"])
         except (ValueError, KeyError, TypeError):
             raise LakeError(
-                f"{path} is damaged.", hint="Remove it. The increase since the last push is then lost."
+                f"{path} is damaged.", hint="Remove the file. Counter increases since the last push will be lost."
             ) from None
     return {}, [], 0
 

@@ -277,6 +277,9 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
         yield Finding(text, name="difference")
 
 
+_MOST_PROGRAMS: Final = 3
+
+
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     """Return a sentence on the run that differs most from the first, by how much, and the main reasons."""
     rows = _with_ratios(rows)
@@ -286,14 +289,19 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     factor, place = max(known, key=lambda pair: max(pair[0], 1 / pair[0]))
     first, other = labels[0], labels[place]
     amounts = f"{rows[place]['amount']} against {rows[0]['amount']}"
+    programs = list(dict.fromkeys(row["program"] for row in rows if row["program"]))
+    warning = ""
+    if len(programs) > 1:
+        named = ", ".join([*programs[:_MOST_PROGRAMS], *(["..."] if len(programs) > _MOST_PROGRAMS else [])])
+        warning = f"These are different programs ({named}); their times do not compare unless they do the same work. "
     if abs(factor - 1) <= EQUAL:
-        return f"{other} is as fast as {first}: {amounts}."
+        return f"{warning}{other} is as fast as {first}: {amounts}."
     times = max(factor, 1 / factor)
     speed = (
         f"{f'{times:,.0f}' if times >= 10 else f'{times:.2g}'} times {'as fast as' if factor > 1 else 'slower than'}"
     )
     reasons = list(_describe_changes(rows[place], rows[0]))[:_REASONS]
-    return "; ".join([f"{other} is {speed} {first}: {amounts}", *reasons]) + "."
+    return warning + "; ".join([f"{other} is {speed} {first}: {amounts}", *reasons]) + "."
 
 
 def _describe_changes(row: Row, first: Row) -> Iterator[str]:

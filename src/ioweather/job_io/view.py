@@ -306,7 +306,7 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
             view = replace(view, jobs=jobs, facility=lake.facility)
     elif files and path.is_dir():
-        raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job ID.")
+        raise UsageError(f"{target} is a directory.", hint="Specify one log, or ingest all logs and specify a job ID.")
     elif JOB_ID.fullmatch(target):
         view = view_in(source, params, target, paths)
     elif files:

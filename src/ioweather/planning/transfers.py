@@ -552,7 +552,7 @@ QUESTION = Question(
         ),
         Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
-    help="""Predict how long moving SIZE will take, with an interval, from sampled response times.
+    help="""Predict how long a transfer of SIZE takes, with an interval, from sampled response times.
 
     SIZE may also be a Darshan log: the size is then that of the run's largest file.""",
     epilog="""

@@ -41,7 +41,8 @@ def note_cut(why: str) -> None:
 
 def unfinished_line(path: Path, number: int) -> str:
     """The sentence that says that a last line without a line end was left out."""
-    return f"{path}, line {number}: skipped the last line because it has no line end (add one if the line is complete)."
+    why = "it does not end with a newline (add one if the line is complete)"
+    return f"{path}, line {number}: skipped the last line because {why}."
 
 
 def take_cuts() -> str:

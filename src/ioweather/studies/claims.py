@@ -254,7 +254,7 @@ QUESTION = Question(
         Param("paper", "Only the statements of this paper.", choices=tuple(PAPERS)),
         Param(
             "against",
-            "Compare with another site: a file written by its --export (repeatable).",
+            "Compare with another site, by a file written there with --export (repeatable).",
             many=True,
             local=True,
             metavar="FILE",

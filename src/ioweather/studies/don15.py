@@ -462,7 +462,7 @@ def _groups(samples: Sequence[ResponseSample]) -> list[str]:
 
 def _share_of_samples(name: str, which: Sequence[bool], samples: Sequence[ResponseSample]) -> Estimate:
     """Share of samples for which `which` is true; file system, mode and operation make a group."""
-    what = "group of file system, mode and operation"
+    what = "combination of file system, mode and operation"
     return grouped_share(name, np.array(which, np.float64), np.ones(len(which)), np.array(_groups(samples)), what)
 
 

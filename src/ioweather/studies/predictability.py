@@ -170,7 +170,9 @@ def run(source: DataSource, params: Params) -> Answer:
         rest = Fact("nothing", "noise", 1.0 - ratio, "ratio")
         groups.append(FactGroup("explained", "Causes of differences between equal runs (variance)", (share, rest)))
     published = tuple(Fact(name, label, value, "ratio") for name, label, value in _PUBLISHED)
-    groups.append(FactGroup("published", "68% of equal runs at the same time, elsewhere (SC'22)", published))
+    groups.append(
+        FactGroup("published", "for comparison: 68% of identical concurrent runs at another site (SC'22)", published)
+    )
     counts = (runs_ever, len(ever), runs_together, len(together))
     return Answer(
         question="How predictable is the I/O time of a run here?",

@@ -37,7 +37,7 @@ TITLES: Final = {
     "stripe": "Recommend a stripe count for a file.",
     "triage": "List the programs where a fix saves most, and recent fixes.",
     "what_if": "Estimate how long others' I/O would have taken without a job.",
-    "who": "Show which jobs and users slowed others, and who does most I/O.",
+    "who": "Show which jobs and users slowed others, and who does the most I/O.",
     "why": "Was it my job or the storage system?",
 }
 _PLACES: Final = {

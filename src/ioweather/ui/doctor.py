@@ -212,9 +212,11 @@ _FLAGGED_FIX: Final = 'ioweather sql "SELECT path, message FROM ingests WHERE fl
 _TWICE_FIX: Final = "ioweather lake forget FILE for the dump without Submit"
 # Counts of the lake, and what to report where one is not zero.
 _COUNTED: Final = {
-    "SELECT count(*) FROM quarantine": Check("quarantine", "note", "{:,} files were refused or read in part", _REASONS),
+    "SELECT count(*) FROM quarantine": Check(
+        "quarantine", "note", "{:,} files were rejected or only partly read", _REASONS
+    ),
     _TWICE: Check("accounting", "problem", "{:,} jobs are stored twice: with and without a submit time", _TWICE_FIX),
-    _SUM.format("refused"): Check("rows", "note", "{:,} had impossible values and were rejected", _REASONS),
+    _SUM.format("refused"): Check("rows", "note", "{:,} had invalid values and were rejected", _REASONS),
     _SUM.format("flagged"): Check("rows", "note", "{:,} were ingested and flagged", _FLAGGED_FIX),
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ioweather.core.results import Amount, Answer, to_jsonable
-from ioweather.job_io.advisor.advise import with_advice
+from ioweather.job_io.advisor.advise import advise, with_advice
 from ioweather.job_io.outcomes import Change, SplitSeconds, WhyOutcome
 from planted_advice import each, requests, view_of
 
@@ -83,3 +84,13 @@ def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
         assert with_advice(why_slower(kind, change), view).headline == "Headline."
     assert with_advice(why_slower(kind), view).headline == "Headline."
     assert with_advice(why_slower("you", smaller), view).headline == "Headline."
+
+
+def test_an_upper_bound_of_the_model_is_no_cause_of_0_seconds(tmp_path, monkeypatch):
+    _, view = small(tmp_path)
+    untried = advise(view)
+    bound = replace(untried.patterns[0].saving, seconds=0.0, low=0.0, high=30.0, pairs=0, tried=False)
+    patterns = tuple(replace(each, saving=bound) for each in untried.patterns[:1])
+    monkeypatch.setattr("ioweather.job_io.advisor.advise.advise", lambda _: replace(untried, patterns=patterns))
+    answer = with_advice(why_slower("unexplained", Change("request_bytes", 4096.0, 2.0**20)), view)
+    assert answer.headline.endswith("small requests may account for up to 16 s of the extra 16 s.")

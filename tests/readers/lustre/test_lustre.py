@@ -319,7 +319,7 @@ def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Pat
     path.write_text(whole.removesuffix("\n"))
     (outcome,) = (item for item in read_file(path, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert (outcome.status, outcome.reason) == ("partial", "truncated_input")
-    assert "skipped the last line because it has no line end" in (outcome.message or "")
+    assert "skipped the last line because it does not end with a newline" in (outcome.message or "")
     assert rows_of_job_stats(path) == expected[:2]
     for cut in [place for place in range(1, len(whole), 7) if whole[place - 1] != "\n"]:
         path.write_text(whole[:cut])

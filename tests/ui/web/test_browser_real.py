@@ -188,6 +188,17 @@ def test_a_brush_over_a_time_line_becomes_the_range(browser, address):
     again.close()
 
 
+def test_a_page_keeps_its_breadcrumb_while_another_range_loads(browser, address):
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/filesystems/scratch")
+    wait_until_reached(page)
+    page.route("**/fragments/storage?*", lambda route: None)  # what the zoom asks for never arrives
+    moved = f"{address}/filesystems/scratch?from=2026-03-02T06:00&to=2026-03-02T09:00"
+    page.evaluate("async (to) => (await import('/static/app.js')).visit(new URL(to))", moved)
+    assert page.locator(".crumbs").inner_text() == "Storage"
+    page.close()
+
+
 def test_time_lines_share_their_cursor(browser, axe, address):
     page = browser.new_page(viewport={"width": 1440, "height": 1400})
     page.goto(f"{address}/filesystems/scratch")

@@ -149,3 +149,16 @@ def test_targets_now_are_those_with_the_highest_newest_rates(client, lake):
     assert re.findall(r'href="/components/([^"]+OST[^"]+)"', text)[0] == rates[0][0]
     assert 'data-every="5"' in client.get("/filesystems/scratch").text
     assert "no samples" in client.get("/fragments/targets", params={"where": "nowhere"}).text
+
+
+def test_a_past_range_is_described_at_its_end_and_not_now(client):
+    past = "from=2026-03-02T06:00Z&to=2026-03-02T09:00Z"
+    for part in ("filesystems", "summary"):
+        assert " now" not in client.get(f"/fragments/{part}?{past}").text
+        assert "now" in client.get(f"/fragments/{part}").text
+    assert "at 2026-03-02 09:00" in client.get(f"/fragments/filesystems?{past}").text
+
+
+def test_only_pages_below_storage_have_its_breadcrumb(client):
+    assert 'class="crumbs"' not in client.get("/fragments/storage_home").text
+    assert 'class="crumbs"' in client.get("/fragments/storage?where=scratch").text

@@ -73,10 +73,11 @@ def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     fitting = [advice for advice in advised.worth if advice.name in rules]
     if beyond < result.harm_seconds or not fitting:
         return ""
-    largest = max(fitting, key=lambda advice: advice.seconds)
-    explains = format_seconds(min(largest.seconds, beyond))
+    largest = max(fitting, key=lambda advice: advice.stated_seconds)
+    up_to = "" if largest.saving.tried else "up to "
+    explains = format_seconds(min(largest.stated_seconds, beyond))
     return (
-        f"; according to the advisor's model, {largest.headline} may account for {explains} of the extra "
+        f"; according to the advisor's model, {largest.headline} may account for {up_to}{explains} of the extra "
         f"{format_seconds(beyond)}"
     )
 

@@ -530,7 +530,7 @@ def uneven_ranks(profile: Profile) -> Pattern | None:
         f"on unshared files the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
         f"the mean {format_seconds(float(each.mean()))}"
     )
-    line = "give each process the same bytes and files"
+    line = "give each process the same amount of data and number of files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
         others = np.delete(each, each.argmax()).mean()
         evidence, line = f"{evidence}; it moved no more than the others", "let fewer processes do I/O at a time"

@@ -152,7 +152,7 @@ def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | 
             known = ", ".join(str(v) for m, v in sorted(FIXED) if m == module)
             raise UnsupportedVersion(
                 f"The {module} module has version {version}; supported versions: {known}.",
-                hint="A newer Darshan wrote the log. A newer ioweather may support it.",
+                hint="The log was written by a newer version of Darshan. A newer version of ioweather may support it.",
             )
         return None
     mark = ORDER_CHARACTER[order]

@@ -95,7 +95,8 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
             names.setdefault(record[1], file_name)
         elif not _FILE_LIST.match(line):
             raise TruncatedInput(
-                f"Line {number} is not a darshan-parser counter: {line[:60]!r}.", hint="Use its complete output."
+                f"Line {number} is not a darshan-parser counter: {line[:60]!r}.",
+                hint="Use the complete output of darshan-parser.",
             )
     job = _parse_job(facts, metadata, mounts)
     if not records and (versions or in_modules):
@@ -142,7 +143,8 @@ def _parse_counter(number: int, line: str) -> tuple[str, tuple[int, int], str, V
     rank = whole_number(parts[1].removeprefix("-")) if len(parts) == 6 else None
     if rank is None or not parts[2].isdecimal() or len(parts[2]) > 20:
         raise TruncatedInput(
-            f"Line {number} is not a darshan-parser counter: {line[:60]!r}.", hint="Use its complete output."
+            f"Line {number} is not a darshan-parser counter: {line[:60]!r}.",
+            hint="Use the complete output of darshan-parser.",
         )
     value: Value
     try:

@@ -536,7 +536,7 @@ class Scan:
                         if deaths > _MOST_DEATHS * self.workers:
                             raise SourceError(
                                 f"Processes that scan {self.plan.root} crash repeatedly.",
-                                hint="Check for lack of memory. Use --resume to continue from the last checkpoint.",
+                                hint="Check whether the host ran out of memory. Use --resume to continue.",
                             ) from None
                         continue
                     deaths = 0

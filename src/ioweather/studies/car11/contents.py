@@ -440,7 +440,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
         return
     if date.low is None:
-        between = "two scans give no interval"
+        between = "no confidence interval: only two scans"
     else:
         first = utc_day(int(date.low))
         to = f"not before {first}, perhaps never" if date.high is None else f"{first} to {utc_day(int(date.high))}"

@@ -54,7 +54,7 @@ def seen_by_servers(counted: Frame | None, logs: Frame, jobs: Frame | None, faci
     """Return `Seen` by project; empty without counts of servers.
 
     `counted` has a row per job, `logs` are runs with `job_id`, `uid`, `project`, `start_ns`, `end_ns` and bytes, `jobs`
-    the accounting. Work without a job id is left out.
+    the accounting. I/O without a job ID is left out.
     """
     found: dict[str, Seen] = {}
     if counted is None or not counted.rows:

@@ -442,7 +442,7 @@ def _benchmark(
     if means:
         yield chart("scatter", points, "x=time y=slowdown series=op", "Slowdown of every measurement")
         columns = "time [time_ns]; slowdown: slowdown, means of 60 s [factor]; op: operation [text]; filesystem [text]"
-        title = "Slowdown, means of 60 s; lines where phases begin"
+        title = "Slowdown, 60-second means; lines mark the start of each phase"
         yield chart("timeline", ResultTable.of("run", columns, means), "x=time y=slowdown series=op", title)
         yield estimates, plain("reduced_interval", 60, "seconds", method="as set")
     if boxes:

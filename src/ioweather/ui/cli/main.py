@@ -68,7 +68,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "scan": ("lake_commands", "Count sizes, ages and owners in a directory tree"),
         "probe": ("measure", "Measure response times of a file system"),
         "agent": ("measure", "Measure continuously; export metrics"),
-        "lake": ("lake_commands", "Contents of the lake; seal, back up, check, export"),
+        "lake": ("lake_commands", "Manage the lake: show its contents, seal, back up, check, export"),
         "facility": ("lake_commands", "Write or check facility.toml"),
         "sql": ("lake_commands", "Query the lake in SQL, read-only"),
     },
@@ -78,7 +78,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "mcp": ("serve", "Answer questions of an AI assistant"),
         "demo": ("study", "Make a small sample facility and ask it questions"),
         "simulate": ("study", "Simulate a facility with known causes"),
-        "doctor": ("serve", "What works here, what is missing, what to do"),
+        "doctor": ("serve", "Check the setup: what works, what is missing, how to fix it"),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}

@@ -101,7 +101,9 @@ Examples:
 @click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @run_options
-@click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end.")
+@click.option(
+    "--lake", "lake_dir", metavar="DIR", help="Ingest the results into this lake when the measurement finishes."
+)
 @spool_option
 @click.option("--json", "as_json", is_flag=True, help="Print each row immediately, one JSON object per line.")
 def probe(

@@ -69,7 +69,10 @@ def engine_options(default: str) -> Callable[[F], F]:
         click.option("--workers", type=click.IntRange(1), metavar="N", help=f"Worker processes (default: {default})."),
         click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster with this scheduler."),
         click.option(
-            "--slurm", type=click.IntRange(1), metavar="N", help="Work in N Slurm jobs; see [engine] in facility.toml."
+            "--slurm",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Distribute the work over N Slurm jobs; see [engine] in facility.toml.",
         ),
     )
 

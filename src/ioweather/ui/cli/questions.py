@@ -36,7 +36,7 @@ _EXTRA: dict[str, list[click.Option]] = {
     "now": [click.Option(["--watch"], is_flag=True, help="Show it again every two seconds, until Ctrl-C.")],
     "why": [
         click.Option(
-            ["--recorded"], is_flag=True, help="Only a recorded verdict; exit code 1 where there is none yet."
+            ["--recorded"], is_flag=True, help="Show only a recorded verdict; exit with code 1 if there is none yet."
         ),
         *SERVER_OPTIONS,
     ],

@@ -174,7 +174,7 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
         f"Storage of {name}",
         tuple(sentences),
         tuple(_tiles(now, compared, before)),
-        tuple(replace(chart, title="Load; shaded where something was wrong") for chart in now.charts("load")),
+        tuple(replace(chart, title="Load; incidents are shaded") for chart in now.charts("load")),
         tuple(table for table in _program_tables(_programs(now.runs)) if table.rows),
         tuple(todo) or ("No problems found: all components are healthy and no program has avoidable I/O time.",),
     )
@@ -184,7 +184,7 @@ def _unlogged_sentences(now: Found) -> Iterator[str]:
     """How many jobs have a log, how long the others ran, and what was found from their run times."""
     share = format_value(now.with_log / now.jobs, "ratio")
     yield (
-        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; only for these, I/O times are known. "
+        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; I/O times are known only for these. "
         f"The other jobs ran for {format_value(now.unlogged_seconds, 'seconds')}."
     )
     counts = now.run_time_verdicts
@@ -433,7 +433,7 @@ def _hours_table(now: Found) -> ResultTable:
         "hours",
         "filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]",
         rows,
-        "Hours of the day with most slow operations",
+        "Hours of the day with the most slow operations",
     )
 
 

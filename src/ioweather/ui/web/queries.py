@@ -49,7 +49,7 @@ TOPICS: Final = (
     Topic("applications", "What do jobs do?", "interfaces, files, request sizes, projects", last=("car11.table1",)),
     Topic("responses", "How variable are response times?", "distributions, tails, slow episodes"),
     Topic("contents", "What is on disk?", "sizes, ages, growth"),
-    Topic("health", "How healthy are servers and targets?", "load of servers, slow targets, episodes"),
+    Topic("health", "How healthy are servers and targets?", "server load, slow targets, slow episodes"),
 )
 
 

@@ -156,7 +156,7 @@ async def own_view(request: Request, lake: LakeName = MAIN) -> View:
     user = user_of(request, visibility)
     if user is None:
         raise AccessDenied(
-            "This server shows people their own jobs, and does not know who you are.", hint="Sign in at its proxy."
+            "You can see only your own jobs on this server, and you are not signed in.", hint="Sign in at its proxy."
         )
     is_operator = user in visibility.operators
     return _view(request, lake, None if is_operator else visibility.owner(user), is_operator)
@@ -166,7 +166,7 @@ async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
     """A view of all rows, for operators only."""
     view = await own_view(request, lake)
     if view.owner is not None:
-        raise AccessDenied("This is for the operators of the facility.")
+        raise AccessDenied("This page is available only to facility operators.")
     return view
 
 
@@ -222,7 +222,7 @@ def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
 # Names in a query that are not parameters of a study.
 RESERVED: Final = frozenset({"lake", "format", "theme", "from", "to", "table", "heading"})
 PeriodText = tuple[str, str]
-_TIME: Final = "ISO 8601 or @EPOCH; without a zone, in the facility's."
+_TIME: Final = "ISO 8601 or @EPOCH. Times without a time zone use the facility's time zone."
 
 
 async def _study_params(request: Request) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, parse_size
-from ioweather.diagnosis.events import EventOutcome, without_name
+from ioweather.diagnosis.events import TROUBLES, EventOutcome, without_name
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.latest_rates import latest_rates
@@ -66,8 +66,9 @@ def summary(view: OwnView) -> str:
     assert isinstance(storage, StorageOutcome)
     slow = [state.filesystem for state in storage.filesystems if state.slow]
     known = any(state.slowdown is not None for state in storage.filesystems)
-    normal = "Storage is normal now." if known else ""
-    state = f"{', '.join(slow)} {'are' if len(slow) > 1 else 'is'} slow now." if slow else normal
+    when, (one, many) = _moment_of(view, storage), ("is", "are") if _is_newest(view) else ("was", "were")
+    normal = f"Storage {one} normal {when}." if known else ""
+    state = f"{', '.join(slow)} {many if len(slow) > 1 else one} slow {when}." if slow else normal
     names = {each.component for each in health.unhealthy}
     # A run that two incidents hit is in both: neither runs nor seconds can be added exactly.
     lost = sum(each.lost_seconds or 0.0 for each in health.unhealthy)
@@ -81,6 +82,17 @@ def summary(view: OwnView) -> str:
         count,
         "s" if count != 1 else "",
     )
+
+
+def _is_newest(view: View) -> bool:
+    """Whether the range of the page reaches the newest rows of the lake."""
+    end = data_end_ns(view)
+    return end is None or period_for(view, RANGE_NS)[1] >= end
+
+
+def _moment_of(view: View, storage: StorageOutcome) -> str:
+    """Return when a state holds: now, or at the end of a past range."""
+    return "now" if _is_newest(view) else f"at {format_time_ns(storage.end_ns)}"
 
 
 @router.get("/fragments/weather")
@@ -110,7 +122,8 @@ def filesystems(view: PublicView) -> str:
         most = (2 if len(states) < 3 else few) if number < _MOST_CARDS else 0
         lines = shell.time_lines(answer)[:most]
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
-    return shell.part("filesystems.html", states=cards, place=Place(view, "/"))
+    when = _moment_of(view, whole.result)
+    return shell.part("filesystems.html", states=cards, when=when, place=Place(view, "/"))
 
 
 @router.get("/fragments/slowest")
@@ -138,9 +151,16 @@ def slowest(view: OwnView) -> str:
 def problems(view: OwnView) -> str:
     """Problems of the period, those of now first."""
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
-    lists = [replace(block, items=block.items[:_MOST_PROBLEMS]) for block in answer.blocks if isinstance(block, Items)]
-    parts = [shell.items_part(Place(view), block) for block in lists]
+    place, count = Place(view), len(cast("HealthOutcome", answer.result).unhealthy)
+    more = _more_events(place, count - _MOST_PROBLEMS)
+    lists = [block for block in answer.blocks if isinstance(block, Items)]
+    parts = [shell.items_part(place, replace(block, items=block.items[:_MOST_PROBLEMS], more=more)) for block in lists]
     return Markup("").join(parts) or _NOTHING.format("No problems in this period.")
+
+
+def _more_events(place: Place, count: int) -> Markup:
+    """Return a link to the events beyond those that are listed; empty if there are none."""
+    return Markup('<a href="{}">{:,} more</a>').format(place.link("/events"), count) if count > 0 else Markup("")
 
 
 @router.get("/fragments/fixes")
@@ -201,7 +221,7 @@ def storage_home(view: PublicView) -> str:
     result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
     assert isinstance(result, StorageOutcome)
     names = [state.filesystem for state in result.filesystems]
-    return _storage(view, names[0] if len(names) == 1 else None)
+    return _storage(view, names[0] if len(names) == 1 else None, is_home=True)
 
 
 @router.get("/filesystems/{name}")
@@ -280,8 +300,11 @@ def storage(view: PublicView, where: str) -> str:
     return _storage(view, where)
 
 
-def _storage(view: View, where: str | None) -> str:
-    """The state, load and slowdown on one time axis, problems beside them, and small multiples of the targets."""
+def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
+    """The state, load and slowdown on one time axis, problems beside them, and small multiples of the targets.
+
+    `is_home`: the page is that of all storage, which has no breadcrumb.
+    """
     answer = view.ask("storage", {"where": where} if where else {}, period_for(view, RANGE_NS))
     result = answer.result
     assert isinstance(result, StorageOutcome)
@@ -291,7 +314,12 @@ def _storage(view: View, where: str | None) -> str:
     up = [("Storage", place.link("/storage"))]
     if result.kind not in ("facility", "filesystem"):
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
-    wrong = [block for block in answer.blocks if isinstance(block, Items)]
+    troubles = [each for each in result.events if each.kind in TROUBLES and each.kind != "episode"]
+    wrong = [
+        replace(block, more=_more_events(place, len(troubles) - len(block.items)))
+        for block in answer.blocks
+        if isinstance(block, Items)
+    ]
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     if isinstance(state, ResultTable):
@@ -304,7 +332,7 @@ def _storage(view: View, where: str | None) -> str:
     return shell.part(
         "place_parts.html",
         head=Markup("<h1>{}</h1>").format(answer.headline),
-        up=shell.part("crumbs.html", crumbs=up),
+        up="" if is_home else shell.part("crumbs.html", crumbs=up),
         charts=charts,
         side=side,
         tiles=_tiles(place, answer, result, _MOST_TILES[view.screen]),
@@ -496,7 +524,14 @@ def busiest(view: OwnView) -> str:
         return _NOTHING.format("No logged job in this period.")
     most = max(amount for _, amount in found)
     facts = tuple(
-        Fact(f"user_{n}", t.user or "not known", amount, "bytes", amount / most, f"{format_bytes(t.read_bytes)} read")
+        Fact(
+            f"user_{n}",
+            t.user or "not known",
+            amount,
+            "bytes",
+            amount / most,
+            f"moved, {format_bytes(t.read_bytes)} read",
+        )
         for n, (t, amount) in enumerate(found)
     )
     said = [finding for finding in answer.findings if finding.name == "known"]

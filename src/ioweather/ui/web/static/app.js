@@ -97,8 +97,10 @@ export async function visit(address) {
   const places = [...document.querySelectorAll(OF_PAGE)], others = page.querySelectorAll(OF_PAGE);
   if (location.href !== address.href) return;  // somebody was faster
   if (!others.length || others.length !== places.length) return location.reload();
-  for (const linked of ["header", ".crumbs", ".foot"])
-    document.querySelector(linked)?.replaceWith(page.querySelector(linked));
+  for (const linked of ["header", ".crumbs", ".foot"]) {
+    const other = page.querySelector(linked);  // the crumbs of a place come with a part
+    if (other) document.querySelector(linked)?.replaceWith(other);
+  }
   picker();
   places.forEach((place, i) => {
     place.dataset.fragment = others[i].dataset.fragment;
