@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.units import UNITS, format_value, parse_duration_ns, parse_size
+from ioweather.core.units import UNITS, format_value, parse_duration_ns, parse_size, unit_of_name
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,8 @@ def test_what_people_read(value, unit, shown):
 @given(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from(sorted(UNITS - {"time_ns", "date"})))
 def test_every_float_has_a_form(value, unit):
     assert format_value(value, unit)
+
+
+def test_digits_of_ids_are_not_grouped():
+    assert format_value(100062, unit_of_name("raw_job_id")) == "100062"
+    assert format_value(100062, unit_of_name("count")) == "100,062"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.facility import Owner
+from ioweather.core.facility import FileSystem, Owner
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.diagnosis.blame import shortest_half
+from ioweather.diagnosis.blame_query import read_activity
 from ioweather.job_io.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
@@ -29,6 +32,17 @@ def who(lake: Lake, **params: Any) -> tuple[Answer, WhoOutcome]:
     assert isinstance(answer.result, WhoOutcome)
     to_jsonable(answer)
     return answer, answer.result
+
+
+def test_logs_on_another_file_system_explain_no_traffic(lake: Lake) -> None:
+    with lake.snapshot() as snapshot:
+        every = read_activity(snapshot, "scratch", ALL_TIME)
+        counted = sum(v.read_bytes + v.write_bytes for v in every.volumes if v.known_by == "servers")
+        moved = sum(v.read_bytes + v.write_bytes for v in every.volumes)
+        snapshot.facility = replace(snapshot.facility, filesystems=(FileSystem("other", mounts=("/scratch",)),))
+        elsewhere = read_activity(snapshot, "scratch", ALL_TIME)
+    assert every.known_ratio is not None
+    assert elsewhere.known_ratio == pytest.approx(every.known_ratio * counted / moved)
 
 
 def test_the_heavy_job_is_named_beside_the_run(lake: Lake) -> None:

@@ -258,6 +258,11 @@ def format_time_ns(value: int, zone: dt.tzinfo | None = None) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
 
 
+def unit_of_name(name: str) -> str:
+    """Unit of a column of a query: text for ids, whose digits are not grouped; else none."""
+    return "text" if name in ("uid", "gid", "pid") or name.endswith("_id") else ""
+
+
 def format_value(value: object, unit: str = "") -> str:
     """A cell for people, by its unit (one of UNITS). Missing is a dash, never 0."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -268,6 +273,8 @@ def format_value(value: object, unit: str = "") -> str:
         return one_line(str(value))
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
+    if unit == "text" and isinstance(value, int):
+        return str(value)  # an id, to be copied
     if unit in _FORMATS:
         return _FORMATS[unit](value)
     if unit == "time_ns":

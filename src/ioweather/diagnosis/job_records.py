@@ -12,7 +12,8 @@ import numpy as np
 
 from ioweather.core import choices
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.frames import Floats, Frame, Ints
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.tables import Quality, query_columns
 from ioweather.core.units import DAY_NS, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, Party, Volume
@@ -236,9 +237,10 @@ def _parties(
 def read_volumes(
     snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
 ) -> tuple[tuple[Volume, ...], float | None]:
-    """(volume of each job in the period, share of the storage's traffic that they explain, or None).
+    """(volume of each job in the period, share of the file system's traffic that jobs explain, or None).
 
-    From counts of servers, else from logs (`runs`), spread evenly over their time.
+    From counts of servers, else from logs (`runs`), spread evenly over their time. Runs on another file system of the
+    facility are in the volumes, not in the share.
     """
     low, high = period_ns
     names = ("read_bytes", "write_bytes", "metadata_operations")
@@ -266,8 +268,18 @@ def read_volumes(
         read, written, operations = amounts_of[key].tolist()
         volumes.append(Volume(party, read, written, operations, "servers" if key in counted else "log"))
     moved = _moved_bytes(snapshot.whole, filesystem, period_ns)
-    known = sum(volume.read_bytes + volume.write_bytes for volume in volumes)
+    is_logged = ~np.array([key in counted for key in run_keys], np.bool_)
+    logged_here = by_run[is_logged & ~_is_on_another(snapshot.facility, filesystem, runs), :2].sum()
+    known = float(by_row[:, :2].sum() + logged_here)
     return tuple(volumes), min(1.0, known / moved) if moved else None
+
+
+def _is_on_another(facility: Facility, filesystem: str, runs: Frame) -> Bools:
+    """Whether the main mount of each run belongs to another file system of the facility."""
+    others = {each.name for each in facility.filesystems} - {filesystem}
+    mounts = runs.text("main_mount").tolist()
+    on_another = {mount: facility.filesystem_of(f"mount:{mount}") in others for mount in set(mounts) if mount}
+    return np.array([on_another.get(mount or "", False) for mount in mounts], np.bool_)
 
 
 def find_storms(

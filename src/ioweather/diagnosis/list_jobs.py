@@ -443,8 +443,10 @@ def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:
     kept = [names.index(name) for name in _COLUMNS_OF_SCREEN if name in names]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows[:18])
     yield ResultTable(table.name, tuple(table.columns[i] for i in kept), rows)
-    if len(table.rows) > len(rows):
-        yield Next("ioweather jobs --csv, or --most, --user, --order", f"{len(table.rows) - len(rows):,} more")
+    assert isinstance(answer.result, RunsOutcome)
+    count = max(answer.result.count, len(table.rows))
+    if count > len(rows):
+        yield Next(f"ioweather jobs --most {count} --csv, or --user, --order", f"{count - len(rows):,} more")
     elif rows:
         cluster = f" --cluster {quote(str(rows[0][1]))}" if "cluster" in names and rows[0][1] else ""
         yield Next(f"ioweather why {rows[0][0]}{cluster}")

@@ -196,7 +196,8 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
     if known_ratio is not None:
-        text = f"Logged jobs account for {known_ratio:.0%} of the traffic in the hours around it."
+        where = f" on {state.filesystem}" if state.filesystem else ""
+        text = f"Logged jobs account for {known_ratio:.0%} of the traffic{where} in the hours around it."
         findings.append(Finding(text, name="known"))
     facts = number_names(_active_jobs(run))
     return Answer(
@@ -320,7 +321,8 @@ def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[F
     if len(found) > 1:
         yield Finding(wording.NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
-        share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic."
+        where = f" on {asked.filesystem}" if asked.filesystem else ""
+        share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic{where}."
         yield Finding(f"From {_describe_period(asked)} {share}", name="known")
 
 

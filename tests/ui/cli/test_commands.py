@@ -80,6 +80,20 @@ def test_a_period_without_data_says_so(call, demo):
     assert "Traceback" not in err
 
 
+def test_ids_are_printed_as_they_are_typed(call, demo):
+    _, out, _ = call(
+        "sql", "--lake", demo.lake, "SELECT 100062 AS job_id, 100063 AS raw_job_id, 1007 AS uid, 4711 AS n"
+    )
+    assert out.splitlines()[-1].split() == ["100062", "100063", "1007", "4,711"]
+
+
+def test_the_list_of_jobs_says_how_many_more_there_are(call, demo):
+    _, out, _ = call("jobs", "--lake", demo.lake, "--json")
+    count = json.loads(out)["result"]["count"]
+    _, out, _ = call("jobs", "--lake", demo.lake, "--most", "20")
+    assert f"{count - 18:,} more: ioweather jobs --most {count} --csv" in out
+
+
 def test_results_are_cached_and_fresh_makes_them_anew(call, demo):
     made = [json.loads(call("show", "car11.fig7", "--lake", demo.lake, "--json", *extra)[1])["provenance"]["made_ns"]
             for extra in ((), (), ("--fresh",))]  # fmt: skip

@@ -37,7 +37,7 @@ from ioweather.core.results import (
     result_json,
 )
 from ioweather.core.tabular import as_text, plain
-from ioweather.core.units import format_moment, format_span, format_value, one_line, shown_zone, sparkline
+from ioweather.core.units import format_moment, format_span, format_value, one_line, shown_zone, sparkline, unit_of_name
 from ioweather.ui.cli.screen import say, say_csv, say_json
 
 _MARKS: Final = {
@@ -84,7 +84,10 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str)
         say_csv((columns, listed))
     else:
         headings = [(name, _is_number(listed, index)) for index, name in enumerate(columns)]
-        texts = [[format_value(as_text(row[index])) for row in listed] for index in range(len(columns))]
+        texts = [
+            [format_value(as_text(row[index]), unit_of_name(name)) for row in listed]
+            for index, name in enumerate(columns)
+        ]
         _print_table(console(), headings, texts, indent=0)
 
 

@@ -82,6 +82,11 @@ class Found:
         return servers or float(sum(run.moved_bytes for run in self.runs))
 
     @property
+    def started_runs(self) -> int:
+        """Runs that started in the period, so that no run is in two periods."""
+        return sum(self.period[0] <= run.start_ns < self.period[1] for run in self.runs)
+
+    @property
     def slow_share(self) -> float | None:
         """Of the time that probes measured, the share in which some operation took twice its usual time or longer."""
         values = [value for series in self.slow.values() for _, value in series]
@@ -199,7 +204,8 @@ def _verdict(now: Found) -> str:
     lost, whole = sum(map(lost_seconds, now.runs)), sum(run.io_seconds or 0.0 for run in now.runs)
     parts = []
     if share is not None:
-        parts.append(f"Storage was slow (at least twice its usual time) for {share:.0%} of the time.")
+        of_time = format_value(share, "ratio")
+        parts.append(f"Storage was slow (at least twice its usual time) for {of_time} of the time.")
     if whole:
         parts.append(
             f"Users' runs spent {format_value(whole, 'seconds')} in I/O. Of this, {format_value(lost, 'seconds')} "
@@ -237,7 +243,7 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     note = f"runs during these lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
     note = note if now.troubles else ""
     yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
-    count = trend(len(then.runs), len(before.runs), "count")
+    count = trend(then.started_runs, before.started_runs, "count")
     users = len({run.user for run in now.runs})
     yield Fact("runs", f"runs of {users} users", f"{len(now.runs):,}", note=count)
 

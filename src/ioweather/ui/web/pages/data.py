@@ -14,7 +14,7 @@ from ioweather.core.papers import exhibits
 from ioweather.core.results import ResultColumn, ResultTable
 from ioweather.core.tables import Quality
 from ioweather.core.tabular import as_text
-from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns
+from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns, unit_of_name
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.ingestion.queue import waiting
@@ -60,7 +60,7 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
         return shell.failed(error)
     rows = [tuple(map(as_text, row)) for row in result.rows]
     notes = [f"Only the first {len(rows):,} rows."] if result.truncated else []
-    columns = tuple(map(ResultColumn, result.columns))
+    columns = tuple(ResultColumn(name, unit=unit_of_name(name)) for name in result.columns)
     table = ResultTable("sql", columns, tuple(rows), f"{len(rows):,} rows")
     return Html(shell.tables_part(Listed(table, empty="No rows."), notes=notes))
 

@@ -170,7 +170,7 @@ def fixes(view: OwnView) -> str:
     result = cast("TriageOutcome", view.ask("triage", {}).result)
     items = []
     for p in result.programs[:_MOST_PROBLEMS]:
-        saves = f"saves {format_seconds(p.seconds)} in {p.runs:,} runs"
+        saves = f"saves {format_seconds(p.seconds)} in {'one run' if p.runs == 1 else f'{p.runs:,} runs'}"
         items.append(Item(p.program, saves, note=p.headline, page=f"programs/{p.program}"))
     found = Items("", tuple(items))
     return shell.items_part(Place(view), found) if items else _NOTHING.format("Nothing to change.")
