@@ -258,7 +258,7 @@ def layout_lines(profile: Profile, rows: Bools, width: int) -> tuple[str, ...]:
     such command."""
     folder = directory_of(profile, rows)
     if profile.filesystem == "lustre":
-        return (f"lfs setstripe -c {width} -S 4M {folder}", "# before the run: existing files keep their striping")
+        return (f"lfs setstripe -c {width} -S 4M {folder}", "# before the run: old files keep their striping")
     if profile.filesystem == "beegfs":
         return (f"beegfs-ctl --setpattern --numtargets={width} {folder}",)
     return ()
