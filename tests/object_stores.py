@@ -28,7 +28,7 @@ run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_bac
 
 @contextmanager
 def object_store(environment: MutableMapping[str, str]) -> Iterator[str]:
-    """The address of a bucket; the variables by which a client finds it are set meanwhile."""
+    """The address of a bucket, with the environment variables of its client set."""
     pytest.importorskip("moto")
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"

@@ -390,8 +390,12 @@ def wait_that_stands_out(sampled: TargetAmounts, used: Bools) -> StandsOut | Non
     chosen = np.flatnonzero(used[0] & (requests >= _MANY_REQUESTS))
     took = seconds / np.maximum(requests, 1.0)
     for slow, other in itertools.permutations(chosen.tolist(), 2):
-        alike = max(requests[slow], requests[other]) <= _ABOUT_AS_MANY * min(requests[slow], requests[other])
-        if alike and took[slow] >= _LONGER_WAIT * took[other] > 0 and (found is None or took[slow] > found.value):
+        is_comparable = max(requests[slow], requests[other]) <= _ABOUT_AS_MANY * min(requests[slow], requests[other])
+        if (
+            is_comparable
+            and took[slow] >= _LONGER_WAIT * took[other] > 0
+            and (found is None or took[slow] > found.value)
+        ):
             found = StandsOut(sampled.components[slow], float(took[slow]), float(took[other]), float(took[other]))
     return found
 
