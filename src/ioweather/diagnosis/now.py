@@ -141,7 +141,7 @@ def _next_step(source: DataSource) -> str:
     start = "tart one: ioweather probe PATH"
     if not ends:
         return f"S{start}"
-    return f"The newest samples in the lake are of {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
+    return f"The newest samples in the lake are from {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -170,7 +170,7 @@ def run(source: DataSource, params: Params) -> Answer:
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if left_out:
-        caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
+        caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
         caveats.append(f"Baseline: {history.facility.baseline}, from roll-ups, accurate to {RELATIVE_ERROR:.1%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
@@ -317,7 +317,7 @@ def _facts_by_path(
         titles[path] = f"{_where(o)} ({o.target})"
         if o.slowdown is None:
             note = (
-                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "nothing in the last minute"
+                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "no data in the last minute"
             )
             fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
         else:
@@ -392,7 +392,7 @@ QUESTION = Question(
     params=(
         Param(
             "spool",
-            "Spool directory of an agent; repeat for several (default: yours).",
+            "Agent spool directory, repeatable (default: yours).",
             many=True,
             metavar="DIR",
             local=True,
