@@ -38,7 +38,7 @@ def test_what_was_planted_is_the_headline(lake, what, words):
     answer = asked(lake, what)
     assert answer.headline.startswith(words), answer.headline
     assert [group.title for group in answer.facts][:4] == [
-        "Run activity", "I/O time compared with similar runs", "What scratch did during the run",
+        "What the run did", "I/O time compared with similar runs", "What scratch did during the run",
         "Where the time went",
     ]  # fmt: skip
     assert answer.provenance.table_versions.keys() >= {"job_io", "series"}

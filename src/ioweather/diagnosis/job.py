@@ -343,10 +343,10 @@ QUESTION = Question(
         Param("detail", "Show all modules and mounts, and the largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses and activity.",
-    epilog="""Logs are read in place. No lake is needed and no files are written. With --lake, the nodes come from accounting.
-For a job ID, the run with the most I/O time is shown. Without a log, accounting data and server counters are
-shown. --file limits the analysis to one file or a pattern, such as 'restart.*'. --json and --html also include
-each target's share.
+    epilog="""Logs are read in place. No lake is needed and no files are written. With --lake, the nodes come from
+accounting. For a job ID, the run with the most I/O time is shown. Without a log, accounting data and server counters
+are shown. --file limits the analysis to one file or a pattern, such as 'restart.*'. --json and --html also include each
+target's share.
 
 Exit codes: 0 shown; 1 no such job in the lake; 2 not a log, or ambiguous.
 

@@ -144,7 +144,7 @@ def explain(
     return replace(
         answer,
         question=f"Was it {view.label}, or the system?",
-        facts=(FactGroup("run", "Run activity", did), *(group for group in answer.facts if group.facts)),
+        facts=(FactGroup("run", "What the run did", did), *(group for group in answer.facts if group.facts)),
         findings=(*answer.findings, *number_names(shown)),
         name="why",
         result=replace(answer.result, io_seconds=io_seconds, **moved, run=number, logs=view.logs_of_job),

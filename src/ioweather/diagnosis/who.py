@@ -409,10 +409,10 @@ QUESTION = Question(
         CLUSTER,
     ),
     help="Show which jobs and users slowed others, by how much, and who does the most I/O.",
-    epilog="""For a job: the jobs that ran at the same time, and its estimated I/O time without each of them. For an event, a
-time (--at) or a period (--from, --to): the jobs that cost others the most time, and who moved the most data.
-The default is the last hour with jobs in the lake. Per-job server counters (Lustre job_stats) are the best
-source. Darshan logs are used if there are none. Jobs with a probability below 50% are not named.
+    epilog="""For a job: the jobs that ran at the same time, and its estimated I/O time without each of them. For an
+event, a time (--at) or a period (--from, --to): the jobs that cost others the most time, and who moved the most data.
+The default is the last hour with jobs in the lake. Per-job server counters (Lustre job_stats) are the best source.
+Darshan logs are used if there are none. Jobs with a probability below 50% are not named.
 
 Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.
 

@@ -55,8 +55,8 @@ QUESTION = Question(
         CLUSTER,
     ),
     help="Find out whether the job or storage slowed a run, by comparing it with similar runs.",
-    epilog="""The run is compared with similar runs in the lake, given the state of the servers. Similar runs have the same
-user, program and number of processes, and move an amount of data within 25%.
+    epilog="""The run is compared with similar runs in the lake, given the state of the servers. Similar runs have the
+same user, program and number of processes, and move an amount of data within 25%.
 
 Verdicts: normal, system, you, both, unexplained (slow without a measured cause), unknown. Without system samples, the
 run is still compared, but the cause is unknown.

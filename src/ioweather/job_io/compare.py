@@ -87,8 +87,8 @@ QUESTION = Question(
         choices.PATHS,
     ),
     help="Compare runs before and after a change: how much faster, and what changed in their I/O.",
-    epilog="""All runs are compared with the first one. Logs are read in place and need no lake. Job IDs refer to jobs in
-the lake.
+    epilog="""All runs are compared with the first one. Logs are read in place and need no lake. Job IDs refer to jobs
+in the lake.
 
 \b
 Example: ioweather compare before.darshan after.darshan

@@ -123,10 +123,10 @@ def _module_table(view: JobView) -> ResultTable:
     if view.log is not None:
         rows = [(m.name, m.version, len(m.records), states[m.partial]) for m in view.log.modules.values()]
         rows += [(name, None, None, "not read: unknown module") for name in view.log.unknown_modules]
-        return ResultTable("modules", columns, tuple(rows), "Log modules")
+        return ResultTable("modules", columns, tuple(rows), "Modules in the log")
     known, partial = view.listed("modules"), view.listed("partial_modules")
     rows = [(name, states[name in partial]) for name in known]
-    return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), "Log modules")
+    return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), "Modules in the log")
 
 
 def _activity(view: JobView) -> Exhibit:

@@ -111,11 +111,11 @@ def spread(sets: list[Floats], quantile: float) -> Amount:
 # Isakov et al., SC'22: of equal runs at the same time, 68% lie within.
 _PUBLISHED: Final = (("theta", "Theta (ALCF)", 0.057), ("cori", "Cori (NERSC)", 0.072))
 _CAVEATS: Final = (
-    "Equal runs have the same user, program, processes, files, bytes and requests; equal in the log need not be equal "
-    "on the disk.",
-    "At the same quiet time means that their I/O began within 20 minutes, and that on average they took no longer than "
-    "the fastest third of such runs: others hardly held them up.",
-    "Equal runs at the same time may slow each other down; that counts as noise here.",
+    "Equal runs have the same user, program, processes, files, amount of data and requests. Runs with equal logs "
+    "may still differ on disk.",
+    "Runs are at the same quiet time if their I/O starts within 20 minutes and their mean I/O time is within the "
+    "fastest third of such runs. Other jobs then hardly slow them.",
+    "Equal runs at the same time may slow each other. This effect counts as noise here.",
 )
 
 
@@ -137,24 +137,24 @@ def run(source: DataSource, params: Params) -> Answer:
         ratio = float(np.clip(1.0 - (np.log1p(noise.value) / np.log1p(whole.value)) ** 2, 0.0, 1.0))
     differ, differ_ever = (format_value(each.value, "ratio") for each in (noise, whole))
     headline = (
-        f"Equal runs at the same quiet time differ by {differ} (68% of them); no forecast can beat that. "
-        f"At any time they differ by {differ_ever}."
+        f"At the same quiet time, 68% of equal runs differ by at most {differ}; no forecast can be more accurate. At "
+        f"any time, they differ by {differ_ever}."
     )
     if whole.value is None:
         headline = "Too few equal runs to estimate how predictable they are."
     elif noise.value is None:
         few = "too few ran at the same quiet time to estimate the noise"
-        headline = f"Equal runs differ by {differ_ever} (68% of them); {few}."
+        headline = f"68% of equal runs differ by at most {differ_ever}; {few}."
     finding = Finding("These runs do not show that start time matters.", "undecided", name="time_matters")
     if noise.value is None:
-        words = f"Needs {LEAST_SETS} sets of equal runs at the same quiet time; the lake has {len(together)}."
+        words = f"Needs {LEAST_SETS} sets of equal runs at the same quiet time, but the lake has only {len(together)}."
         finding = Finding(words, "undecided", name="few_at_the_same_time")
     elif whole.low is not None and noise.high is not None and noise.high < whole.low:
-        finding = Finding("Start time matters more than chance would produce.", name="time_matters")
+        finding = Finding("Start time matters more than expected by chance.", name="time_matters")
     groups = []
     for name, title, count, sets, amounts in (
         ("at_the_same_time", "at the same quiet time: noise", runs_together, together, (noise, noise_95)),
-        ("ever", ", whenever they ran", runs_ever, ever, (whole, whole_95)),
+        ("ever", ", at any time", runs_ever, ever, (whole, whole_95)),
     ):
         facts = [
             Fact(f"within_{percent}", f"{percent}% differ by at most", amount.value, "ratio", note=between)
@@ -166,9 +166,11 @@ def run(source: DataSource, params: Params) -> Answer:
             of = f"Equal runs {title}".replace(" ,", ",")
             groups.append(FactGroup(name, f"{of} ({count:,} runs in {len(sets):,} sets)", tuple(facts)))
     if ratio is not None:
-        share = Fact("moment", "the state of the system at the time, at most", ratio, "ratio")
+        share = Fact("moment", "the system state at that time, at most", ratio, "ratio")
         rest = Fact("nothing", "noise", 1.0 - ratio, "ratio")
-        groups.append(FactGroup("explained", "Causes of differences between equal runs (variance)", (share, rest)))
+        groups.append(
+            FactGroup("explained", "Causes of differences between equal runs (share of variance)", (share, rest))
+        )
     published = tuple(Fact(name, label, value, "ratio") for name, label, value in _PUBLISHED)
     groups.append(
         FactGroup("published", "for comparison: 68% of identical concurrent runs at another site (SC'22)", published)
@@ -194,8 +196,8 @@ QUESTION = Question(
     params=(),
     help="""Show how predictable the I/O time of a run is here.
 
-    Equal runs differ for two reasons: the state of the system at the time, and
-    noise. Those that ran at the same quiet time show the noise alone.""",
+    Equal runs differ because of the system state and because of noise. Equal runs at the same quiet time show only the
+    noise.""",
     epilog="Example: ioweather show predictability --from 2026-01-01",
     seen_by="public",
 )

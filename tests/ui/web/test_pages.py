@@ -84,7 +84,7 @@ def test_a_found_job_links_to_its_page_and_stays_in_the_facility(client, job_id)
     assert f'href="/jobs/{job_id}"' in client.get(f"/fragments/runs?q={job_id}").text
     text = client.get(f"/fragments/jobs/{job_id}").text
     assert text.count("<h1>") == 1
-    assert "Run activity" in text
+    assert "What the run did" in text
 
 
 def test_parts_say_what_is_missing(client):
