@@ -152,7 +152,7 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
     """What was searched of each file system in the period, the one with most components first."""
     low, high = period
     windows: dict[str, list[SearchWindow]] = {}
-    for window in list_windows(snapshot, max(low, 0)):
+    for window in list_windows(snapshot, max(low, 0), high):
         if filesystem in (None, window.filesystem) and window.start_ns < high and window.end_ns > low:
             windows.setdefault(window.filesystem, []).append(window)
     found = []
