@@ -82,7 +82,7 @@ Examples:
 @click.option("--source", help="Read as this source instead of looking at the content.")
 @click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
 @path_option("--select", "FILE|NAME", "File with the SELECT that makes rows of the table, or lfs_df or mmdf.")
-@path_option("--map", "PATH", "TOML file that maps Prometheus or telegraf metrics.", "map_file")
+@path_option("--map", "PATH", "TOML file that maps Prometheus metrics.", "map_file")
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start time of an undated file, or of the range to fetch from a server.")
 @path_option("--token-file", "PATH", "File with a bearer token for a server.")
