@@ -30,7 +30,15 @@ from ioweather.agent.status import Journal, Status, find_problems, read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import NS, format_bytes, format_seconds, names_of, now_ns, parse_duration_ns, parse_size
+from ioweather.core.units import (
+    NS,
+    format_bytes,
+    format_seconds,
+    names_of,
+    now_ns,
+    parse_duration_ns,
+    parse_size,
+)
 
 State = Literal["ok", "note", "problem"]
 _PROGRAMS: Final = {

@@ -31,7 +31,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import NS, format_bytes, format_seconds, names_of
+from ioweather.core.units import NS, format_bytes, format_ratio, format_seconds, names_of
 from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
@@ -407,7 +407,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     columns = "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]"
     yield ResultTable.of("partition", columns, rows, sample.label), parameter_estimates(item)
     yield Finding(
-        f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
+        f"{sample.label}: {format_ratio(fit.tail_share)} of requests take longer than {format_seconds(fit.pivot)} and "
         f"belong to the tail; best pair {item.pair_label}.",
         name="tail",
     )
@@ -446,11 +446,12 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     yield plain("tail_ratio_normal", _NORMAL_SHARE, "ratio", method="beyond two standard deviations of a Normal")
     yield plain("tail_ratio_uniform", _UNIFORM_SHARE, "ratio", method="beyond two standard deviations of a Uniform")
     yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample")
-    text = f"On average {value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd."
+    normal = format_ratio(_NORMAL_SHARE)
+    text = f"On average {format_ratio(value)} of requests belong to the tail; a Normal has {normal} beyond 2 sd."
     yield Finding(text, name="normal_share"), caveats
     yield (
         "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
-        f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
+        f"Normal one too, at {format_ratio(control)}. Read the share together with the tail's family and its distance."
     )
     yield samples.coverage
 
