@@ -364,8 +364,8 @@ def predict_widths(
         values, lows, highs = (quantiles_by(law) for law in (laws, *ends))
         replicates = np.array([quantiles_by(other) for other in again]).reshape(rounds, len(upper))
         quantiles = tuple(
-            _quantile_estimate(f"{_NAMES[p]}[{width}]", *map(float, each), n)
-            for p, *each in zip(PROBABILITIES, values, lows, highs, strict=True)
+            _quantile_estimate(f"{_NAMES[p]}[{width}]", float(value), float(low), float(high), n)
+            for p, value, low, high in zip(PROBABILITIES, values, lows, highs, strict=True)
         )
         mean = laws.transfer(total_bytes, width, overhead_seconds).mean
         found.append(WidthPrediction(width, total_bytes / width, quantiles, mean, replicates))

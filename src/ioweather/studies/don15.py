@@ -437,9 +437,9 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     bars = [(row[0], parts[0], row[4], row[5], row[6]) for row in rows] + [
         (row[0], parts[1], row[7], None, None) for row in rows
     ]
-    drawn = ResultTable.of("tails", "where [text]; part [text]; share [ratio]; low [ratio]; high [ratio]", bars)
+    parted = ResultTable.of("tails", "where [text]; part [text]; share [ratio]; low [ratio]; high [ratio]", bars)
     line = Reference("y", _NORMAL_SHARE, "a Normal beyond mean + 2 sd")
-    yield listed, Chart.of("bars", drawn, "x=where y=share low high", "", facet="part", references=(line,))
+    yield listed, Chart.of("bars", parted, "x=where y=share low high", "", facet="part", references=(line,))
     mean = _mean_share("tail_ratio_mean", fitted)
     low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
     value = mean.value or 0.0
