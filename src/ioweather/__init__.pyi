@@ -118,7 +118,7 @@ def runs(
     program: str | None = ...,
     cluster: str | None = ...,
     filesystem: str | None = ...,
-    order: Literal["newest", "slowest", "largest", "longest"] = ...,
+    order: Literal["newest", "slowest", "extra", "largest", "longest"] = ...,
     without_log: bool = ...,
     every_run: bool = ...,
     most: int = ...,

@@ -32,7 +32,16 @@ from ioweather.agent.status import Journal, Status, find_problems, read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import NS, format_bytes, format_seconds, names_of, now_ns, parse_duration_ns, parse_size
+from ioweather.core.units import (
+    NS,
+    format_bytes,
+    format_ratio,
+    format_seconds,
+    names_of,
+    now_ns,
+    parse_duration_ns,
+    parse_size,
+)
 
 State = Literal["ok", "note", "problem"]
 _PROGRAMS: Final = {
@@ -140,7 +149,7 @@ def check_loads(statuses: Iterable[Status], facility: Facility) -> Iterator[Chec
             fix = f"set peak_bytes_per_s in [filesystem.{name}] to compare the load with the peak"
             yield Check("probe load", "note", text, fix)
             continue
-        text += f", {load / peak:.2%} of its peak"
+        text += f", {format_ratio(load / peak)} of its peak"
         if load <= LARGEST_PROBE_SHARE * peak:
             yield Check("probe load", "ok", text)
         else:

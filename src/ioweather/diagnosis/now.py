@@ -172,7 +172,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if left_out:
         caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
     if history.usual:
-        caveats.append(f"Baseline: {history.facility.baseline}, from roll-ups, accurate to {RELATIVE_ERROR:.1%}.")
+        caveats.append(f"Baseline: {history.facility.baseline}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}

@@ -31,7 +31,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import NS, format_bytes, format_seconds, names_of
+from ioweather.core.units import NS, format_bytes, format_ratio, format_seconds, names_of
 from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
@@ -407,7 +407,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     columns = "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]"
     yield ResultTable.of("partition", columns, rows, sample.label), parameter_estimates(item)
     yield Finding(
-        f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
+        f"{sample.label}: {format_ratio(fit.tail_share)} of requests take longer than {format_seconds(fit.pivot)} and "
         f"belong to the tail; best pair {item.pair_label}.",
         name="tail",
     )
@@ -452,13 +452,13 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample")
     share = float(np.mean([row[7] for row in rows]))
     text = (
-        f"On average {value:.1%} of requests belong to the tail. {share:.1%} are beyond mean + 2 sd; of a Normal, "
-        f"{_NORMAL_SHARE:.1%} are."
+        f"On average {format_ratio(value)} of requests belong to the tail. {format_ratio(share)} are beyond "
+        f"mean + 2 sd; of a Normal, {format_ratio(_NORMAL_SHARE)} are."
     )
     yield Finding(text, name="normal_share"), caveats
     yield (
         "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
-        f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
+        f"Normal one too, at {format_ratio(control)}. Read the share together with the tail's family and its distance."
     )
     yield samples.coverage
 

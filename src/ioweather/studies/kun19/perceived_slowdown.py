@@ -68,7 +68,7 @@ _SEED: Final = 20191118
 _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
-ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}; means and maxima are exact."
+ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.0%}; means and maxima are exact."
 COUNTED: Final = (
     "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
     "that waited until the hang ended."

@@ -32,7 +32,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_seconds, names_of, pairs_of
+from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
@@ -558,7 +558,11 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         """Say how much more or less another interval explains than the best."""
         change = spearman_change((x[best], y, x[other], y), explained=True)
         ends = sorted(sign * each for each in change[1:]) if change else []
-        by = f"{sign * change[0]:.0%} ({ends[0]:.0%} to {ends[1]:.0%}) {word}" if change else f"an unknown part {word}"
+        by = (
+            f"{format_ratio(sign * change[0])} ({format_ratio(ends[0])} to {format_ratio(ends[1])}) {word}"
+            if change
+            else f"an unknown part {word}"
+        )
         return f"{format_seconds(seconds[other])} explains {by}"
 
     others = [against(0, 1, "more of the variance of I/O time")] if best else []

@@ -36,7 +36,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.tables import Quality
-from ioweather.core.units import format_bytes
+from ioweather.core.units import format_bytes, format_ratio
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
@@ -442,7 +442,9 @@ def _processor_load(
     top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
     yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")
     yield plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}")
-    yield Finding(f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.", name="mean_load")
+    yield Finding(
+        f"The busiest server uses {format_ratio(highest.value or 0.0)} of its processors on average.", name="mean_load"
+    )
     order = np.argsort(-np.nan_to_num(mean), kind="stable")
     columns = "component: server [text]; mean: mean load [ratio]; largest: largest load [ratio]"
     ranked = [names[i] for i in order]

@@ -21,6 +21,7 @@ from ioweather.core.facility import Facility, ProjectRule, load_facility
 from ioweather.core.safe_files import default_lake_dir, write_whole
 from ioweather.core.units import (
     format_bytes,
+    format_ratio,
     format_seconds,
     format_time_ns,
     names_of,
@@ -531,7 +532,8 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         say(
             "",
             f"{len(doubled)} daily metrics have several sources; only one is used. They differ by at most "
-            f"{worst['disagreement_ratio']:.2%} ({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
+            f"{format_ratio(worst['disagreement_ratio'])} "
+            f"({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
