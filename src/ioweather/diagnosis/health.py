@@ -69,8 +69,8 @@ class HealthOutcome:
 
 
 _COLUMNS: Final = columns_of(
-    "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: time lost [seconds]; "
-    "runs: runs hit [count]; filesystem: file system [text]; kind [text]; cause [text]; probability [ratio]"
+    "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: delay of runs [seconds]; "
+    "runs: runs delayed [count]; filesystem: file system [text]; kind [text]; cause [text]; probability [ratio]"
 )
 _NAMED_IN_HEADLINE: Final = 3
 
@@ -128,8 +128,8 @@ def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
     if lost:
         runs = sum(each.runs or 0 for each in found)
         facts += [
-            Fact("runs", "runs affected", runs, "count"),
-            Fact("lost_seconds", "I/O time lost", sum(lost), "seconds"),
+            Fact("runs", "runs on them", runs, "count"),
+            Fact("lost_seconds", "delay of these runs", sum(lost), "seconds"),
         ]
     return (FactGroup("cost", "Incidents and their cost", tuple(facts)),)
 
@@ -235,7 +235,7 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
     for each in found[:10]:
         what = without_name(each.cause, each.component)
         runs = each.runs or 0
-        lost = f"{runs:,} run{'s' if runs != 1 else ''} lost {format_seconds(each.lost_seconds or 0.0)}"
+        lost = f"delayed {runs:,} run{'s' if runs != 1 else ''} by {format_seconds(each.lost_seconds or 0.0)}"
         sure = f"{each.probability:.0%} sure" if each.probability is not None else ""
         note = ", ".join(filter(None, [lost if runs and each.lost_seconds else "", sure]))
         page = f"components/{each.component}" if each.component else ""
@@ -257,7 +257,7 @@ QUESTION = Question(
     tables=frozenset({"components", "events", "job_operations", "responses", "series"}),
     params=(Param("filesystem", "Only this file system."), Param("component", "Only this server or target.")),
     help="""List unhealthy servers and targets: start and end, symptom, probability, the number of runs that used them
-    at that time and the I/O time that these runs lost. Also lists what was searched, the shortest problem that can be
+    at that time and the delay of these runs. Also lists what was searched, the shortest problem that can be
     found, and what cannot be detected.
 
     A component is unhealthy when it does less than its peers under the same demand: its operations take longer than

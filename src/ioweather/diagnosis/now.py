@@ -175,7 +175,7 @@ def run(source: DataSource, params: Params) -> Answer:
         caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
     if history.usual:
         usual = str(history.facility.baseline).replace("the whole period", "the last four weeks")
-        caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.1%}.")
+        caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}

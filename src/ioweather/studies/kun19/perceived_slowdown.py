@@ -68,7 +68,7 @@ _SEED: Final = 20191118
 _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
-ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}; means and maxima are exact."
+ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.0%}; means and maxima are exact."
 COUNTED: Final = (
     "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
     "that waited until the hang ended."
@@ -172,7 +172,6 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
                 f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
                 name="usual_time",
             )
-    yield plain("interval", length, "seconds", method="as set")
     yield _worst_interval("worst_over_typical", probed.series, "q99", "greatest q99 of an interval over the median one")
     yield _variation_of_kinds(probed.series)
     columns = (
@@ -272,7 +271,7 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
     drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and slowest of each interval"
     yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
     most = max(slowest, key=lambda e: e.value or 0.0)
-    yield slowest, plain("interval", probed.series[0].interval_ns / NS, "seconds", method="as set")
+    yield slowest
     yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
     starts = np.concatenate([series.start_ns[series.count > 0] for series in probed.series])
     long = np.concatenate([series.statistics["max"][series.count > 0] >= _LONG for series in probed.series])
