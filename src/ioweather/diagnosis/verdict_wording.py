@@ -670,4 +670,4 @@ def why_no_culprit(run: Slowed, known_ratio: float | None = None) -> str:
         return "no log shows another active job"
     if known_ratio is not None and known_ratio < 0.5:
         return f"job logs do not explain {1 - known_ratio:.0%} of the traffic"
-    return "the jobs that ran at the same time do not explain the lost time"
+    return "the jobs that ran at the same time do not explain the delay"

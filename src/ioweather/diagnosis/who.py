@@ -304,12 +304,12 @@ def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) 
         return "Unknown: no run with a Darshan log in this period. Choose a longer period."
     if not asked.slowed:
         return f"No job slowed others: none of {_runs(asked.runs)} with a log was slower than usual."
-    runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
+    runs = f"{len(asked.slowed):,} of {asked.runs:,} runs were slowed, by {format_seconds(lost)} in all"
     if not found:
-        return f"No culprit found: {runs}, and no logged job accounts for it."
+        return f"No culprit found: {runs}; no logged job accounts for it."
     first = found[0]
     cost = f"{format_seconds(first.seconds)} ({wording.say_how_sure(first.probability)})"
-    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
+    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. {runs}."
 
 
 def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ def test_one_screen(call, log):
     assert len(out.splitlines()) <= 58
     assert "\x1b" not in out
     lines = [line.rstrip() for line in out.splitlines()]
-    assert "  reading  ▏···················  0.625%  2.50 s" in lines
+    assert "  reading  ▏···················  0.62%  2.50 s" in lines
     assert "  shared           ███▍················  1  8 MiB written" in lines
     assert any(line.startswith("  2 ███████··············▄▄▄▄▄▄▄·") for line in lines), "the heat map"
     assert any(line.startswith("    0 s") and line.endswith("90 s") for line in lines), "its axis"

@@ -151,11 +151,13 @@ def test_targets_now_are_those_with_the_highest_newest_rates(client, lake):
     assert "no samples" in client.get("/fragments/targets", params={"where": "nowhere"}).text
 
 
-def test_a_past_range_is_described_at_its_end_and_not_now(client):
+def test_a_past_range_and_old_data_are_described_at_their_end_and_not_now(client):
     past = "from=2026-03-02T06:00Z&to=2026-03-02T09:00Z"
     for part in ("filesystems", "summary"):
         assert " now" not in client.get(f"/fragments/{part}?{past}").text
-        assert "now" in client.get(f"/fragments/{part}").text
+        assert " now" not in client.get(f"/fragments/{part}").text
+    assert "the newest data; they are" in client.get("/fragments/summary").text
+    assert "the newest data" not in client.get(f"/fragments/summary?{past}").text
     assert "at 2026-03-02 09:00" in client.get(f"/fragments/filesystems?{past}").text
 
 

@@ -12,7 +12,7 @@ from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.frames import Bools, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.tables import INTERFACES, STRATEGIES
-from ioweather.core.units import format_value, names_of
+from ioweather.core.units import format_ratio, format_value, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain
 from ioweather.topics.source import DataSource
@@ -129,7 +129,8 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     yield _shares_by_size(bins, "interface", "Interfaces used by jobs of each size", used, read, written)
     if libraries.any():
         share = (ratios["HDF5"] or 0.0) + (ratios["PnetCDF"] or 0.0)
-        text = f"{libraries.mean():.1%} of jobs used high-level libraries, which moved {share:.1%} of the data."
+        of_jobs, of_bytes = format_ratio(libraries.mean()), format_ratio(share)
+        text = f"{of_jobs} of jobs used high-level libraries, which moved {of_bytes} of the data."
         yield Finding(text, name="libraries")
     else:
         yield Finding("No job used a high-level library.", name="no_libraries")
@@ -246,7 +247,7 @@ def _files(runs: Runs) -> Iterator[Piece]:
     yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.", name="files_per_run")
     yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.", name="most_files_per_process")
     if counts[0]:
-        text = f"{counts[0]:,} of {n:,} runs ({counts[0] / n:.1%}) accessed no files."
+        text = f"{counts[0]:,} of {n:,} runs ({format_ratio(counts[0] / n)}) accessed no files."
         yield Finding(text, name="runs_without_files")
     if most > 1:
         text = "Check programs with several files per process before they scale to the full machine."

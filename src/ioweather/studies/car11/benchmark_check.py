@@ -18,7 +18,7 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.units import MIB
+from ioweather.core.units import MIB, format_ratio
 from ioweather.facts.bandwidth import (
     TOLERANCE,
     Measured,
@@ -249,7 +249,9 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         yield Finding(text, name="above_ceiling")
         share = rates[there] / limits[there]
         close = f"{int(np.sum((share > 0.5) & (share <= 1))):,} jobs reach more than half of their ceiling"
-        yield Finding(f"{close}; the median job reaches {np.nanmedian(share):.1%} of it.", name="near_ceiling")
+        yield Finding(
+            f"{close}; the median job reaches {format_ratio(np.nanmedian(share))} of it.", name="near_ceiling"
+        )
     else:
         text = "Without the limits of this facility it is unknown whether jobs reach the ceiling."
         yield Finding(text, "undecided", name="ceiling_unknown")

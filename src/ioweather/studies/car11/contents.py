@@ -27,7 +27,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import DAY_NS, MIB, format_bytes, names_of, utc_day
+from ioweather.core.units import DAY_NS, MIB, format_bytes, format_ratio, names_of, utc_day
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import number_programs
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
@@ -287,7 +287,7 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     drawn = ResultTable.of("size_counts", columns_text, rows)
     yield Chart.of("histogram", drawn, "low high y=files series", "Files by size", log="x")
     files, held = sizes.below(MIB)
-    small = f"{files / sizes.files:.1%} are below 1 MiB and contain {held / total:.1%} of the data"
+    small = f"{format_ratio(files / sizes.files)} are below 1 MiB and contain {format_ratio(held / total)} of the data"
     yield Finding(f"Of {sizes.files:,} files {small}.", name="small_files")
     yield Finding(f"Most files are between {ranges['all files']}.", name="usual_sizes")
     if own is None or project is None:
@@ -295,13 +295,14 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
         yield Finding(text, "undecided", name="owners_unknown")
     else:
         of_files, of_bytes = own.files / sizes.files, own.total_bytes / total
-        most = f"{own.files:,} ({of_files:.1%}), and {format_bytes(own.total_bytes)} ({of_bytes:.1%} of the data)"
+        stored = f"{format_bytes(own.total_bytes)} ({format_ratio(of_bytes)} of the bytes)"
+        most = f"{own.files:,} ({format_ratio(of_files)}), and {stored}"
         yield Finding(f"{project} has the most files: {most}.", name="largest_owner")
         if rest is None:
             yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
         else:
-            share, between = rest.below(MIB)[0] / rest.files, ranges[f"without {project}"]
-            text = f"Without {project}, most files would be between {between}, and {share:.1%} would be below 1 MiB."
+            few, between = format_ratio(rest.below(MIB)[0] / rest.files), ranges[f"without {project}"]
+            text = f"Without {project}, most files would be between {between}, and {few} would be below 1 MiB."
             yield Finding(text, name="without_largest_owner")
     if not bool(scans.frame.array("complete")[-1]):
         unreadable = scans.numbers("unreadable_count")[-1]
@@ -523,7 +524,9 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
                 f"The scan has no data of known age, so none is older than {days} days.", "undecided", name="old_data"
             )
         else:
-            text = f"{format_bytes(held)} of the data ({ratio:.1%}) was not modified for at least {days} days."
+            text = (
+                f"{format_bytes(held)} of the data ({format_ratio(ratio)}) was not modified for at least {days} days."
+            )
             yield Finding(text, name="old_data")
     yield plain("files_present", ages.files, "count", method="files in the newest scan")
     edges = [int(edge) for edge in ages.low if edge > 0]
@@ -581,7 +584,9 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
         text = "No log records file sizes at open (Darshan 3), so it is unknown whether the files were new."
         yield Finding(text, "undecided", name="new_files_unknown")
     if proxy_written:
-        text = f"According to the proxy, {proxy_ratio:.1%} of {proxy_written:,} written files were new."
+        text = (
+            f"According to the proxy, {format_ratio(proxy_ratio or 0.0)} of {proxy_written:,} written files were new."
+        )
         yield Finding(text, name="new_files_by_proxy")
     if written and ages is not None:
         # car11 IV-B: jobs wrote more files than are there.

@@ -113,7 +113,6 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     for name, amount, part in zip(shown, moved, parts, strict=True):
         yield plain(f"moved[{name}]", int(amount), "bytes", n=part.rows, method="sum of jobs")
     more = int((read > written).sum())
-    yield plain("projects_shown", len(shown), "count")
     yield plain("projects_reading_more", more, "count", n=len(shown))
     yield share_estimate("projects_reading_more_ratio", more, len(shown))
     yield plain("projects", len(set(jobs.projects.tolist())), "count")
@@ -263,8 +262,6 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
             yield median_estimate(f"median[{name}]", rates, PER_NODE)
             spread = (q75 or 0.0) - (q25 or 0.0)
             yield plain(f"interquartile_range[{name}]", spread, PER_NODE, n=len(rates), method="Q3 - Q1")
-    yield plain("filter_processes", params["min_processes"], "count", method="as set")
-    yield plain("filter_moved", params["min_bytes"], "bytes", method="as set")
     unit = PER_NODE
     boxes = ResultTable.of(
         "boxes",

@@ -29,7 +29,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds, names_of
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
 from ioweather.stats.estimates import Intervals, plain
 from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 from ioweather.stats.system_grid import (
@@ -371,9 +371,9 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             yield side.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
         yield plain("drift_explained_ratio", change.drift_explained, "ratio", n=len(use), method="straight line")
         if change.p_value < _SIGNIFICANT:
-            first_share, last_share = (f"{min(1.0, max(0.0, end)):.1%}" for end in change.drift)
+            first_share, last_share = (format_ratio(min(1.0, max(0.0, end))) for end in change.drift)
             p_value = f"(p = {change.p_value:.3f})"
-            sides = f"from {change.before:.1%} before to {change.after:.1%} after {p_value}"
+            sides = f"from {format_ratio(change.before)} before to {format_ratio(change.after)} after {p_value}"
             text = f"The read share changed on {names[split]}, {sides}."
             if change.shape == "drift":
                 text = f"The read share drifted from {first_share} to {last_share}, without a step {p_value}."

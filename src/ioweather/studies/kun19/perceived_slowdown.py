@@ -68,7 +68,7 @@ _SEED: Final = 20191118
 _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
-ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}. Means and maxima are exact."
+ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.0%}. Means and maxima are exact."
 COUNTED: Final = (
     "`raw` counts completed operations. `omission_corrected` is shown if it differs: it also counts each tick "
     "missed during a hang as an operation that waited until the hang ended."
@@ -172,7 +172,6 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
                 f"least {format_seconds(slowest)}, {slowest / usual:.0f} times as long.",
                 name="usual_time",
             )
-    yield plain("interval", length, "seconds", method="as set")
     yield _worst_interval("worst_over_typical", probed.series, "q99", "greatest q99 of an interval over the median one")
     yield _variation_of_kinds(probed.series)
     columns = (
@@ -272,7 +271,7 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
     drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and maximum per interval"
     yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
     most = max(slowest, key=lambda e: e.value or 0.0)
-    yield slowest, plain("interval", probed.series[0].interval_ns / NS, "seconds", method="as set")
+    yield slowest
     yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
     starts = np.concatenate([series.start_ns[series.count > 0] for series in probed.series])
     long = np.concatenate([series.statistics["max"][series.count > 0] >= _LONG for series in probed.series])
@@ -302,8 +301,8 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         worst = max(found, key=lambda e: e.peak_ratio)
         yield plain("peak_slowdown_of_all", worst.peak_ratio, "factor", n=len(found), method="maximum")
         yield Finding(
-            f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem} took {worst.peak_ratio:.1f}x "
-            f"its usual time and recovered after {format_seconds(worst.recovery_ns / 1e9)}.",
+            f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem} was {worst.peak_ratio:.1f}x "
+            f"slower and recovered after {format_seconds(worst.recovery_ns / 1e9)}.",
             name="strongest_episode",
         )
     else:

@@ -30,7 +30,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_ratio, format_seconds
 from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import (
     LEVEL,
@@ -166,7 +166,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds")
         yield plain(f"slower[{op} {filesystem}]", slower, "factor", n=len(mine), method="slowest over median")
         if slow > 0:
-            text = f"{filesystem} {op}: {slow:.1%} of operations took at least ten times the median."
+            text = f"{filesystem} {op}: {format_ratio(slow)} of operations took at least ten times the median."
             yield Finding(text, name="slow_operations")
     yield selection_note(shown, part.seconds), _coverage(part)
 
@@ -469,7 +469,7 @@ def _benchmark(
     yield Finding(text, name="slowest_phase")
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
-    exact = f"The baseline comes from roll-ups and is accurate to {RELATIVE_ERROR:.1%}."
+    exact = f"The baseline comes from roll-ups and is accurate to {RELATIVE_ERROR:.0%}."
     yield f"{expected_note(facility.baseline)} {exact}", selection_note(shown, part.seconds[stored])
     yield _coverage(part, int((~stored).sum()))
 

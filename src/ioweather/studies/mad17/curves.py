@@ -505,7 +505,6 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
                 for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
             ),
         )
-        yield Estimate(f"example_volume_{way}", float(np.median(x)), "bytes", n=len(x), method="median volume")
         place = np.clip(np.searchsorted(joint.x, np.quantile(x, (0.1, 0.5, 0.9))), 0, len(joint.x) - 1)
         for words, level, i in zip(("low", "median", "high"), (0.1, 0.5, 0.9), place, strict=True):
             if np.isfinite(median[i]):
@@ -526,10 +525,7 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
         text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high volume (90%)."
         yield Finding(text, name="median_by_volume")
-    if drawn:
-        yield Estimate("credible_level", LEVEL, "ratio", method="as in the paper")
-        yield Estimate("interval_half_width_sd", HALF_WIDTH_SD, "", method="as in the paper")
-    else:
+    if not drawn:
         yield Finding("Volume or time is constant.", "undecided", name="nothing_varies")
     yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS
     yield data.caveats, data.coverage

@@ -36,7 +36,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.tables import Quality
-from ioweather.core.units import format_bytes
+from ioweather.core.units import format_bytes, format_ratio
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
@@ -195,8 +195,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
             yield plain(name, wide[pair, window], "", n=n, method="median over components")
         far = float(high_share(lags[pair, 1][LAGS]))
         yield plain(f"lag{LAGS}_high_ratio_{pair}", far, "ratio", n=n, method="share of components")
-    yield plain("targets", n, "count"), plain("lags", LAGS, "count", method="as set")
-    yield plain("window", climate.system.step_seconds, "seconds", method="as set")
+    yield plain("targets", n, "count")
     columns = (
         f"component: {climate.component_kind} [text]; read: reads, lag 1; write: writes, lag 1; "
         "cross: reads with writes, lag 0"
@@ -291,7 +290,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     if targets >= LEAST_TARGETS:
         yield below(both, 20, "few_targets_ratio", total, here=True)
-    yield plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")
+    yield plain("targets", targets, "count")
     drawn = ResultTable.of(
         "degrees", "series [text]; degree: targets working together [count]; share: share of clusters [ratio]", rows
     )
@@ -442,7 +441,9 @@ def _processor_load(
     top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
     yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")
     yield plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}")
-    yield Finding(f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.", name="mean_load")
+    yield Finding(
+        f"The busiest server uses {format_ratio(highest.value or 0.0)} of its processors on average.", name="mean_load"
+    )
     order = np.argsort(-np.nan_to_num(mean), kind="stable")
     columns = "component: server [text]; mean: mean load [ratio]; largest: largest load [ratio]"
     ranked = [names[i] for i in order]
@@ -466,7 +467,6 @@ def _load_correlation(
     yield intervals.estimate(
         "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
     )
-    yield plain("window", step_ns / 1e9, "seconds", method="as set")
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
         word = span(window, step_ns)

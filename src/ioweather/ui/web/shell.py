@@ -282,12 +282,12 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
     """Runs with links to their job, user, project and program."""
     columns = (
         "job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes]; "
-        "I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster"
+        "I/O time [seconds]; × similar [factor]; beyond similar [seconds]; verdict; ran [seconds]; log; cluster"
     )
     rows = [
         (
             *(str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes),
-            *(r.io_seconds, r.slowness, r.verdict_words),
+            *(r.io_seconds, r.slowness, r.extra_seconds, r.verdict_words),
             *((r.run_seconds, r.log_words) if r.known_by else (None, "")),
             r.cluster,
         )
