@@ -172,13 +172,6 @@ def test_without_the_extra_the_install_line_is_said(monkeypatch):
             pass
 
 
-def test_without_slurm_it_says_so(monkeypatch):
-    pytest.importorskip("dask_jobqueue", reason="needs the extra `dask`")
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    with pytest.raises(UsageError, match="sbatch"), open_executor(slurm=1):
-        pass
-
-
 class Deadly(Executor):
     """A cluster on which every worker dies that reads one certain file."""
 

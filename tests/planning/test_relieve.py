@@ -46,10 +46,10 @@ def file(path, there, *stripes, parts=1):
 
 def moved(amount, *files):
     names = [f"s-OST{i:04x}" for i in range(len(amount))]
-    return destinations("s-OST0000", names, np.array(amount), np.full(len(amount), 1000.0), files)
+    return destinations("s-OST0000", names, np.array(amount), files)
 
 
-def test_files_go_to_the_emptiest_which_fill_up_meanwhile():
+def test_files_go_to_the_target_that_moves_least_counting_earlier_files():
     files = [file("/a", 150.0, 0), file("/b", 10.0, 0), file("/c", 5.0, 0, 2), file("/d", 1.0, 1, 0)]
     assert moved([900.0, 400.0, 300.0, 800.0], *files) == [[2], [1], [1, 2], [1, 2]]
 
