@@ -134,6 +134,7 @@ def run_user_sql(
 
 
 def _too_large(memory: str) -> QueryRefused:
+    """Return the error of a query that exceeded its memory limit, such as "1GiB"."""
     return QueryRefused(
         f"The query needed more than {memory} of memory and was stopped.", hint="Aggregate, or filter by day."
     )

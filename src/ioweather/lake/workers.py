@@ -43,6 +43,7 @@ class Processes(Executor):
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run fn(*args, **kwargs) in a worker process."""
         if self._pool is not None:
             try:
                 return self._pool.submit(fn, *args, **kwargs)
@@ -59,6 +60,7 @@ class Processes(Executor):
         self.shutdown(wait=True, cancel_futures=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes; the next task starts new ones."""
         if self._pool is not None:
             self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
             self._pool = None

@@ -91,7 +91,7 @@ def run(source: DataSource, params: Params) -> Answer:
 
     Raises DataUnavailable without samples, or without logs.
     """
-    filesystem = params["filesystem"] or _filesystem(source.snapshot, params["target"])
+    filesystem = params["filesystem"] or _find_filesystem(source.snapshot, params["target"])
     outcome, coverage = _find_files_to_move(source, filesystem, params["target"])
     rows = []
     for file in outcome.files[: params["most"]]:
@@ -108,10 +108,10 @@ def run(source: DataSource, params: Params) -> Answer:
     )
     return Answer(
         question=f"Which files should move off {outcome.target}?",
-        headline=_headline(outcome),
+        headline=_write_headline(outcome),
         facts=(FactGroup("target", outcome.target, facts),),
         exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
-        findings=tuple(_findings(outcome)),
+        findings=tuple(_list_limits(outcome)),
         caveats=_CAVEATS,
         coverage=(coverage,),
         name="relieve",
@@ -123,7 +123,7 @@ def _find_files_to_move(source: DataSource, filesystem: str, named: str | None) 
     """Return the target that was named, or the busiest, and the fewest files that bring it to the mean; and how many
     files on the target were searched."""
     snapshot, period = source.snapshot, source.period_ns
-    amounts = _moved_bytes(snapshot, filesystem, period)
+    amounts = _sum_moved_bytes(snapshot, filesystem, period)
     names = sorted(amounts)
     amount = np.array([amounts[name] for name in names])
     target = _choose_target(names, amount, named)
@@ -135,15 +135,15 @@ def _find_files_to_move(source: DataSource, filesystem: str, named: str | None) 
     here = names.index(target)
     level, mean = float(amount[here]), float(amount.mean())
     excess = level - mean
-    chosen = [files[i] for i in fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
+    chosen = [files[i] for i in choose_fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
     moved, users = sum(file.bytes_there for file in chosen), _user_names(snapshot)
     to_move = tuple(
         FileToMove(
             *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
             osts=tuple(_ost_numbers(file)),
-            command=_command(file, to),
+            command=_format_migrate_command(file, to),
         )
-        for file, to in zip(chosen, destinations(target, names, amount, chosen), strict=True)
+        for file, to in zip(chosen, choose_destinations(target, names, amount, chosen), strict=True)
     )
     levels = (level, mean, max(excess, 0.0), moved)
     outcome = RelieveOutcome(filesystem, target, *levels, is_enough=moved >= excess, files=to_move)
@@ -151,7 +151,7 @@ def _find_files_to_move(source: DataSource, filesystem: str, named: str | None) 
     return outcome, Coverage(count, len(files), what, detail="the largest")
 
 
-def _headline(outcome: RelieveOutcome) -> str:
+def _write_headline(outcome: RelieveOutcome) -> str:
     """Return how much the target moved, and what moving the files changes."""
     level, mean = format_bytes(outcome.level), format_bytes(outcome.mean_level)
     state = f"{outcome.target} moved {level}; the mean is {mean}."
@@ -167,7 +167,7 @@ def _headline(outcome: RelieveOutcome) -> str:
     return f"{state} Moving all {what} removes {share} of the excess."
 
 
-def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
+def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
     """Yield that some files have no command, and that the known files are not enough."""
     several = sum(file.command is None for file in outcome.files)
     if several:
@@ -182,7 +182,7 @@ def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
         yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
 
 
-def fewest(amounts: Floats, wanted: float) -> Indices:
+def choose_fewest(amounts: Floats, wanted: float) -> Indices:
     """Return the fewest amounts whose sum reaches `wanted`: the largest, and the smallest sufficient one as the last.
 
     All of them if they do not reach it.
@@ -199,7 +199,7 @@ def fewest(amounts: Floats, wanted: float) -> Indices:
     return np.asarray(np.append(order[: count - 1], enough[-1]), np.intp)
 
 
-def destinations(
+def choose_destinations(
     target: str, names: Sequence[str], amount: Floats, chosen: Sequence[FileThere]
 ) -> list[list[int] | None]:
     """Return new stripes of each file: the target is replaced by the one that moved least and that the file does not
@@ -224,7 +224,7 @@ def _ost_numbers(file: FileThere) -> list[int]:
     return [int(number) for number in file.osts.replace(";", ",").split(",")]
 
 
-def _command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
+def _format_migrate_command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
     """Return the command that moves a file; None without a known path or a free target."""
     if stripes is None or file.escaped is None:
         return None
@@ -243,7 +243,7 @@ def shell_word(path: str, *, escaped: bool) -> str:
     return "$'" + text.replace("'", "\\'") + "'"
 
 
-def _filesystem(snapshot: Snapshot, target: str | None) -> str:
+def _find_filesystem(snapshot: Snapshot, target: str | None) -> str:
     """Return the file system of the target's name, else the busiest."""
     known = snapshot.filesystems()
     named = [name for name in known if target is not None and target.startswith(f"{name}-")]
@@ -266,7 +266,7 @@ def _choose_target(names: Sequence[str], level: Floats, asked: str | None) -> st
     return asked
 
 
-def _moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, float]:
+def _sum_moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, float]:
     """Return the bytes that each target read and wrote in the period."""
     whole = loads(snapshot, filesystem, period)
     traffic = next((t for t in whole.traffic if t.component_kind == "ost"), None)

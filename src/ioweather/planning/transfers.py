@@ -418,6 +418,7 @@ def _stripe_facts(
     """Yield the recommended stripe count with its times, the other counts, and how sure the advice is."""
 
     def fact(name: str, label: str, estimate: Estimate) -> Fact:
+        """Return seconds with their interval as a note."""
         note = ""
         if estimate.low is not None and estimate.high is not None:
             note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"

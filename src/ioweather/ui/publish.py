@@ -68,8 +68,8 @@ def to_latex(tables: Sequence[ResultTable], origin: str, label: str = "") -> str
 
 def _latex_table(table: ResultTable, origin: str, label: str) -> str:
     """Return a `table`, or a `longtable` where it has more than a page of rows."""
-    columns = [_printed_column(table, place) for place in range(len(table.columns))]
-    sides = [_side_of(table, place, cells) for place, (_, cells) in enumerate(columns)]
+    columns = [_print_column(table, place) for place in range(len(table.columns))]
+    sides = [_choose_alignment(table, place, cells) for place, (_, cells) in enumerate(columns)]
     caption = _escape_latex(". ".join(filter(None, [table.title, f"Data: {origin}" if origin else ""])))
     named = rf"\caption{{{caption}.}}\label{{{label}}}"
     head = [r"\toprule", " & ".join(_escape_latex(head) for head, _ in columns) + r" \\", r"\midrule"]
@@ -83,14 +83,14 @@ def _latex_table(table: ResultTable, origin: str, label: str) -> str:
     return "\n".join([*parts, *lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _side_of(table: ResultTable, place: int, cells: Sequence[str]) -> str:
+def _choose_alignment(table: ResultTable, place: int, cells: Sequence[str]) -> str:
     """Return the alignment of a column: right for numbers, wrapped for long texts."""
     if _is_number(table, place):
         return "r"
     return r">{\raggedright\arraybackslash}p{0.25\linewidth}" if max(map(len, cells), default=0) > _LONG_TEXT else "l"
 
 
-def _printed_column(table: ResultTable, place: int) -> tuple[str, list[str]]:
+def _print_column(table: ResultTable, place: int) -> tuple[str, list[str]]:
     """Return head and cells of a column as they are printed: numbers in one unit, which is in the head."""
     column, values = table.columns[place], [row[place] for row in table.rows]
     units = _PRINTED_UNITS.get(column.unit) if _is_number(table, place) else None
@@ -99,11 +99,11 @@ def _printed_column(table: ResultTable, place: int) -> tuple[str, list[str]]:
     sizes = sorted(abs(float(value)) for value in values if isinstance(value, (int, float)) and value)
     middle = sizes[len(sizes) // 2] if sizes else 0.0
     unit, factor = next((each for each in reversed(units) if middle >= each[1]), units[0])
-    cells = ["--" if value is None else _three_digits(float(cast(float, value)) / factor) for value in values]
+    cells = ["--" if value is None else _format_three_digits(float(cast(float, value)) / factor) for value in values]
     return f"{column.heading} ({unit})", cells
 
 
-def _three_digits(value: float) -> str:
+def _format_three_digits(value: float) -> str:
     """Three significant digits, without an exponent."""
     return "--" if not math.isfinite(value) else f"{float(f'{value:.3g}'):,.10f}".rstrip("0").rstrip(".")
 
@@ -118,7 +118,7 @@ def to_markdown(tables: Sequence[ResultTable], origin: str) -> str:
     """Each table as Markdown below its title; numbers are right-aligned."""
     parts = [f"{origin}\n" if origin else ""]
     for table in tables:
-        head, *rows = _formatted_rows(table)
+        head, *rows = _format_rows(table)
         sides = ["---:" if _is_number(table, i) else "---" for i in range(len(head))]
         lines = [f"| {' | '.join(map(_escape_markdown, cells))} |" for cells in (head, sides, *rows)]
         parts.append("\n".join(filter(None, [f"**{table.title}**\n" if table.title else "", *lines])) + "\n")
@@ -136,7 +136,8 @@ def to_csv_text(tables: Sequence[ResultTable], origin: str) -> str:
     )
 
 
-def _formatted_rows(table: ResultTable) -> list[list[str]]:
+def _format_rows(table: ResultTable) -> list[list[str]]:
+    """Return the headings, then the cells of each row as texts."""
     units = [column.unit for column in table.columns]
     rows = [[format_value(cell, unit) for cell, unit in zip(row, units, strict=True)] for row in table.rows]
     return [[column.heading for column in table.columns], *rows]
