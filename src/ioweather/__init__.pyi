@@ -92,12 +92,6 @@ def predict(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
-def predictability(
-    *,
-    lake: Lake | str | os.PathLike[str] | None = ...,
-    start: str | int | None = ...,
-    end: str | int | None = ...,
-) -> Answer: ...
 def project(
     name: str | int | os.PathLike[str],
     *,

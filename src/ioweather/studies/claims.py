@@ -120,22 +120,22 @@ def read_claims(file: Path) -> SiteClaims:
     where = f"--against {file}"
     try:
         if file.stat().st_size > _LARGEST_BYTES:
-            raise UsageError(f"{where}: too large for a file of claims.")
+            raise UsageError(f"{where}: too large for a claims file.")
         body = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}.") from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{where}: it is not JSON.", hint="`ioweather claims --export FILE` writes one.") from None
+        raise UsageError(f"{where} is not JSON.", hint="`ioweather claims --export FILE` writes one.") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise UsageError(f"{where}: it is not a file of claims.", hint="`ioweather claims --export FILE` writes one.")
+        raise UsageError(f"{where} is not a claims file.", hint="`ioweather claims --export FILE` writes one.")
     if body.get("version") != _VERSION:
-        raise UsageError(f"{where}: it has version {body.get('version')!r}; this one reads {_VERSION}.")
+        raise UsageError(f"{where} has version {body.get('version')!r}, but this release reads version {_VERSION}.")
     try:
         known = {claim.id for claim in claims()}
         listed = tuple(_claim(row) for row in body["claims"] if row["id"] in known)
         return SiteClaims(str(body["site"])[:100], bool(body["simulated"]), listed)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{where}: a statement cannot be read ({type(error).__name__}: {error}).") from None
+        raise UsageError(f"{where} has an unreadable statement ({type(error).__name__}: {error}).") from None
 
 
 _NUMBERS: Final = ("value", "low", "high", "n", "p_value")
@@ -194,18 +194,18 @@ def claims_answer(
     return Answer(
         question="Which statements of the papers are true here?",
         headline=(
-            f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['weaker']} are weaker "
-            f"here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
+            f"Of {len(found)} statements in the papers, {counts['supported']} agree here, {counts['weaker']} are "
+            f"weaker here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
             f"{counts['untestable']} cannot be tested."
         ),
         facts=tuple(groups),
         exhibits=(Exhibit("claims", "Statements of five papers", tables=(_table(found, others),)),),
         findings=tuple(judgement.finding for judgement in found if judgement.standing == "refuted"),
         caveats=(
-            "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts it, ? not decided by these data, "
-            "– cannot be tested here. Criteria marked * are ours: the paper gives no number.",
-            f"Each is tested at a level of 1 in {len(claims())}: of all together less than one is decided wrongly on "
-            "average. Exhibits and observations use the same results. Exact counts are not tests.",
+            "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts the paper, ? undecided, – cannot "
+            "be tested here. Criteria marked * are ours, because the paper gives no number.",
+            f"The significance level of each test is 1 in {len(claims())}, so on average less than one statement is "
+            "decided wrongly. Exhibits and observations use the same results. Exact counts are not tests.",
         ),
         coverage=(Coverage(len(found), testable, "statements", {"without data": counts["untestable"]}),),
         name="claims",
@@ -280,20 +280,22 @@ QUESTION = Question(
     run=run,
     tables=_TABLES,
     params=(
-        Param("paper", "Only the statements of this paper.", choices=tuple(PAPERS)),
+        Param("paper", "Show only statements from this paper.", choices=tuple(PAPERS)),
         Param(
             "against",
-            "Compare with another site, by a file written there with --export (repeatable).",
+            "Compare with another site's file from --export (repeatable).",
             many=True,
             local=True,
             metavar="FILE",
         ),
     ),
-    help="""Check the claims of five papers at this site: more than 80 statements, each with its place, a criterion
-    that fits the size of this site, the value here with its interval, and whether it agrees, contradicts, is undecided
-    or cannot be tested. The values of the papers' own sites are shown too.
+    help="""Check the claims of five papers at this site.
 
-    --export FILE writes this site's row, without users and paths; --against FILE shows the row of another site.""",
+    The table has more than 80 statements, each with its place, a criterion scaled to this site, the local value with
+    its interval, and the result: agrees, weaker, contradicts, undecided or not testable. It also shows the values from
+    the papers.
+
+    --export FILE writes this site's row, without users and paths. --against FILE shows the row of another site.""",
     epilog="Example: ioweather claims --against their-site.json",
     seen_by="public",
     table="claims",

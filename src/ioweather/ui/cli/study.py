@@ -15,7 +15,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import PRESETS, for_days, preset_named
 from ioweather.topics import analyse
-from ioweather.topics.source import ask, period_between, zone_of
+from ioweather.topics.source import period_between, zone_of
 from ioweather.ui.charts.render import Column
 from ioweather.ui.cli.options import (
     engine_options,
@@ -64,10 +64,9 @@ def show(
     if not ids:
         _list_exhibits(lake_dir, form)
         return
-    if ids == ("predictability",):  # an answer of its own, without a paper
-        period = period_between(*between, lambda: zone_of(lake_dir))
-        show_answer(ask("predictability", lake_dir, {}, period_ns=period), form)
-        return
+    if "predictability" in ids:  # of version 0.2
+        hint = "ioweather show mad17.fig6 has the error that no model of run times can beat here."
+        raise UsageError("`show predictability` was removed.", hint=hint)
     if list_params:
         every = [p for exhibit_id in ids for p in analyse.parameters_of(exhibit_id)]
         rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help) for p in every]
