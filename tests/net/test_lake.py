@@ -234,7 +234,6 @@ def test_receive_over_http(on, root, client) -> None:
         "no segment": send(b"nothing"),
         "empty": send(b""),
         "name": send(small, name="../x"),
-        "remote write": client.post("/api/v1/remote-write", content=b"x", headers=headers),
     }
     finish_queue(root)
     rows = rows_of(root)

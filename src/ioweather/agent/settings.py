@@ -81,7 +81,6 @@ class CollectSettings:
     lustre_period_ns: int = 10 * NS
     gpfs_period_ns: int = 10 * NS
     nfs_period_ns: int = 10 * NS
-    slurm_period_ns: int = 5 * MINUTE_NS
     root: Path = Path("/")
     ship_every_ns: int = 5 * MINUTE_NS
     spool_limit_bytes: int = GIB
@@ -182,7 +181,6 @@ def sources_for(
         (is_tree(root), counters.LustreServer(settings.lustre_period_ns, root, host, cluster)),
         (counters.mmpmon() is not None, counters.GpfsNode(settings.gpfs_period_ns, host=host)),
         (counters.has_nfs(root), counters.NfsClient(settings.nfs_period_ns, root, host)),
-        (counters.has_sacct(), counters.SlurmAccounting(settings.slurm_period_ns, host=host)),
     ]
     made += [source for is_here, source in offered if (source.name in kinds if kinds else is_here)]
     if not made:

@@ -80,7 +80,7 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
         first, _, last = stripped.partition("..")
         period = (parse_time_ns(first, zone), parse_time_ns(last, zone))
         if period[1] <= period[0]:
-            raise ValueError(f"the baseline {text!r} ends before it begins")
+            raise ValueError(f"the baseline {text!r} ends before it starts")
         return Baseline(period_ns=period)
     if "=" in stripped:
         pairs = [entry.partition("=") for entry in stripped.split(",")]
@@ -93,7 +93,7 @@ def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
     except ValueError:
         raise ValueError(f"{text!r} is not a baseline: expected {_BASELINE_FORMS}") from None
     if window_ns <= 0:
-        raise ValueError(f"a baseline of {text!r} has no length")
+        raise ValueError(f"the length of baseline {text!r} is zero")
     return Baseline(window_ns=window_ns)
 
 

@@ -79,15 +79,8 @@ class ResultTable(Tabular):
     def _table(self) -> Any:
         return frame_of_rows([column.name for column in self.columns], self.rows)
 
-    def to_pandas(self) -> Any:
-        """A pandas.DataFrame whose times are datetimes in UTC. pandas must be installed."""
-        frame = super().to_pandas()
-        if times := [column.name for column in self.columns if column.unit == "time_ns"]:
-            from pandas import to_datetime  # optional
-
-            for name in times:
-                frame[name] = to_datetime(frame[name], unit="ns", utc=True)
-        return frame
+    def _times(self) -> list[str]:
+        return [column.name for column in self.columns if column.unit == "time_ns"]
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)

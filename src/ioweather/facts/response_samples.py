@@ -35,7 +35,7 @@ from ioweather.stats.mixture import (
     fit_mixture,
     refitted,
 )
-from ioweather.stats.order_statistics import BySize, IndependenceTest, check_maxima, independence
+from ioweather.stats.order_statistics import BySize, IndependenceTest, QuantileBound, check_maxima, independence
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
@@ -350,32 +350,34 @@ def predict_widths(
     laws = BySize(sizes, tuple(item.fit.distribution for item in ordered))
     rounds = min(len(item.laws) for item in ordered)
     again = [BySize(sizes, tuple(item.laws[b] for item in ordered)) for b in range(rounds)]
-    upper = np.array([1 - p for p in PROBABILITIES])
-    n = sum(item.sample.n for item in ordered)
+    ends = [BySize(sizes, tuple(QuantileBound.of(item.sample.seconds, side) for item in ordered)) for side in (-1, 1)]
+    upper, n = np.array([1 - p for p in PROBABILITIES]), sum(item.sample.n for item in ordered)
     found = []
     for width in (2**k for k in range(int(math.log2(widest)) + 1)):
         if not laws.covers(total_bytes / width):
             continue
-        law = laws.transfer(total_bytes, width, overhead_seconds)
-        values = law.upper_quantile(upper)
-        replicates = np.array(
-            [other.transfer(total_bytes, width, overhead_seconds).upper_quantile(upper) for other in again]
-        ).reshape(rounds, len(upper))
+
+        def quantiles_by(law: BySize, width: int = width) -> Floats:
+            """Quantiles of the transfer in seconds, with the distributions of single requests in `law`."""
+            return law.transfer(total_bytes, width, overhead_seconds).upper_quantile(upper)
+
+        values, lows, highs = (quantiles_by(law) for law in (laws, *ends))
+        replicates = np.array([quantiles_by(other) for other in again]).reshape(rounds, len(upper))
         quantiles = tuple(
-            _quantile_estimate(f"{_NAMES[p]}[{width}]", float(values[i]), replicates[:, i], n)
-            for i, p in enumerate(PROBABILITIES)
+            _quantile_estimate(f"{_NAMES[p]}[{width}]", float(value), float(low), float(high), n)
+            for p, value, low, high in zip(PROBABILITIES, values, lows, highs, strict=True)
         )
-        found.append(WidthPrediction(width, total_bytes / width, quantiles, law.mean, replicates))
+        mean = laws.transfer(total_bytes, width, overhead_seconds).mean
+        found.append(WidthPrediction(width, total_bytes / width, quantiles, mean, replicates))
     return found
 
 
-def _quantile_estimate(name: str, value: float, replicates: Floats, n: int) -> Estimate:
-    """Return a quantile with the interval of its bootstrap replicates, if there are any."""
-    if not replicates.size:
-        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval requested")
-    low, high = spread_about(value, replicates)
-    method = f"fitted mixtures, spread of {len(replicates)} bootstrap replicates"
-    return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
+def _quantile_estimate(name: str, value: float, low: float, high: float, n: int) -> Estimate:
+    """Return a quantile with the interval of the measured times, if there are enough so far out."""
+    if not low <= high:
+        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; too few times beyond it for an interval")
+    method = "fitted mixtures, interval by order statistics"
+    return Estimate(name, value, "seconds", min(low, value), max(high, value), LEVEL, n, method)
 
 
 def best_width(predictions: Sequence[WidthPrediction]) -> tuple[WidthPrediction, int, float | None]:
@@ -446,6 +448,64 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     return Finding(f"Targets are not independent {evidence}.", name=name)
 
 
+def collective_decision(
+    predictions: Sequence[WidthPrediction], op: str, link_bytes_per_s: float | None = None
+) -> Iterator[Piece]:
+    """Decide whether many processes that each wait for a request of their own finish later than fewer aggregators.
+
+    The most processes whose prediction has an interval are compared with each smaller number, at the 90% quantile.
+    Shipping brings each aggregator the bytes that it does not have, at the speed of a node's link; without a link speed
+    the answer is the speed from which aggregators save time.
+    """
+    at = PROBABILITIES.index(0.9)
+    times = {one.width: one.quantiles[at] for one in predictions if one.quantiles[at].low is not None}
+    *fewer, most = [one for one in predictions if one.width in times] or predictions[-1:]
+    if not fewer:
+        text = "Too few response times to decide whether collective I/O pays."
+        yield Finding(text, "undecided", name="collective")
+        return
+
+    def shipped(one: WidthPrediction) -> float:
+        """Seconds in which an aggregator receives the data of others; 0 without a link speed."""
+        return (one.request_bytes - most.request_bytes) / (link_bytes_per_s or math.inf)
+
+    best = min(fewer, key=lambda one: one.seconds(0.9) + shipped(one))
+    saved, sent = most.seconds(0.9) - best.seconds(0.9) - shipped(best), best.request_bytes - most.request_bytes
+    # The interval of a difference of two independent estimates follows from theirs (MOVER, Zou & Donner 2008).
+    (a, low_a, high_a), (b, low_b, high_b) = (
+        (each.value or 0.0, each.low or 0.0, each.high or 0.0) for each in (times[most.width], times[best.width])
+    )
+    low, high = saved - math.hypot(a - low_a, high_b - b), saved + math.hypot(high_a - a, b - low_b)
+    method = f"90% quantile of {most.width} processes less that of {best.width} aggregators"
+    yield Estimate("collective_saving", saved, "seconds", low, high, LEVEL, times[most.width].n, method)
+    who = f"{most.width} {'readers' if op == 'read' else 'writers'}"
+    over = "" if link_bytes_per_s else ", before any data are shipped"
+    ends = " to ".join(format_seconds(abs(each)) for each in sorted((low, high), key=abs))
+    if low > 0 and link_bytes_per_s:
+        text = f"Collective I/O pays: {best.width} aggregators finish {format_seconds(saved)} ({ends}) before {who}."
+    elif low > 0:
+        speeds = [f"{format_bytes(sent / each)}/s" for each in (saved, high, low)]
+        text = (
+            f"Waiting for the slowest of {who} costs {format_seconds(saved)} ({ends}) more than {best.width} "
+            f"aggregators. Ship the data to them if a node receives more than {speeds[0]} ({speeds[1]} to {speeds[2]})."
+        )
+        yield plain("collective_break_even", sent / saved, "bytes_per_s", method="bytes shipped over the saving")
+    elif high < 0:
+        ratio = (best.seconds(0.9) + shipped(best)) / most.seconds(0.9)
+        text = (
+            f"Collective I/O does not pay: {best.width} aggregators finish {format_seconds(-saved)} ({ends}) after "
+            f"{who}{over}. It would if the slowest of {who} took {ratio:.2g}x as long."
+        )
+    else:
+        text = (
+            f"These data do not decide whether {best.width} aggregators finish before {who}{over}: "
+            f"{format_seconds(abs(saved))} {'earlier' if saved > 0 else 'later'} "
+            f"({format_seconds(-low)} later to {format_seconds(high)} earlier)."
+        )
+    decided = low > 0 or high < 0
+    yield Finding(text, "note" if decided else "undecided", name="collective")
+
+
 @exhibit("don15.maxorder")
 def striping_exhibit(
     samples: Samples,
@@ -453,8 +513,9 @@ def striping_exhibit(
     predictions: Sequence[WidthPrediction],
     total: int,
     caveats: tuple[str, ...],
+    link_bytes_per_s: float | None = None,
 ) -> Iterator[Piece]:
-    """Yield the parts of the exhibit: quantiles and means by width, the best width, and the tests."""
+    """Yield the parts of the exhibit: quantiles and means by width, the best width, collective I/O, and the tests."""
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
     best, _, agreement = best_width(predictions)
@@ -498,6 +559,7 @@ def striping_exhibit(
     sure = agreement is None or agreement >= 0.8
     yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
     yield independence_finding(test)
+    yield collective_decision(predictions, sample.op, link_bytes_per_s)
     yield (
         "The F of a transfer is F(S/n)^n. Request sizes between sampled ones are interpolated, and widths whose "
         "requests would be outside the sampled sizes are left out."

@@ -24,7 +24,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.logs import Progress, silent
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.tables import Complaints
-from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, now_ns, ns_to_datetime
+from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_ratio, format_time_ns, now_ns, ns_to_datetime
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.workers import Processes, workers_of
@@ -244,7 +244,7 @@ def summary(report: ScanReport) -> Answer:
     for limit in _SIZES:
         below = [cell for index, cell in sizes.items() if 1 << index <= limit]
         share = sum(map(entries_in, below)) / files if files else None
-        note = f"{sum(map(weight_in, below)) / held if held else 0.0:.1%} of the bytes"
+        note = f"{format_ratio(sum(map(weight_in, below)) / held if held else 0.0)} of the bytes"
         by_size.append(Fact(f"below_{limit}_bytes", f"below {format_bytes(limit)}", share, "ratio", share, note))
     for first in _AGES:
         older = sum(weight_in(cell) for index, cell in whole["mtime"].items() if first <= index < FUTURE)

@@ -194,7 +194,7 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
     rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
-    caveat = "A file's bytes and time are divided evenly over its targets."
+    caveat = "The data and time of a file are divided evenly over its targets."
     yield Exhibit("job_targets", "By storage target", tables=(table,), caveats=(caveat,))
 
 
@@ -349,7 +349,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     if not applications.rows:
         raise DataUnavailable(
             f"The lake has no Darshan log of job {job_id}.",
-            hint="Ingest its logs (`ioweather ingest`), or name a log instead of a job ID.",
+            hint="Ingest its logs (`ioweather ingest`), or specify a log file instead of a job ID.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
     matches = match_jobs(applications, jobs)
@@ -457,10 +457,10 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     ids = sorted({int(value) for value in known.array("raw_job_id").tolist() if value is not None})
     if not ids:
         raise DataUnavailable(
-            f"The accounting data have no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
+            f"The accounting data contain no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
         )
     if len(ids) > 1:
-        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Name one of them.")
+        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Specify one of them.")
     return ids[0]
 
 

@@ -54,6 +54,9 @@ _JSON_TYPES: Final = frozenset(
 )
 
 
+_LENGTHS: Final = ("duration_ns", "interval_ns")
+
+
 @dataclass(frozen=True, repr=False)
 class SqlResult(Tabular):
     """Result of a query. `truncated`: there are more rows than the limit."""
@@ -65,6 +68,11 @@ class SqlResult(Tabular):
 
     def _table(self) -> Any:
         return frame_of_rows(self.columns, self.rows)
+
+    def _times(self) -> list[str]:
+        """Columns named as the times of the tables: start_ns, but not duration_ns or interval_ns."""
+        kinds = dict(zip(self.columns, self.types, strict=True))
+        return [n for n in kinds if n.endswith("_ns") and kinds[n] == "BIGINT" and n not in _LENGTHS]
 
     def __repr__(self) -> str:
         more = ", and there are more" if self.truncated else ""

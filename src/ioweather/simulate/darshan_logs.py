@@ -57,8 +57,12 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
         modules = {"POSIX": posix, "LUSTRE": _lustre_module(run, ids, resources, rng)}
-        if program.interface == "MPI-IO" and shared:
+        if program.interface != "POSIX" and shared:
             modules["MPI-IO"] = _mpiio_records(program, posix)
+        if program.interface == "HDF5" and shared:
+            modules["H5F"] = new_records("H5F", len(posix))
+            modules["H5F"]["id"], modules["H5F"]["rank"] = ids, -1
+            modules["H5F"]["H5F_OPENS"] = program.nprocs
     write_log(path, job, modules, names)
     return path
 

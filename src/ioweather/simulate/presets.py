@@ -80,6 +80,9 @@ class Preset:
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
     checkpoint_seconds: float = 0.0  # runs of checkpoints write about so often, for hours; 0: two to four times
+    hdf5_ratio: float = 0.0  # part of the programs with collective I/O that use HDF5
+    leader_ratio: float = 0.0  # part of the jobs of one project that reads, until `leader_days` of the period are over
+    leader_days: float = 0.5
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property
@@ -203,7 +206,8 @@ _TWO = replace(
     system_load=0.4,
     beside=_PROJECT,
 )
-# car11: 66 projects, 27% of the jobs with a log, and a home directory without monitoring.
+# car11: 66 projects, 27% of the jobs with a log, a home directory without monitoring, HDF5 beside MPI-IO, and a project
+# that reads more than all others until it stops.
 _INTREPID = replace(
     _CLUSTER,
     name="intrepid",
@@ -217,6 +221,11 @@ _INTREPID = replace(
     without_darshan_ratio=0.73,
     first_day="2010-01-25",
     detail_day=None,
+    hdf5_ratio=0.3,
+    transfers_per_day=10.0,
+    system_load=0.2,
+    background_bytes_per_s=0.3e6,
+    leader_ratio=0.2,
     beside=replace(
         LAPTOP,
         name="home",

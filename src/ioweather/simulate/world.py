@@ -33,7 +33,7 @@ from ioweather.simulate.fluid import (
 from ioweather.simulate.presets import Preset
 
 Layout: TypeAlias = Literal["shared", "unique", "none"]
-Interface: TypeAlias = Literal["POSIX", "MPI-IO"]
+Interface: TypeAlias = Literal["POSIX", "MPI-IO", "HDF5"]
 Change: TypeAlias = Literal["smaller_requests", "more_files", "one_rank"]
 CHANGES: tuple[Change, ...] = ("smaller_requests", "more_files", "one_rank")
 
@@ -191,10 +191,11 @@ _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materi
 def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
     """Return the programs: all classes in turn, so that a small facility has each; the first ones run most often."""
     rng = stream(seed, "programs")
-    return tuple(_program(number, KINDS[number % len(KINDS)], rng, preset) for number in range(preset.applications))
+    kinds = [KINDS[number % len(KINDS)] for number in range(preset.applications)]
+    return tuple(_program(number, kind, rng, preset, seed) for number, kind in enumerate(kinds))
 
 
-def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -> Program:
+def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset, seed: int) -> Program:
     """Draw a program of a class."""
     drawn = _draw_fields(kind, rng, preset)
     nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
@@ -206,6 +207,8 @@ def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset) -
     account = _PROJECTS[project] if project < len(_PROJECTS) else f"project{project:02d}"
     drawn["compute_seconds"] = float(rng.lognormal(np.log(900), 0.7))
     drawn["instances"] = int(rng.choice([1, 1, 2, 3]))
+    if drawn["interface"] == "MPI-IO" and stream(seed, "hdf5", number).random() < preset.hdf5_ratio:
+        drawn["interface"] = "HDF5"
     io_share = _IO_SHARES.get(kind, 1.0)
     if preset.checkpoint_seconds and kind in _SAVING:
         steps = int(rng.integers(4, 25))
@@ -333,6 +336,19 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
     popularity = np.array([program.popularity for program in programs])
     popularity *= np.where(reading, preset.read_share, 1.0 - preset.read_share)
     chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
+    if preset.leader_ratio:
+        # The program that reads most; its project has few others.
+        leader = int(
+            np.argmax(
+                [
+                    popularity[i] * program.step_bytes * program.steps * program.reads
+                    for i, program in enumerate(programs)
+                ]
+            )
+        )
+        chosen[
+            (rng.random(preset.jobs) < preset.leader_ratio) & (times < preset.leader_days * preset.days * DAY_SECONDS)
+        ] = leader
     instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
     return [
         Job(preset.first_job + number, programs[which], float(times[number]), programs[which].instances, bool(has))

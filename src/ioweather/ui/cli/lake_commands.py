@@ -21,6 +21,7 @@ from ioweather.core.facility import Facility, ProjectRule, load_facility
 from ioweather.core.safe_files import default_lake_dir, write_whole
 from ioweather.core.units import (
     format_bytes,
+    format_ratio,
     format_seconds,
     format_time_ns,
     names_of,
@@ -82,7 +83,7 @@ Examples:
 @click.option("--source", help="Read as this source instead of looking at the content.")
 @click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
 @path_option("--select", "FILE|NAME", "File with the SELECT that makes rows of the table, or lfs_df or mmdf.")
-@path_option("--map", "PATH", "TOML file that maps Prometheus or telegraf metrics.", "map_file")
+@path_option("--map", "PATH", "TOML file that maps Prometheus metrics.", "map_file")
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
 @click.option("--start", metavar="TIME", help="Start time of an undated file, or of the range to fetch from a server.")
 @path_option("--token-file", "PATH", "File with a bearer token for a server.")
@@ -155,11 +156,18 @@ def ingest(
     token = _text_of(token_file, "--token-file").strip() if token_file else None
     servers = [server_at(path, context, token) for path in paths if is_address(path)]
     files = [Path(path) for path in paths if not is_address(path)]
+    simulated = [path for path in files if (path / "truth.parquet").is_file() and (path / "manifest.json").is_file()]
+    files = [path / "data" if path in simulated else path for path in files]
     report = IngestReport()
     with working(engine if files else {}) as (pool, progress):
         if files:
             how: dict[str, Any] = {"context": context, "source": source, "select": into, "again": again}
             report = ingest_files(lake, files, executor=pool, progress=progress, **how)
+            for path in simulated:  # lists of files do not say when they were made; the manifest does
+                mount = f"mount:/{lake.facility.filesystems[0].name}"
+                for name, start_ns in json.loads(_text_of(path / "manifest.json", "manifest"))["scans"].items():
+                    how["context"] = replace(context, start_ns=start_ns, system=context.system or mount)
+                    report.add(ingest_files(lake, [path / "scans" / name], executor=pool, progress=progress, **how))
         for server in servers:
             report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
     _print_ingested(report, form, lake.root)
@@ -523,7 +531,8 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         say(
             "",
             f"{len(doubled)} daily metrics have several sources; only one is used. They differ by at most "
-            f"{worst['disagreement_ratio']:.2%} ({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
+            f"{format_ratio(worst['disagreement_ratio'])} "
+            f"({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:

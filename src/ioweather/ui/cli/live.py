@@ -116,7 +116,8 @@ def _frame(found: LatestRates, order: str, most: int) -> list[str]:
     silent = sum(each.is_silent for each in found.targets)
     count = f"{len(found.targets):,} targets" + (f", {silent:,} silent" if silent else "")
     head = f"{one_line(found.where)}  {when} ({format_seconds(max(0.0, old / NS))} ago)  {count}"
-    lines = [head[:_WIDTH], ("  ".join(rates) or "no target has rates")[:_WIDTH], _HEAD]
+    newest = f"newest samples: {'  '.join(rates)}" if rates else "no target has rates"
+    lines = [head[:_WIDTH], newest[:_WIDTH], _HEAD]
     ranked = sorted(found.targets, key=lambda each: _rank(each, order))
     room = max(most - len(lines) - 1, 1)
     lines += [_row(each, found.end_ns) for each in ranked[:room]]

@@ -6,7 +6,7 @@ All numbers come from questions, and are compared with the period before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -145,13 +145,6 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     return found
 
 
-def lost_seconds(run: RunOutcome) -> float:
-    """I/O time beyond the median of similar runs."""
-    if run.slowness is None or run.io_seconds is None or run.slowness <= 1:
-        return 0.0
-    return run.io_seconds * (1 - 1 / run.slowness)
-
-
 def overlaps_any(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
     """Whether the run overlaps one of the events."""
     return any(
@@ -201,15 +194,15 @@ def _verdict(now: Found) -> str:
     share = now.slow_share
     if share is None and not now.runs:
         return "No measurements in this period show how slow storage was for its users."
-    lost, whole = sum(map(lost_seconds, now.runs)), sum(run.io_seconds or 0.0 for run in now.runs)
+    extra, whole = _extra_seconds(now.runs), sum(run.io_seconds or 0.0 for run in now.runs)
     parts = []
     if share is not None:
         of_time = format_value(share, "ratio")
         parts.append(f"Storage was slow (at least twice its usual time) for {of_time} of the time.")
     if whole:
         parts.append(
-            f"Users' runs spent {format_value(whole, 'seconds')} in I/O. Of this, {format_value(lost, 'seconds')} "
-            f"({format_value(lost / whole, 'ratio')}) is above the usual time of similar runs."
+            f"Users' runs spent {format_value(whole, 'seconds')} in I/O; {format_value(extra, 'seconds')} of it "
+            f"({format_value(extra / whole, 'ratio')}) is time beyond similar runs."
         )
     return " ".join(parts)
 
@@ -239,13 +232,18 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
         yield Fact("used", "used", format_value(share, "ratio"), note=f"of the peak of {busiest}, on average")
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
-    cost = sum(lost_seconds(run) for run in now.runs if overlaps_any(run, now.troubles))
-    note = f"runs during these lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
+    cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))
+    note = f"runs at these times took {format_value(cost, 'seconds')} longer than similar runs" if cost else ""
     note = note if now.troubles else ""
     yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
     count = trend(then.started_runs, before.started_runs, "count")
     users = len({run.user for run in now.runs})
     yield Fact("runs", f"runs of {users} users", f"{len(now.runs):,}", note=count)
+
+
+def _extra_seconds(runs: Iterable[RunOutcome]) -> float:
+    """I/O time of the runs beyond similar runs."""
+    return sum(run.extra_seconds or 0.0 for run in runs)
 
 
 @dataclass(frozen=True)
@@ -273,7 +271,7 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
             len(mine),
             sum(run.io_seconds or 0.0 for run in mine),
             sum(run.run_seconds or 0.0 for run in mine),
-            sum(map(lost_seconds, mine)),
+            _extra_seconds(mine),
             sum(run.moved_bytes for run in mine),
         )
         for (name, project), mine in of.items()
@@ -287,13 +285,13 @@ def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
     yield ResultTable.of(
         "waiting",
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
-        "lost: beyond usual [seconds]",
+        "lost: beyond similar runs [seconds]",
         [
             (p.name, p.project, p.runs, p.io_seconds, of_run, p.lost_seconds)
             for p, of_run in zip(worst, share, strict=True)
             if p.io_seconds
         ],
-        "Programs with the most time lost beyond the usual",
+        "Programs with the most time beyond similar runs",
     )
     whole = sum(p.moved_bytes for p in programs)
     able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
@@ -358,7 +356,7 @@ def _was_slowed_by_storage(lake: Lake, job_id: int) -> bool:
 
 
 def operator_sheet(now: Found) -> Sheet:
-    """The state of each file system, the strongest events, the runs and hours that lost most."""
+    """The state of each file system, the strongest events, the slowest runs and hours."""
     sentences = [
         f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
         f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
@@ -388,21 +386,21 @@ def _events_table(now: Found) -> ResultTable:
 
 
 def _runs_table(now: Found) -> ResultTable:
-    """The runs that lost most time; with a column of verdicts where there are any."""
+    """The runs with the most time beyond similar ones; with a column of verdicts where there are any."""
     columns = columns_of(
-        "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
-        "slowness: × similar [factor]; lost: beyond usual [seconds]; verdict: verdict on record [text]"
+        "job [text]; user [text]; program [text]; io_seconds: I/O time [seconds]; lost: beyond similar [seconds]; "
+        "slowness: × similar [factor]; start_ns: start [time_ns]; verdict: verdict on record [text]"
     )
-    worst = sorted((run for run in now.runs if lost_seconds(run)), key=lambda run: -lost_seconds(run))[:_MOST_RUNS]
+    worst = sorted((run for run in now.runs if run.extra_seconds), key=lambda run: -(run.extra_seconds or 0))[
+        :_MOST_RUNS
+    ]
     rows = tuple(
-        (str(r.job_id), r.user, r.program, r.start_ns, r.io_seconds, r.slowness, lost_seconds(r), r.verdict_words)
+        (str(r.job_id), r.user, r.program, r.io_seconds, r.extra_seconds, r.slowness, r.start_ns, r.verdict_words)
         for r in worst
     )
     shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1
     cells = tuple(row[:shown] for row in rows)
-    return ResultTable(
-        "runs", columns[:shown], cells, "Runs with the most time lost against similar runs: ioweather why JOB"
-    )
+    return ResultTable("runs", columns[:shown], cells, "Runs with the most time beyond similar runs: ioweather why JOB")
 
 
 def _unlogged_table(now: Found) -> ResultTable:

@@ -57,7 +57,7 @@ _SECTIONS: Final = {
     "Jobs": ("jobs", "users", "programs", "projects"),
     "Storage": ("storage", "filesystems", "components", "events", "who"),
     "Climate": ("climate", "exhibits", "claims"),
-    "Data": ("data", "sql", "api"),
+    "Data": ("data", "sql"),
 }
 
 
@@ -282,12 +282,12 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
     """Runs with links to their job, user, project and program."""
     columns = (
         "job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes]; "
-        "I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster"
+        "I/O time [seconds]; × similar [factor]; beyond similar [seconds]; verdict; ran [seconds]; log; cluster"
     )
     rows = [
         (
             *(str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes),
-            *(r.io_seconds, r.slowness, r.verdict_words),
+            *(r.io_seconds, r.slowness, r.extra_seconds, r.verdict_words),
             *((r.run_seconds, r.log_words) if r.known_by else (None, "")),
             r.cluster,
         )
@@ -331,17 +331,17 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
 
 
 def event_address(place: Place, event: EventOutcome) -> str:
-    """The page of the event; of one without an id (a maintenance window), its time on the overview."""
-    around = around_ns(event.start_ns, event.end_ns)
-    return place.to("events", event.event_id, **around) or place.link("/", **around)
+    """The overview at the time of the event."""
+    return place.link("/", **around_ns(event.start_ns, event.end_ns))
 
 
 def where_address(place: Place, event: EventOutcome) -> str:
-    """The page of the component or file system of an event; empty for a mount without one."""
+    """The page of the component or file system at the time of an event; empty for a mount without one."""
+    around = around_ns(event.start_ns, event.end_ns)
     if event.component:
-        return place.to("components", event.component)
+        return place.to("components", event.component, **around)
     name = event.filesystem.removeprefix("mount:").split(" ")[0]
-    return place.to("filesystems", name) if name and not name.startswith("/") else ""
+    return place.to("filesystems", name, **around) if name and not name.startswith("/") else ""
 
 
 def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -40,10 +40,11 @@ _LISTED_BY: Final = "car11.fig4"
 # Groups of facts that are about the file; the answer is that of the job restricted to this file.
 _FILE_FACTS: Final = ("time", "speed", "accesses")
 _OF_THE_RUN: Final = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_targets", "advice")
+_ORDER_WORDS: Final = {"extra": "most extra time"}
 Name = Annotated[str, Query(max_length=1000)]
 Cluster = Annotated[str, Query(max_length=200)]
 FilePath = Annotated[str, Query(min_length=1, max_length=4096)]
-Order = Literal["newest", "slowest", "largest", "longest"]
+Order = Literal["newest", "slowest", "extra", "largest", "longest"]
 
 
 @router.get("/jobs")
@@ -72,7 +73,7 @@ def former_address(_: PublicView, request: Request, job_id: str = "") -> Redirec
 @router.get("/jobs/{job_id}")
 def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
-    crumbs = [("Jobs", place.link("/jobs"))]
+    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", "")]
     address = place.to("fragments/jobs", job_id, cluster=cluster)
     return shell.page("job.html", view, place.path, f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
@@ -253,6 +254,7 @@ def file_page(view: PublicView, job_id: str, path: FilePath, cluster: Cluster = 
     address = place.link(f"/fragments{own}", path=path, cluster=cluster)
     part = (address, "Looking up how this file was used…", "The file")
     crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id, cluster=cluster))]
+    crumbs.append(("File", ""))
     return shell.parts_page(view, "/job", f"File of job {job_id}", part, heading="", crumbs=crumbs, ranged=False)
 
 
@@ -318,7 +320,7 @@ def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Map
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
     """The page of a user, a project or a program: its runs below `more` parts."""
     place = Place(view, f"/{kind}s/{quote(name, safe='')}")
-    runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
+    runs = (place.link("/fragments/runs", **{kind: name, "order": "extra"}), "Comparing runs…", "Runs")
     crumbs = [("Jobs", place.link("/jobs"))]
     return shell.parts_page(view, place.path, f"{kind.capitalize()} {name}", *more, runs, crumbs=crumbs)
 
@@ -398,19 +400,16 @@ def runs(
     asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}
     period = period_for(view, days * DAY_NS or None)
-    result = view.ask(
-        "runs",
-        {**chosen, "order": order, "most": most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]},
-        period,
-    ).result
+    most = most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]
+    answer = view.ask("runs", {**chosen, "order": order, "most": most}, period)
+    result = answer.result
     assert isinstance(result, RunsOutcome)
     place = Place(view)
     query = {("q" if name == "words" else name): text for name, text in chosen.items()}
     address = partial(place.link, "/fragments/runs", **query, days=str(days or ""))
-    orders = [(name, address(order=name), name == order) for name in ("newest", "slowest", "largest", "longest")]
+    orders = [(_ORDER_WORDS.get(name, name), address(order=name), name == order) for name in get_args(Order)]
     count = len(result.runs)
-    title = f"{count:,} of {result.count:,} jobs, the {order} first"
     more = address(order=order, most=str(_MOST_WANTED)) if count < min(result.count, _MOST_WANTED) else ""
     judged = any(run.verdict for run in result.runs)
-    listed = shell.runs_table(place, result.runs, title)
+    listed = shell.runs_table(place, result.runs, answer.exhibits[0].tables[0].title)
     return shell.part("runs.html", result=result, orders=orders, judged=judged, listed=listed, more=more)
