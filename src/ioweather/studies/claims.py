@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,17 +16,23 @@ from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claim_tests import (
     STANDINGS,
     Judgement,
+    claim_of,
     claims,
     judge_claim,
     printed_value,
 )
 from ioweather.core.results import (
     Answer,
+    Block,
     Cell,
     Coverage,
     Exhibit,
     Fact,
     FactGroup,
+    Finding,
+    Item,
+    Items,
+    Next,
     ResultColumn,
     ResultTable,
     columns_of,
@@ -240,6 +246,29 @@ def _table(found: Sequence[Judgement], others: Sequence[SiteClaims]) -> ResultTa
     return ResultTable("claims", (*columns, *named), tuple(rows))
 
 
+_MOST_CONTRADICTED: Final = 5
+
+
+def claims_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """Statements by paper and standing, the first that are contradicted, and what the others lack."""
+    result = answer.result
+    assert isinstance(result, ClaimsOutcome)
+    if any(claim.standing != "untestable" for claim in result.here.claims):
+        words = (f"{name}: {word.partition(' than')[0]} [count]" for name, word in STANDINGS.items())
+        counts = [(g.title, {fact.name: fact.value for fact in g.facts}) for g in answer.facts]
+        rows = [(title, *map(own.get, STANDINGS)) for title, own in counts]
+        yield ResultTable.of("papers", "; ".join(["paper [text]", *words]), rows)
+    against = [claim for claim in result.here.claims if claim.standing == "refuted"]
+    if against:
+        shown = against[:_MOST_CONTRADICTED]
+        items = (Item(c.id, f"{claim_of(c.id).text}: here {_value(c)}") for c in shown)
+        left = len(against) - len(shown)
+        yield Items("Contradicted here", tuple(items), more=f"{left} more: --full" if left else "")
+    lacks = Counter(claim.why for claim in result.here.claims if claim.standing == "untestable")
+    yield from (Finding(f"{n} not testable: {why or 'no value'}.") for why, n in lacks.most_common(3))
+    yield Next("ioweather claims --full")
+
+
 def _value(claim: ClaimOutcome) -> str:
     """Return the value with its unit; empty without one."""
     return "" if claim.value is None else format_value(claim.value, claim.unit)
@@ -270,4 +299,5 @@ QUESTION = Question(
     epilog="Example: ioweather claims --against their-site.json",
     seen_by="public",
     table="claims",
+    blocks=claims_screen,
 )
