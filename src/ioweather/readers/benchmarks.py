@@ -389,7 +389,7 @@ def _parse_ior_json(path: Path, text: str, times: _LocalTimes) -> _IorRun:
     except ValueError as error:
         raise TruncatedInput(
             f"{path} is not a complete JSON document ({error}).",
-            hint="Ingest it when the run of IOR has finished.",
+            hint="Ingest it after the IOR run has finished.",
         ) from None
     if not isinstance(document, Mapping) or not isinstance(document.get("tests"), list):
         raise CorruptInput(f"{path} is not IOR output: it has no list 'tests'.")
@@ -654,7 +654,7 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
     if not is_complete:
         raise TruncatedInput(
             f"{path} ends before the IO500 score.",
-            hint="The benchmark was stopped or is still running. Its completed phases were added.",
+            hint="The benchmark was stopped or is still running. The completed phases were added.",
         )
 
 
