@@ -115,7 +115,11 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
         empty, possible = sum(bool(item.empty) for item in found), sum(item.ready for item in found)
         nothing = f", {empty} are empty" if empty else ""
         say("", f"{possible} of {len(found)} are ready{nothing}, {len(found) - possible - empty} are not possible.")
-        say("Ready means that the lake has the data. Show one: ioweather show ID", *([note] if note else []))
+        say(
+            "Ready means that the lake has the tables; an exhibit may turn out empty when it is first made.",
+            "Show one: ioweather show ID",
+            *([note] if note else []),
+        )
 
 
 REPORT_EPILOG = """\b
