@@ -115,8 +115,8 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     moment = at_ns or now_ns()
     if not snapshot.pinned["response_rollups"].uris:
         return History(snapshot.facility)
-    baseline = snapshot.facility.baseline
-    history = (moment - baseline.window_ns, moment) if baseline.window_ns is not None else baseline.period_ns
+    window_ns = snapshot.facility.baseline_ns
+    history = None if window_ns is None else (moment - window_ns, moment)
     recent = (moment - _RECENT_MINUTES * MINUTE_NS, moment)
     hours, minutes = (
         {
@@ -127,7 +127,7 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
         }
         for interval, period in ((HOUR_NS, history), (MINUTE_NS, recent))
     )
-    expected = {key: series.expected(baseline, moment) for key, series in hours.items()}
+    expected = {key: series.expected(window_ns, moment) for key, series in hours.items()}
     usual = {key: (seconds, n) for key, (seconds, n) in expected.items() if seconds is not None}
     return History(snapshot.facility, usual, minutes)
 
@@ -172,7 +172,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if left_out:
         caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
     if history.usual:
-        caveats.append(f"Baseline: {history.facility.baseline}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
+        caveats.append(f"Baseline: {history.facility.baseline_text}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
