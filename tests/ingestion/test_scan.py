@@ -107,7 +107,7 @@ def test_entries_of_anybodys_csv_make_a_scan(lake_dir, tmp_path):
     ages = "SELECT low, count FROM scan_bins WHERE owner_kind = 'all' AND histogram = 'mtime' ORDER BY low"
     assert rows(lake_dir, ages) == [(1, 1), (2, 1), (2048, 1)]
     made = make_exhibits(lake, ["car11.fig8"])[0]
-    assert any("uid 1001 has most files" in finding.text for finding in made.findings)
+    assert any("uid 1001 has the most files" in finding.text for finding in made.findings)
 
 
 def lying(entry, size, blocks):

@@ -16,7 +16,7 @@ from ioweather.ui.web.shell import NAVIGATION
 PAGES = [path for path, _ in NAVIGATION]
 OTHERS = [
     "/exhibits/car11.fig7", "/jobs/1", "/projects/x", "/users/x", "/programs/%3Cscript%3E", "/filesystems/scratch",
-    "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/api", "/job?q=%3Cscript%3E",
+    "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/job?q=%3Cscript%3E",
     "/climate?from=%22%3E%3Cscript%3E", "/claims", "/jobs/1/file?path=%3Cscript%3E",
 ]  # fmt: skip
 

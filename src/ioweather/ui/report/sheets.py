@@ -388,14 +388,14 @@ def _events_table(now: Found) -> ResultTable:
 def _runs_table(now: Found) -> ResultTable:
     """The runs with the most time beyond similar ones; with a column of verdicts where there are any."""
     columns = columns_of(
-        "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
-        "slowness: × similar [factor]; lost: beyond similar [seconds]; verdict: verdict on record [text]"
+        "job [text]; user [text]; program [text]; io_seconds: I/O time [seconds]; lost: beyond similar [seconds]; "
+        "slowness: × similar [factor]; start_ns: start [time_ns]; verdict: verdict on record [text]"
     )
     worst = sorted((run for run in now.runs if run.extra_seconds), key=lambda run: -(run.extra_seconds or 0))[
         :_MOST_RUNS
     ]
     rows = tuple(
-        (str(r.job_id), r.user, r.program, r.start_ns, r.io_seconds, r.slowness, r.extra_seconds, r.verdict_words)
+        (str(r.job_id), r.user, r.program, r.io_seconds, r.extra_seconds, r.slowness, r.start_ns, r.verdict_words)
         for r in worst
     )
     shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1

@@ -57,7 +57,7 @@ _SECTIONS: Final = {
     "Jobs": ("jobs", "users", "programs", "projects"),
     "Storage": ("storage", "filesystems", "components", "events", "who"),
     "Climate": ("climate", "exhibits", "claims"),
-    "Data": ("data", "sql", "api"),
+    "Data": ("data", "sql"),
 }
 
 
@@ -331,17 +331,17 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
 
 
 def event_address(place: Place, event: EventOutcome) -> str:
-    """The page of the event; of one without an id (a maintenance window), its time on the overview."""
-    around = around_ns(event.start_ns, event.end_ns)
-    return place.to("events", event.event_id, **around) or place.link("/", **around)
+    """The overview at the time of the event."""
+    return place.link("/", **around_ns(event.start_ns, event.end_ns))
 
 
 def where_address(place: Place, event: EventOutcome) -> str:
-    """The page of the component or file system of an event; empty for a mount without one."""
+    """The page of the component or file system at the time of an event; empty for a mount without one."""
+    around = around_ns(event.start_ns, event.end_ns)
     if event.component:
-        return place.to("components", event.component)
+        return place.to("components", event.component, **around)
     name = event.filesystem.removeprefix("mount:").split(" ")[0]
-    return place.to("filesystems", name) if name and not name.startswith("/") else ""
+    return place.to("filesystems", name, **around) if name and not name.startswith("/") else ""
 
 
 def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:

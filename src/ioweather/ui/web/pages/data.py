@@ -1,11 +1,11 @@
-"""The pages *Data* (what the lake holds, agents, SQL), *Search* and *API*."""
+"""The pages *Data* (what the lake holds, agents, SQL) and *Search*."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import RedirectResponse
 
 from ioweather.agent.status import Status, read_status, remote_agents
@@ -219,13 +219,7 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
         return []
 
 
-@router.get("/api")
-def api_page(view: PublicView, request: Request) -> Html:
-    """The API for people."""
-    found = [
-        (f"{method.upper()} {path}", " ".join(str(what.get("description") or "").replace("`", "").split()))
-        for path, methods in request.app.openapi()["paths"].items()
-        for method, what in methods.items()
-    ]
-    routes = Listed.of("Addresses", "address; content", found)
-    return shell.page("api.html", view, "/api", "API", routes=routes, ranged=False)
+@router.get("/api", response_model=None)
+def former_api_page(_: PublicView) -> RedirectResponse:
+    """The list of addresses is the specification."""
+    return RedirectResponse("/api/v1/openapi.json", 307)

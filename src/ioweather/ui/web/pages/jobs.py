@@ -73,7 +73,7 @@ def former_address(_: PublicView, request: Request, job_id: str = "") -> Redirec
 @router.get("/jobs/{job_id}")
 def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
-    crumbs = [("Jobs", place.link("/jobs"))]
+    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", "")]
     address = place.to("fragments/jobs", job_id, cluster=cluster)
     return shell.page("job.html", view, place.path, f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
@@ -254,6 +254,7 @@ def file_page(view: PublicView, job_id: str, path: FilePath, cluster: Cluster = 
     address = place.link(f"/fragments{own}", path=path, cluster=cluster)
     part = (address, "Looking up how this file was used…", "The file")
     crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id, cluster=cluster))]
+    crumbs.append(("File", ""))
     return shell.parts_page(view, "/job", f"File of job {job_id}", part, heading="", crumbs=crumbs, ranged=False)
 
 
