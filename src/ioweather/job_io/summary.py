@@ -172,13 +172,9 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
         yield "logs_as_one_run", f"{view.logs_of_job:,} overlapping single-process logs are shown as one run."
     elif view.logs > 1:
         yield "which_run", f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
-    if view.heat_maps and view.separate:
-        of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
-        text = f"Heat map of {of}its {view.logs_of_job:,} logs: one row per process, ordered by start time."
-        yield "heat_map_of_logs", text
-    elif view.heat_maps:
+    if view.heat_maps:
         return
-    elif view.log is None:
+    if view.log is None:
         yield "no_heat_map", "Heat map: not stored in the lake, but the log may contain one."
     elif row["moved_bytes"]:
         short = "HEATMAP" in view.log.modules

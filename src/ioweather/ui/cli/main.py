@@ -54,7 +54,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Plan": {
         "predict": ("questions", "How long a transfer takes, and how to stripe it"),
         "forecast": ("questions", "The next two hours, and when to start"),
-        "relieve": ("questions", "Which files to move off a full or busy OST"),
+        "relieve": ("questions", "Which files to move off a busy OST"),
     },
     "Study a facility": {
         "show": ("study", "Tables and figures of five papers from this site's data"),

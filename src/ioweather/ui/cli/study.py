@@ -80,7 +80,7 @@ def show(
         if not equals:
             raise UsageError(f"--set {pair}: expected NAME=VALUE.")
         params[name.strip()] = value.strip()
-    with working(engine, lake_dir) as (pool, progress):
+    with working(engine) as (pool, progress):
         how: dict[str, Any] = {"params": params, "period_ns": period, "use_cache": not fresh}
         made = analyse.make_exhibits(lake, ids, executor=pool, progress=progress, **how)
     if out is not None:
@@ -187,7 +187,7 @@ def report(
         except ModuleNotFoundError:
             raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
         check_bundle(bundle)
-    with working(engine, lake_dir) as (pool, progress):
+    with working(engine) as (pool, progress):
         how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}
         material = write_report(lake, out, period_ns=period, executor=pool, progress=progress, **how)
         if bundle is not None:

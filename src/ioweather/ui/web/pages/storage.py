@@ -279,11 +279,8 @@ def component_page(view: PublicView, name: str) -> Html:
 @router.get("/fragments/relief")
 @shell.cached_part("Files to move")
 def relief(view: OwnView, target: str) -> str:
-    """Files to move off a target: by load, and by space where the lake has a list of files with their targets."""
-    answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
-    with suppress(DataUnavailable):
-        answers.append(view.ask("relieve", {"target": target, "by": "space"}))
-    return shell.answers_part(answers, view)
+    """Files to move off a busy target."""
+    return shell.answers_part([view.ask("relieve", {"target": target}, period_for(view, RANGE_NS))], view)
 
 
 @router.get("/fragments/transfer")
@@ -298,7 +295,10 @@ def transfer(
         amount = parse_size(size)
     except ValueError as error:
         raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
-    return shell.answers_part([view.ask(n, {"size": str(amount), "op": op}) for n in ("stripe", "predict")], view)
+    asked, answers = {"size": str(amount), "op": op}, []
+    with suppress(DataUnavailable):  # it needs more samples than a prediction
+        answers.append(view.ask("stripe", asked))
+    return shell.answers_part([*answers, view.ask("predict", asked)], view)
 
 
 @router.get("/fragments/storage")
