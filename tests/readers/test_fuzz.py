@@ -31,8 +31,6 @@ TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
     ("find", 2, b"\0", b"\0" * 200_000, "corrupt_input"),
     ("lfs_find", 0, b"line\n", b"line" + b"\n" * 200_000, "corrupt_input"),
     ("find", 0, b"512 1 ", b"512 999999999999999999 ", "impossible_rows"),
-    ("fsstats", 0, b"skipped special files,3\n", b"bucket min\n1,2,3,4,5,6,7,8\n", None),
-    ("fsstats", 0, b"file size\ncount,4,items", b"file size\n----- END CSV", None),
     ("gpfs", 0, b"10:00:00 ", b"10:00:1e999 ", "corrupt_input"),
     ("ior", 0, b"access    bw(MiB/s)", b"access   xbw(MiB/s)", "truncated_input"),
     ("ior", 1, b": 64 MiB", b": 1e308 MiB", None),
@@ -93,10 +91,10 @@ READ, WRITTEN = "OSTReadGroup/OSTBulkReadDataSet", "OSTWriteGroup/OSTBulkWriteDa
 
 
 def test_a_job_that_did_more_than_64_bits_hold(tmp_path: Path) -> None:
-    line = "lustre2,host=o,jobid=7,name=fs-OST0001 jobstats_write_bytes={}i 1710000000000000000\n"
-    path = tmp_path / "metrics.out"
-    path.write_text(line.format(1) + line.format("9" * 30).replace("17100000000", "17100000100"))
-    assert outcome_of(path, "telegraf").reason == "corrupt_input"
+    line = 'lustre_job_write_bytes_total{{component="ost",jobid="7",target="fs-OST0001"}} {} {}000\n'
+    path = tmp_path / "metrics.prom"
+    path.write_text(line.format(1, 1_710_000_000) + line.format("9" * 30, 1_710_000_010))
+    assert outcome_of(path, "prometheus").reason == "corrupt_input"
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,6 @@ from ioweather.job_io.outcomes import VerdictKind
 # 33 and 211 characters at most: within the 255 that a file name may have.
 _NAME: Final = re.compile(r"([0-9a-f]{32})-(.+)")
 DRAFT: Final = re.compile(r"\.[0-9a-f]{16}")
-# How the names of samples of remote write begin; the name of their sender follows.
-SAMPLES: Final = "samples-"
 # The writer's file has this size from the beginning, so that an error message can be written to a full disk.
 TROUBLE_BYTES: Final = 512
 

@@ -50,7 +50,7 @@ _BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
 # How a segment of our own agent begins.
 _SEGMENT: Final = b'{"ioweather_spool"'
 # Sources of logs. From their rows job metrics are computed at once, while they are in memory.
-DERIVED: Final = frozenset({"darshan", "darshan_export"})
+DERIVED: Final = frozenset({"darshan"})
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
 _SECONDS_PER_MIB = 5.0

@@ -188,12 +188,13 @@ class Snapshot:
     ) -> str:
         """The rows of `frame` as a SELECT with at least these columns, for a query on `bare` that reduces them."""
         spec = TABLES[table]
-        conditions = [self._condition(table, name, value, days) for name, value in (where or {}).items()]
+        conditions = []
         if period_ns is not None:
             low, high = period_ns
             conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
             if days is None and high - low <= _LISTED_DAYS * DAY_NS:
                 days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
+        conditions += [self._condition(table, name, value, days) for name, value in (where or {}).items()]
         # A revision of a row may lie in another day, unless its time is part of its key.
         part = days is not None and (not spec.revisable or spec.time in spec.key)
         # The owner of a row may be in another column.

@@ -14,7 +14,6 @@
 <lake>/catch_up.json     where the next pass of `ingest --watch` begins, and the result of the last one
 <lake>/inbox/<host>/     last status of each host that pushes
 <lake>/queue/            checked rows of pushed files that are not in the tables yet
-<lake>/counters/         last values of pushed counters, by sender
 <lake>/refused/          checked rows that could not be written to the tables
 """
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final, Literal
 
-from ioweather.agent.command import Check, check_agent, check_loads, check_programs, check_python, check_sources
+from ioweather.agent.command import Check, check_agent, check_programs, check_python, check_sources
 from ioweather.agent.status import STATUS_FILE, find_problems, read_status, remote_agents
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.facility import load_facility
@@ -55,7 +55,7 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     ]
     if has_lake:
         steps += [lambda: _lake(root), lambda: _contents(open_lake(root)), lambda: _future_rows(open_lake(root))]
-        steps += [lambda: _remote(root), lambda: _queue(root), lambda: _probe_loads(root, places)]
+        steps += [lambda: _remote(root), lambda: _queue(root)]
     found: list[Check] = []
     for step in steps:
         try:
@@ -112,17 +112,6 @@ def _remote(root: Path) -> Iterator[Check]:
 
 def _offset(seconds: float) -> str:
     return f"{format_seconds(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'}"
-
-
-def _probe_loads(root: Path, spools: Sequence[Path]) -> Iterator[Check]:
-    """What the probes of all agents together do to each file system."""
-    statuses = []
-    for spool in spools:
-        with suppress(IoweatherError):
-            statuses.append(read_status(spool))
-    statuses += remote_agents(root, now_ns(), statuses)
-    running = [status for status in statuses if not status.is_stale(now_ns())]
-    yield from check_loads(running, open_lake(root).facility)
 
 
 def _queue(root: Path) -> Iterator[Check]:

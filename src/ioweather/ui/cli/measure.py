@@ -44,10 +44,9 @@ def spool_option(function: F) -> F:
 
 
 def run_options(function: F) -> F:
-    """Options of every command that measures for a while."""
-    ending = click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
-    mark = click.option("--annotate", metavar="NAME", help="Mark the time of this run as an event of this name.")
-    return ending(mark(function))
+    """The option --for of every command that measures for a while."""
+    text = "End after this time (default: at Ctrl-C)."
+    return click.option("--for", "duration", metavar="DURATION", help=text)(function)
 
 
 PROBE_EPILOG = """\b
@@ -109,7 +108,6 @@ Examples:
 def probe(
     paths: tuple[Path, ...],
     duration: str | None,
-    annotate: str | None,
     lake_dir: str | None,
     spool_dir: Path | None,
     as_json: bool,
@@ -121,7 +119,7 @@ def probe(
     errors are results too. With --sizes: response times of reads and writes by request size.
     """
     lasting_ns = converted(parse_duration_ns, duration, "--for")
-    run = AgentSettings(duration_ns=lasting_ns, annotation=annotate, retry=False)
+    run = AgentSettings(duration_ns=lasting_ns, retry=False)
     targets = list(dict.fromkeys(str(path.absolute()) for path in paths))
     try:
         if options["sizes"]:
@@ -299,7 +297,7 @@ Example: ioweather agent run probe block --lake /srv/weather
 
 
 @agent.command(name="run", epilog=RUN_EPILOG)
-@click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "gpfs", "nfs", "slurm"]))
+@click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "gpfs", "nfs"]))
 @lake_option
 @spool_option
 @click.option("--no-ship", is_flag=True, help="Leave the rows in the spool.")
@@ -310,16 +308,15 @@ def agent_run(
     spool_dir: Path | None,
     no_ship: bool,
     duration: str | None,
-    annotate: str | None,
 ) -> int:
-    """Run the agent: probe, block devices, Lustre, GPFS, NFS, Slurm.
+    """Run the agent: probe, block devices, Lustre, GPFS, NFS.
 
     Without a name: all that facility.toml and this machine offer.
     """
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     facility = load_facility(lake / "facility.toml")
     lasting_ns = converted(parse_duration_ns, duration, "--for")
-    run = AgentSettings(duration_ns=lasting_ns, annotation=annotate, record_gap=True)
+    run = AgentSettings(duration_ns=lasting_ns, record_gap=True)
     return run_sources(kinds, facility, run, spool_dir, lake, ship=not no_ship)
 
 

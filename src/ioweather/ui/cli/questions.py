@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import click
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import show_times_in, zone_named
-from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.cli.options import lake_option, output_options, path_option, period_options
@@ -129,5 +129,6 @@ def _parameter(param: Param) -> click.Parameter:
 def _say_recorded(lake_dir: str | None, typed: Mapping[str, Any], *, line: bool, recorded: bool) -> None:
     """The verdict on record, as one line or a short text."""
     uid = None if typed.get("uid") is None else int(typed["uid"])
-    text = job_text(lake_dir, typed["job"], uid, cluster=typed.get("cluster"), recorded=recorded)
+    recorded_verdicts = import_module("ioweather.diagnosis.recorded_verdicts")  # no other question needs its model
+    text = recorded_verdicts.job_text(lake_dir, typed["job"], uid, cluster=typed.get("cluster"), recorded=recorded)
     say(*([text.line()] if line else text.block().splitlines()))

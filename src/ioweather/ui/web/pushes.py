@@ -1,4 +1,4 @@
-"""Receives rows of other hosts (/api/v1/spool, remote write), bounds request bodies, and runs the lake's writer."""
+"""Receives rows of other hosts (/api/v1/spool), bounds request bodies, and runs the lake's writer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from ioweather.agent.status import STATUS_VERSION, Status, keep_status
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import KIB, MIB, format_bytes, now_ns
 from ioweather.ingestion.queue import Waiting, draft_in, waiting
-from ioweather.ingestion.receive import HOST, NAME, Received, receive, receive_samples, require_room
+from ioweather.ingestion.receive import HOST, NAME, Received, receive, require_room
 from ioweather.lake.lake import Lake, open_lake
 from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.server import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.ui.web import MAIN
 from ioweather.ui.web.facilities import Refreshed
 from ioweather.ui.web.visible import Sender, may_answer
@@ -115,19 +114,6 @@ async def bring(request: Request, token: Sender, host: HostName, segment: Segmen
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
     writer.wake()
     return found
-
-
-@router.post("/remote-write", status_code=204, responses=_ANSWERS, openapi_extra=_OCTETS)
-async def remote_write(request: Request, token: Sender) -> None:
-    """What a Prometheus server pushes (remote write, version 1). When this answers, the samples that a mapping names
-    are safe on the server's disk; the lake has them some minutes later. Sent again, they add nothing."""
-    root, writer = await _ready(request)
-    body = b"".join([part async for part in _body(request, REMOTE_WRITE_BYTES, "body")])
-    try:
-        if await _checking(request, receive_samples, Lake(root), body, token):
-            writer.wake()
-    except OSError as error:
-        raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
 
 
 async def _ready(request: Request) -> tuple[Path, LakeWriter]:
