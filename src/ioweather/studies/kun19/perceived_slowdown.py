@@ -13,7 +13,7 @@ import numpy as np
 
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Baseline, Facility
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats
 from ioweather.core.results import (
     Cell,
@@ -80,7 +80,7 @@ class Probed:
     """Series of the usual requests, and what their slowdown is measured by."""
 
     series: list[OperationSeries]
-    baseline: Baseline
+    baseline_ns: int | None
     caveats: tuple[str, ...]
     coverage: Coverage
 
@@ -95,8 +95,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
         return
-    baseline = facility.baseline
-    caveats = [expected_note(baseline), ROLLED_UP]
+    caveats = [expected_note(facility), ROLLED_UP]
     missed = sum(int(series.reduced["missed_count"].sum()) for series in usual)
     if missed:
         hung = f"{missed:,} ticks were missed while an operation hung"
@@ -111,7 +110,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     left_out = {reason: n for reason, n in excluded.items() if n}
     probed = Probed(
         usual,
-        baseline,
+        facility.baseline_ns,
         tuple(caveats),
         Coverage(used + sum(excluded.values()), used, "operations", left_out),
     )
@@ -134,13 +133,11 @@ def _lengths(params: Params) -> list[int]:
     return list(lengths.values())
 
 
-def expected_note(baseline: Baseline) -> str:
+def expected_note(facility: Facility) -> str:
     """Return the sentence that says what is expected."""
-    if baseline.seconds is not None:
-        return f"Slowdown is relative to {baseline}. Values below 1 are faster."
     return (
-        f"Slowdown is relative to the {baseline.statistic} of all operations of the same kind on the same file "
-        f"system over {baseline} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
+        f"Slowdown is relative to the median of all operations of the same kind on the same file system over "
+        f"{facility.baseline_text} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
     )
 
 
@@ -165,7 +162,7 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
         medians = series.statistics["median"][series.count > 0]
         yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
         slowest = float(series.statistics["q99"][series.count > 0].max())
-        usual, _ = series.expected(probed.baseline)
+        usual, _ = series.expected(probed.baseline_ns)
         if usual:
             yield Finding(
                 f"{series.label}: usually {format_seconds(usual)}. In the worst interval, 1% of operations took at "
@@ -283,7 +280,7 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
 @exhibit("kun19.episodes")
 def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
     """Slow episodes, their strength and recovery time, and slow weekdays."""
-    found = all_episodes(probed.series, threshold, probed.baseline)
+    found = all_episodes(probed.series, threshold, probed.baseline_ns)
     rows: list[tuple[Cell, ...]] = []
     for e in found:
         peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
@@ -322,7 +319,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
-        slowdown = series.slowdown(probed.baseline)
+        slowdown = series.slowdown(probed.baseline_ns)
         known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
         for day, name in enumerate(_WEEKDAYS):
@@ -347,7 +344,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
 
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     """Return the variation of the mean slowdown between days of the week, reduced by that of randomly rotated weeks."""
-    ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
+    ratios = [(series, series.slowdown(probed.baseline_ns)) for series in probed.series]
     clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
     first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)
     monday = first - (first + 3) % 7
@@ -379,7 +376,7 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     """Slowdown over time, in long and short intervals."""
     rows: list[tuple[Cell, ...]] = []
     slow: list[Finding] = []
-    ratios = [(series, series.slowdown(probed.baseline)) for series in (*long, *short)]
+    ratios = [(series, series.slowdown(probed.baseline_ns)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
     greatest = {"long": 0.0, "short": 0.0}
     for series, slowdown in every:

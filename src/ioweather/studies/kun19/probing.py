@@ -387,7 +387,7 @@ def run_phases(source: DataSource, params: Params) -> Iterator[Exhibit]:
     usual: dict[tuple[str, str, int, str], float] = {}
     names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
     for series in operation_series(rollups, names, HOUR_NS):
-        seconds, _ = series.expected(facility.baseline, records[0]["start_ns"])
+        seconds, _ = series.expected(facility.baseline_ns, records[0]["start_ns"])
         if seconds:
             usual[series.filesystem, series.op, series.request_bytes, series.mode] = seconds
     yield _benchmark(part, records, usual, facility)
@@ -470,7 +470,7 @@ def _benchmark(
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
     exact = f"The baseline comes from roll-ups and is accurate to {RELATIVE_ERROR:.0%}."
-    yield f"{expected_note(facility.baseline)} {exact}", selection_note(shown, part.seconds[stored])
+    yield f"{expected_note(facility)} {exact}", selection_note(shown, part.seconds[stored])
     yield _coverage(part, int((~stored).sum()))
 
 

@@ -95,6 +95,17 @@ OLD_NAMES = {
     "stripe": ("predict", "--stripe"),
     "what-if": ("who", "--without"),
 }
+_NO_ANNOTATION: Final = "Write events with `ioweather ingest --as events --select map.sql FILE`."
+# Words after a command that version 0.2 had, with what to do instead.
+REMOVED_WORDS: Final = {
+    ("agent", "--annotate"): _NO_ANNOTATION,
+    ("agent", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
+    ("probe", "--annotate"): _NO_ANNOTATION,
+    (
+        "scan",
+        "--entries",
+    ): "Read a list into `scan_entries` with `ioweather ingest --as scan_entries --select map.sql LIST`.",
+}
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
 _OLD_QUESTIONS = ("stripe", "what-if")
 # Commands and options of the last release, by their command (empty: any), and what replaces them.
@@ -137,6 +148,9 @@ class LazyGroup(click.Group):
                 args = [*words, *args[1:]]
         if args[:2] == ["simulate", "score"]:
             raise click.UsageError("`simulate score` is now a script of the source code: benchmarks/score.py", ctx)
+        for word in (each.partition("=")[0] for each in args[1:]):
+            if (args[0], word) in REMOVED_WORDS:
+                raise click.UsageError(f"`{word}` was removed. {REMOVED_WORDS[args[0], word]}", ctx)
         if args[0] == "why" and _asks_server(args[1:]):
             return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:
