@@ -103,7 +103,6 @@ def project(
 def relieve(
     target: str | int | os.PathLike[str] | None = ...,
     *,
-    by: Literal["space", "load"] = ...,
     filesystem: str | None = ...,
     most: int = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,

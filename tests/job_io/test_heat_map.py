@@ -32,7 +32,7 @@ def bins(tmp_path):
         job = JOB._replace(nprocs=nprocs or len(ranks), end_ns=START + 1000 * NS, run_seconds=1000.0)
         path = tmp_path / "heat.darshan"
         write_log(path, job, {"HEATMAP": heat_records({HEAT: values}, width)}, {HEAT: "heatmap:POSIX"})
-        return next(iter(job_heat_maps([read_log(path)], wanted or Resolution(8, 66))), None)
+        return next(iter(job_heat_maps(read_log(path), wanted or Resolution(8, 66))), None)
 
     return made
 

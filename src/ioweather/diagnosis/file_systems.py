@@ -265,7 +265,7 @@ def _headline(loads: Loads, states: Sequence[FileSystemState], events: Sequence[
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
         busy = [s for s in states if s.load_ratio is not None]
         most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
-        load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
+        load = f" Busiest: {most.filesystem} at {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
         none = f"None of {len(states)} file systems {'was' if at else 'is'} slow{at}.{load}"
         return f"Slow{at}: {listed}.{load}" if slow else none
     return " ".join(_describe_state(state, at) for state in states) or "No storage data in this period."
@@ -425,7 +425,7 @@ def _coverage(loads: Loads) -> tuple[Coverage, ...]:
         return (Coverage(steps, known, "time steps with samples"),)
     found = tuple(
         Coverage(
-            steps, round(t.coverage * steps), f"time steps of {t.filesystem}", detail="with samples of all its targets"
+            steps, round(t.coverage * steps), f"time steps on {t.filesystem}", detail="with samples from all targets"
         )
         for t in loads.traffic
     )
@@ -475,8 +475,8 @@ QUESTION = Question(
     result=StorageOutcome,
     run=run,
     tables=frozenset({"components", "events", "response_rollups", "series"}),
-    params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
-    help="""Show storage activity: load relative to its peak, slowdown and events. For a file system, also its targets
+    params=(Param("where", "File system, server or target (default: all file systems).", positional=True),),
+    help="""Show storage activity: load as a share of its peak, slowdown and events. For a file system, also its targets
     over time; for a server or target, also a comparison with its peers.""",
     epilog="Example: ioweather fs scratch-OST0007 --from 2026-11-01",
     seen_by="public",

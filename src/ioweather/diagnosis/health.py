@@ -196,9 +196,9 @@ def _component_word(window: SearchWindow, kind: str) -> str:
 def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
     """What a search with these sources of evidence and sampled targets cannot see."""
     if not sources - _BY_METADATA:
-        yield "slow targets (no request times, no job counters, and probes of fewer than three targets)"
+        yield "slow targets (no request times, no job counters, and probes on fewer than three targets)"
     elif sources - _BY_METADATA == {"service"}:
-        yield "stalled servers with fast devices (no probes of single targets)"
+        yield "stalled servers with fast devices (no probes on single targets)"
     if sampled < LEAST_REPORTING:
         yield "silent targets (fewer than three report)"
     if sampled < LEAST_LIMITED:
@@ -256,15 +256,14 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"components", "events", "job_operations", "responses", "series"}),
     params=(Param("filesystem", "Only this file system."), Param("component", "Only this server or target.")),
-    help="""List unhealthy servers and targets: start and end, symptom, probability, the number of runs that used them
-    at that time and the delay of these runs. Also lists what was searched, the shortest problem that can be
-    found, and what cannot be detected.
+    help="""List unhealthy servers and targets: start and end, symptom, probability, number of affected runs and
+    their delay. The answer also lists what was searched, the shortest detectable problem, and what cannot be detected.
 
-    A component is unhealthy when it does less than its peers under the same demand: its operations take longer than
-    its load explains, it never exceeds a limit that it did not have before, or it does not report. The search runs
-    when new rows are ingested. On six simulated weeks that were not used to set thresholds, 25 of the 27 reported
-    incidents were real, and 25 of 36 real ones were found. Three healthy weeks with up to twice the usual load had no
-    false reports, if jobs that wait for one target send less over the network.""",
+    A component is unhealthy when it does less than its peers under the same demand. Its operations take longer than its
+    load explains, a new limit caps it, or it does not report. The search runs when new rows are ingested. On six
+    simulated weeks that were not used to set thresholds, 25 of the 27 reported incidents were real, and 25 of 36 real
+    incidents were found. Three healthy weeks with up to twice the usual load had no false reports, provided that jobs
+    send less network traffic while they wait for one target.""",
     epilog="Example: ioweather health --from 2026-11-01",
     seen_by="public",
     table="incidents",

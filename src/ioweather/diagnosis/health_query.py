@@ -133,8 +133,8 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
         for number, window in enumerate(windows):
             if time.monotonic() - began > most_seconds:
                 left_out.append(
-                    f"{len(windows) - number} of {len(windows)} time windows, from "
-                    f"{format_time_ns(window.start_ns)} on, were skipped after {most_seconds:.0f} s"
+                    f"the search stopped after {most_seconds:.0f} s and skipped {len(windows) - number} of "
+                    f"{len(windows)} time windows, from {format_time_ns(window.start_ns)} on"
                 )
                 break
             if window.components > _MOST_COMPONENTS:

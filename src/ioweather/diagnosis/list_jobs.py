@@ -103,7 +103,7 @@ _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: iowe
 _VERDICTS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
 _ORDERS: Final = {
     "newest": "the newest first",
-    "slowest": "the slowest relative to similar runs first",
+    "slowest": "the slowest compared with similar runs first",
     "extra": "the most time beyond similar runs first",
     "largest": "the largest first",
     "longest": "the longest I/O first",
@@ -215,7 +215,7 @@ def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
     if not wanted:
         return f"{count:,} jobs, none with a Darshan log."
     if count > wanted:
-        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log; these moved {moved}."
+        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log and moved {moved}."
     jobs = f"{count:,} jobs ({sums['count']:,.0f} runs)" if sums["count"] > count else f"{count:,} runs"
     return f"{jobs} moved {moved}."
 
@@ -475,24 +475,25 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"applications", "job_io", "job_operations", "jobs", "verdicts"}),
     params=(
-        Param("words", "Only runs with all these words in job id, user, project or program.", metavar="TEXT"),
+        Param("words", "Only runs with all these words in their job ID, user, project or program.", metavar="TEXT"),
         Param("user", "Only runs of this user."),
         Param("project", "Only runs of this project."),
         Param("program", "Only runs of this program."),
         Param("cluster", "Only jobs of this cluster."),
-        Param("filesystem", "Only runs that used mainly this file system."),
+        Param("filesystem", "Only runs that mainly used this file system."),
         Param("order", "Sort order.", default="newest", choices=tuple(_ORDERS)),
         Param("without_log", "Only jobs without a Darshan log.", "flag", default=False),
-        Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
+        Param("every_run", "List every run of a job, not only the one with the most I/O time.", "flag", default=False),
         Param("most", "Maximum number of jobs to list.", "int", default=50, least=1),
     ),
-    help="""List jobs: the newest, the slowest against similar ones (ratio or extra time), the largest, the longest.
+    help="""List the newest, slowest, largest or longest jobs. Order `slowest` compares the I/O time with similar
+    runs, and `extra` sorts by extra time.
 
-    For a job with several runs, the one with the most I/O time is listed, as in `job` and `why`. Similar runs have the
-    same user, program, number of processes and file system, and bytes within 25%. Jobs without a Darshan log come from
-    accounting: their run time is compared with that of jobs with the same user, name and nodes; bytes come from server
-    counters (job_stats), if available. Verdicts are as recorded at the end of the run, or revised a day later.
-    `ioweather why JOB` computes the verdict again from current data.""",
+    For a job with several runs, the run with the most I/O time is listed, as in `job` and `why`. Similar runs have the
+    same user, program, number of processes and file system, and move an amount of data within 25%. Jobs without a
+    Darshan log come from accounting: their run time is compared with jobs of the same user, name and nodes. Data
+    amounts come from server counters (job_stats), if available. Verdicts were recorded at the end of the run or revised
+    a day later. `ioweather why JOB` computes the verdict again from current data.""",
     epilog="Example: ioweather jobs --order extra --from yesterday",
     table="runs",
     blocks=jobs_screen,

@@ -117,8 +117,8 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     moment = at_ns or now_ns()
     if not snapshot.pinned["response_rollups"].uris:
         return History(snapshot.facility)
-    baseline = snapshot.facility.baseline
-    history = baseline.period_ns or (moment - (baseline.window_ns or _USUAL_NS), moment)
+    window_ns = snapshot.facility.baseline_ns
+    history = (moment - (window_ns or _USUAL_NS), moment)
     recent = (moment - _RECENT_MINUTES * MINUTE_NS, moment)
     hours, minutes = (
         {
@@ -129,7 +129,7 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
         }
         for interval, period in ((HOUR_NS, history), (MINUTE_NS, recent))
     )
-    expected = {key: series.expected(baseline, moment) for key, series in hours.items()}
+    expected = {key: series.expected(window_ns, moment) for key, series in hours.items()}
     usual = {key: (seconds, n) for key, (seconds, n) in expected.items() if seconds is not None}
     return History(snapshot.facility, usual, minutes)
 
@@ -143,7 +143,7 @@ def _next_step(source: DataSource) -> str:
     start = "tart one: ioweather probe PATH"
     if not ends:
         return f"S{start}"
-    return f"The newest samples in the lake are of {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
+    return f"The newest samples in the lake are from {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
 
 
 def run(source: DataSource, params: Params) -> Answer:
@@ -172,9 +172,9 @@ def run(source: DataSource, params: Params) -> Answer:
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if left_out:
-        caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
+        caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
-        usual = str(history.facility.baseline).replace("the whole period", "the last four weeks")
+        usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
         caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
@@ -320,7 +320,7 @@ def _facts_by_path(
         titles[path] = f"{_where(o)} ({o.target})"
         if o.slowdown is None:
             note = (
-                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "nothing in the last minute"
+                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "no data in the last minute"
             )
             fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
         else:
@@ -395,7 +395,7 @@ QUESTION = Question(
     params=(
         Param(
             "spool",
-            "Spool directory of an agent; repeat for several (default: yours).",
+            "Agent spool directory, repeatable (default: yours).",
             many=True,
             metavar="DIR",
             local=True,

@@ -66,7 +66,7 @@ def run(source: DataSource, params: Params) -> Answer:
     for view in views:
         note_log(source, "runs", view)
     if len(views) < 2:
-        raise UsageError("Name at least two runs to compare, the original first.")
+        raise UsageError("Specify at least two runs to compare, the original first.")
     return comparison([view.row() for view in views], [view.label for view in views])
 
 
@@ -87,9 +87,8 @@ QUESTION = Question(
         choices.PATHS,
     ),
     help="Compare runs before and after a change: how much faster, and what changed in their I/O.",
-    epilog="""\b
-The first is the original; the others are compared with it. Logs are read in
-place and need no lake; job IDs refer to jobs in the lake.
+    epilog="""All runs are compared with the first one. Logs are read in place and need no lake. Job IDs refer to jobs
+in the lake.
 
 \b
 Example: ioweather compare before.darshan after.darshan
@@ -105,10 +104,10 @@ Row = Mapping[str, Any]
 EQUAL: Final = 0.1
 _REASONS: Final = 2
 _NAME_CHARACTERS: Final = 24
-_ONE_RUN: Final = "one run: no interval"
+_ONE_RUN: Final = "no interval: only one run"
 CAVEATS: Final = (
     "With one run each, the difference also includes changes in storage load.",
-    "File system operations are POSIX calls. Application operations are MPI-IO calls if it made any.",
+    "File system operations are POSIX calls. Application operations are MPI-IO calls, if there are any.",
 )
 # Metrics side by side: label, name in a row of `_with_ratios`, and unit.
 _METRICS: Final = (
@@ -116,14 +115,14 @@ _METRICS: Final = (
     ("nodes", "node_count", "count"),
     ("run time", "run_seconds", "seconds"),
     ("I/O time", "io_seconds", "seconds"),
-    ("I/O of the run", "io_ratio", "ratio"),
+    ("run I/O", "io_ratio", "ratio"),
     ("bytes read", "read_bytes", "bytes"),
     ("bytes written", "write_bytes", "bytes"),
     ("speed", "bytes_per_s", "bytes_per_s"),
     ("read speed", "read_bytes_per_s", "bytes_per_s"),
     ("write speed", "write_bytes_per_s", "bytes_per_s"),
     ("per compute node", "mib_per_s_per_node", "mib_per_s_per_node"),
-    ("metadata of I/O time", "metadata_ratio", "ratio"),
+    ("metadata share of I/O time", "metadata_ratio", "ratio"),
     ("files", "file_count", "count"),
     ("files shared by all", "shared_file_count", "count"),
     ("mean read", "read_size", "bytes"),
@@ -263,7 +262,7 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
     others = list(zip(labels[1:], rows[1:], strict=True))
     for label, row in others:
         if _differs(first["moved_bytes"], row["moved_bytes"]):
-            text = f"{label} moved a different amount of data than {labels[0]}: compare speeds, not times."
+            text = f"{label} moved a different amount of data than {labels[0]}. Compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
             text = f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}."
@@ -285,7 +284,7 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     rows = _with_ratios(rows)
     known = [(row["improvement"], i) for i, row in enumerate(rows) if row["improvement"] is not None and i]
     if not known:
-        return f"Speeds cannot be compared with {labels[0]}: a log has no data or no I/O time."
+        return f"Speeds cannot be compared with {labels[0]}, because a log has no data or no I/O time."
     factor, place = max(known, key=lambda pair: max(pair[0], 1 / pair[0]))
     first, other = labels[0], labels[place]
     amounts = f"{rows[place]['amount']} against {rows[0]['amount']}"
@@ -293,7 +292,7 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     warning = ""
     if len(programs) > 1:
         named = ", ".join([*programs[:_MOST_PROGRAMS], *(["..."] if len(programs) > _MOST_PROGRAMS else [])])
-        warning = f"These are different programs ({named}); their times do not compare unless they do the same work. "
+        warning = f"These are different programs ({named}). Their times are comparable only if they do the same work. "
     if abs(factor - 1) <= EQUAL:
         return f"{warning}{other} is as fast as {first}: {amounts}."
     times = max(factor, 1 / factor)
@@ -404,8 +403,8 @@ def _choose_change_to_compare(snapshot: Snapshot, _: Params) -> Cell:
 
 LOGS: Final = Param(
     "logs",
-    "comma-separated digests of the logs to compare, the original first (8 characters are enough); default: runs "
-    "before and after a lasting change of a program's I/O pattern",
+    "comma-separated log digests to compare, the original first (8 characters are enough). Default: runs before "
+    "and after a lasting change of a program's I/O pattern",
     choose=_choose_change_to_compare,
 )
 
@@ -415,7 +414,7 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
     if not params["logs"]:
         raise DataUnavailable(
             "Nothing to compare: no program changed its I/O pattern for three or more runs.",
-            hint="Name the runs with logs=DIGEST,DIGEST.",
+            hint="Specify the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(fetch_runs(source), source.facility, params)
     digests = [text.strip() for text in str(params["logs"]).split(",") if text.strip()]
@@ -426,8 +425,8 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
         fitting = [place for place, full in enumerate(known) if full.startswith(digest)]
         if len(fitting) != 1:
             raise UsageError(
-                f"logs: {len(fitting) or 'no'} digests begin with {digest!r}.",
-                hint="Digests are in column `log_digest` of table job_io.",
+                f"logs: {len(fitting) or 'no'} digests start with {digest!r}.",
+                hint="Table job_io lists digests in column `log_digest`.",
             )
         places += fitting
     rows = runs.frame.take(np.array(places)).records()

@@ -117,28 +117,27 @@ def _about(view: JobView) -> Exhibit:
 
 def _module_table(view: JobView) -> ResultTable:
     """Return the modules of the log, their records, and whether Darshan ran out of memory for them."""
-    title = "Modules of the log" if view.logs == 1 else "Modules of the logs"
     columns = columns_of("module [text]; version [count]; records [count]; state [text]")
     states = {True: "partial: out of memory", False: "complete"}
     rows: list[tuple[Cell, ...]]
     if view.log is not None:
         rows = [(m.name, m.version, len(m.records), states[m.partial]) for m in view.log.modules.values()]
         rows += [(name, None, None, "not read: unknown module") for name in view.log.unknown_modules]
-        return ResultTable("modules", columns, tuple(rows), title)
+        return ResultTable("modules", columns, tuple(rows), "Modules in the log")
     known, partial = view.listed("modules"), view.listed("partial_modules")
     rows = [(name, states[name in partial]) for name in known]
-    return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), title)
+    return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), "Modules in the log")
 
 
 def _activity(view: JobView) -> Exhibit:
     """Return a heat map for each module: bytes by rank and time."""
     charts = tuple(
-        heat_chart(heat, heat.module if heat.origin == "heat map" else f"{heat.module}, from its trace", split=True)
+        heat_chart(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace", split=True)
         for heat in view.heat_maps
     )
     title = "Bytes over time" if view.heat_maps[0].nprocs == 1 else "Bytes by rank and time"
     caveats = [
-        f"{heat.module}: the bytes of each traced operation are spread evenly over the time it took."
+        f"{heat.module}: the data of each traced operation are spread evenly over its duration."
         for heat in view.heat_maps
         if heat.origin == "trace"
     ]
@@ -175,7 +174,7 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     notes = ["The time of an interface includes the layers below it: HDF5 calls MPI-IO, which calls POSIX."]
     notes += ["Metadata includes close(), where file systems flush."]
     if waited:
-        notes += ["Waiting time includes only PnetCDF waits for non-blocking operations."]
+        notes += ["Waiting time is recorded only for non-blocking PnetCDF operations."]
     return Exhibit("job.interfaces", "Interfaces", tables=(overview, cost), charts=(chart,), caveats=tuple(notes))
 
 
@@ -229,9 +228,9 @@ def _interface(usage: Usage) -> Exhibit:
             tables.append(ResultTable.of(name, columns, rows, title))
     caveats = []
     if usage.name == "STDIO":
-        caveats.append("Darshan keeps no access sizes of STDIO. Standard input, output and error are left out.")
+        caveats.append("Darshan records no STDIO access sizes. Standard input, output and error are excluded.")
     if usage.name == "MPI-IO" and bins:
-        caveats.append("Access sizes of MPI-IO are those of whole datatypes.")
+        caveats.append("MPI-IO access sizes refer to whole datatypes.")
     slug = usage.name.lower().replace("-", "")
     return Exhibit(f"job.{slug}", usage.name, tables=tuple(tables), charts=tuple(charts), caveats=tuple(caveats))
 
@@ -273,7 +272,7 @@ def _largest_files(records: FileRecords) -> Exhibit:
         seconds += records.per_file(records.seconds(f"{part}_seconds"), records.counted)
     by_bytes = np.lexsort((-seconds, -moved))[:MOST_FILES]
     by_time = np.lexsort((-moved, -seconds))[:MOST_FILES]
-    tables = [_file_table(records, by_bytes, seconds, "largest", "Most bytes moved")]
+    tables = [_file_table(records, by_bytes, seconds, "largest", "Most data moved")]
     if by_time.tolist() != by_bytes.tolist() and seconds.max(initial=0.0) > 0:
         tables.append(_file_table(records, by_time, seconds, "slowest", "Most time spent"))
     more = records.files - MOST_FILES
@@ -464,8 +463,8 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
     caveats = ["This job has no Darshan log: its files, processes and I/O time are unknown."]
     if found.restarted_rows:
         caveats.append(
-            f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the server counters "
-            "were reset: the amounts are lower bounds."
+            f"The server counters were reset in {found.restarted_rows} "
+            f"interval{'s' if found.restarted_rows > 1 else ''}, so the amounts are lower bounds."
         )
     owners = {
         "user": tuple(f"uid {uid}" for uid in found.uids),
@@ -482,7 +481,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
             Fact(f"{name}_count", printable(name), done.count, "count", note=_server_time(done))
             for name, done in found.operations.items()
         ],
-        ("server_requests", "Bytes of a request"): list(_mean_requests(found)),
+        ("server_requests", "Request size"): list(_mean_requests(found)),
         ("server_targets", f"Targets ({len(found.targets)})"): [
             Fact(f"target_{number}", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
             for number, (name, done) in enumerate(islice(found.targets.items(), _MOST_TARGETS), 1)

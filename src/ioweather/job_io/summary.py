@@ -69,9 +69,11 @@ def console_seconds(view: JobView) -> tuple[float, float]:
 
 
 _FORMS: Final = {
-    "totals": "only totals over all files were read (darshan-parser --total): files, ranks and mounts are unknown, and "
-    "POSIX calls made by MPI-IO cannot be separated",
-    "trace": "only a trace was read (darshan-dxt-parser): opens, metadata and standard streams are not in it",
+    "totals": (
+        "it contains only totals over all files (darshan-parser --total). Files, ranks and mounts are unknown, and "
+        "MPI-IO's own POSIX calls cannot be separated"
+    ),
+    "trace": "it contains only a trace (darshan-dxt-parser), without opens, metadata and standard streams",
 }
 
 
@@ -136,8 +138,8 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
     if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
-            f"The log is incomplete: {_counted(unrecorded, 'file has', 'files have')} a name but no record. "
-            "Figures are lower bounds.",
+            f"The log is incomplete: {_counted(unrecorded, 'file has', 'files have')} a name but no record. Figures "
+            "are lower bounds.",
         )
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
@@ -145,14 +147,14 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
     if missing := unrecorded_processes(view):
         yield (
             "processes_without_record",
-            f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes have file "
-            "records: amounts and speeds cover only these.",
+            f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes have file records. Amounts and speeds "
+            "cover only these processes.",
         )
     if (advice := recording_advice(view)) is not None:
         yield "record_it_whole", advice
     longer = view.listed("longer_records")
     if longer:
-        text = f"Written by a fork of Darshan: its extra fields in records of {', '.join(longer)} are ignored."
+        text = f"A Darshan fork wrote this log. Its extra fields in {', '.join(longer)} records are ignored."
         yield "longer_records", text
     for name in _OBJECT_STORES:
         records = view.log.records(name) if view.log else None
@@ -163,21 +165,17 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
         every = view.of_job
         yield (
             "which_run",
-            f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: I/O "
-            f"{format_seconds(every.io_seconds)}, {_read_and_written(every.read_bytes, every.write_bytes)}.",
+            f"This is {view.run_words} of the job, the one with the most I/O time. All runs together: "
+            f"{format_seconds(every.io_seconds)} of I/O, {_read_and_written(every.read_bytes, every.write_bytes)}.",
         )
     elif view.separate:
         yield "logs_as_one_run", f"{view.logs_of_job:,} overlapping single-process logs are shown as one run."
     elif view.logs > 1:
         yield "which_run", f"This is {view.run_words}, the one with the most I/O time. Each run is a single process."
-    if view.heat_maps and view.separate:
-        of = f"{view.heat_map_logs:,} of " if view.heat_map_logs < view.logs_of_job else ""
-        text = f"Heat map of {of}its {view.logs_of_job:,} logs: one row per process, ordered by start time."
-        yield "heat_map_of_logs", text
-    elif view.heat_maps:
+    if view.heat_maps:
         return
-    elif view.log is None:
-        yield "no_heat_map", "Heat map: not stored in the lake; the log may have one."
+    if view.log is None:
+        yield "no_heat_map", "Heat map: not stored in the lake, but the log may contain one."
     elif row["moved_bytes"]:
         short = "HEATMAP" in view.log.modules
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
@@ -193,7 +191,8 @@ def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[s
         yield (
             "console_time",
             f"Standard streams took {format_seconds(slowest)} of {run_text(view, row)} in one process, with up to "
-            f"{calls:,} reads and writes. Print less, from one process, or to a file without a flush per line.",
+            f"{calls:,} reads and writes. Print less, print from one process, or print to a file without a flush "
+            "per line.",
         )
     marks = signatures(view.runs.frame).records()[0]
     incomplete = view.incomplete
@@ -203,7 +202,7 @@ def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[s
         yield "negligible_io", text
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
-        yield "one_process_io", f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none."
+        yield "one_process_io", f"All data goes through {by}. The other {row['nprocs'] - 1:,} processes move no data."
     yield from _notes_on_interfaces(row)
 
 
@@ -214,7 +213,7 @@ def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     text = f"Interfaces: {row['interfaces'].replace(',', ', ')}"
     calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
     if calls:
-        text += f"; {format_value(row['collective_count'] / calls, 'ratio')} of {calls:,} MPI-IO calls collective"
+        text += f"; {format_value(row['collective_count'] / calls, 'ratio')} of {calls:,} MPI-IO calls are collective"
     yield "interfaces", f"{text}."
     verb = max(_VERBS, key=lambda v: row[f"{v}_bytes"])
     asked, done = row[f"{verb}_count"], row[f"fs_{verb}_count"]
@@ -234,7 +233,7 @@ def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if row["nprocs"] > 1 and passed is not None and passed < _DENSE * spent:
             spans.append(f"{verb} {format_seconds(passed)} ({format_seconds(spent)})")
     if spans:
-        yield "io_spans", f"Time from first to last operation (slowest process busy): {', '.join(spans)}."
+        yield "io_spans", f"Time from first to last operation (busy time of the slowest process): {', '.join(spans)}."
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
@@ -242,9 +241,9 @@ def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "cached_io", f"{what[0].upper()}{what[1:]}, not storage."
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
-        yield "speed_of_mpiio", f"Speeds are those of MPI-IO; the POSIX calls below were {factor:.1f} times as fast."
+        yield "speed_of_mpiio", f"Speeds are MPI-IO speeds. The POSIX calls below were {factor:.1f} times as fast."
     if "spans" in either:
-        text = "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."
+        text = "The slowest rank is not recorded. Time on shared files is measured from the first open to the last I/O."
         yield "no_slowest_rank", text
 
 
@@ -275,7 +274,7 @@ _SHORT_SECONDS: Final = 20
 _NODE_WORDS: Final = {
     "accounting": "from accounting",
     "processes_per_node": "from the given processes per node",
-    "cores per node": "one process per core of facility.toml",
+    "cores per node": "one process per core in facility.toml",
     "hosts in traces": "hosts in the trace; more may be allocated",
 }
 
@@ -295,7 +294,7 @@ def job_answer(view: JobView) -> Answer:
         FactGroup("job", "Job", tuple(_job_facts(view, row))),
         FactGroup("time", _time_title(view, row), tuple(_time_facts(view, row))),
         FactGroup(
-            "speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speed_facts(row))
+            "speed", "Speed" if row["nprocs"] == 1 else "Speed (of the slowest process)", tuple(_speed_facts(row))
         ),
         FactGroup("files", title, tuple(_file_facts(row))),
         FactGroup("accesses", "Access sizes and order", tuple(_access_facts(row))),
@@ -363,10 +362,10 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         nothing = "used no file" if view.applications.text("modules").tolist()[0] else "no I/O was recorded"
         return f"{ran} and {nothing}."
     if not spent and row["file_count"] is None:
-        return f"{ran}: {_moved_text(row) or 'no data moved'}; its I/O time is not in the log."
+        return f"{ran}: {_moved_text(row) or 'no data moved'}. Its I/O time is not in the log."
     if not spent:
         used = _counted(row["file_count"], "file", "files")
-        return f"{ran} and opened {used}: no I/O time was recorded."
+        return f"{ran} and opened {used}. No I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
     part = (
         ""

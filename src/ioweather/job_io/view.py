@@ -1,13 +1,14 @@
 """One job, named by its log or by its id, as plain frames, and the run by which it is judged.
 
 A log is read in place and needs no lake. A job id means all logs of that job in the lake, with its accounting, and with
-the heat maps of those logs that are still in the place where they were ingested.
+the heat map of its log if that is still where it was ingested.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -53,10 +54,9 @@ class JobView:
     """A job: `applications`, `files` and `job_io` of its logs, and `jobs` if there is accounting.
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
-    `heat_map_logs` is the number of logs with heat maps, `target_count` the storage targets sampled on its day, and
-    `target_bytes_per_s` the highest rate of one of them. `known_runs` are `runs`, if the caller has them. `separate`:
-    logs of processes without MPI, seen as one run (`as_one_run`). `of_job` is set if the job has several runs and this
-    view is of one of them (`main_run_of`).
+    `target_count` is the number of storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one
+    of them. `known_runs` are `runs`, if the caller has them. `separate`: logs of processes without MPI, seen as one run
+    (`as_one_run`). `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
     """
 
     label: str
@@ -68,7 +68,6 @@ class JobView:
     processes_per_node: int | None = None
     log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
-    heat_map_logs: int = 1
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
@@ -198,7 +197,7 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
     rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
-    caveat = "A file's bytes and time are divided evenly over its targets."
+    caveat = "The data and time of a file are divided evenly over its targets."
     yield Exhibit("job_targets", "By storage target", tables=(table,), caveats=(caveat,))
 
 
@@ -287,11 +286,12 @@ def note_log(source: DataSource, param: str, view: JobView) -> None:
 
 
 def find_named_log(source: DataSource, params: Params) -> JobView:
-    """Return the job that the parameter `job` names; with heat maps of its logs if the question draws them."""
+    """Return the job that the parameter `job` names; with the heat map of its log if the question draws it."""
     view = find_job(source, params, params["job"])
-    if view.log is None and source.reads_files and "detail" in params:
-        # A server opens no logs for the asking user: the files at those paths may have changed.
-        return with_heat_maps(view, source.snapshot, PAGE if params["detail"] else SCREEN)
+    if view.log is None and view.logs == 1 and source.reads_files and "detail" in params:
+        # A server opens no logs for the asking user: the file at that path may have changed.
+        log = ingested_log(source.snapshot, view)
+        return replace(view, heat_maps=job_heat_maps(log, PAGE if params["detail"] else SCREEN)) if log else view
     return view
 
 
@@ -329,7 +329,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    heat_maps = job_heat_maps([log], resolution)
+    heat_maps = job_heat_maps(log, resolution)
     return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
 
 
@@ -352,7 +352,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     if not applications.rows:
         raise DataUnavailable(
             f"The lake has no Darshan log of job {job_id}.",
-            hint="Ingest its logs (`ioweather ingest`), or name a log instead of a job ID.",
+            hint="Ingest its logs (`ioweather ingest`), or specify a log file instead of a job ID.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
     matches = match_jobs(applications, jobs)
@@ -364,10 +364,17 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
-def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
-    """Add the heat maps of the logs that are still in their place."""
-    logs = known_logs(_ingested_paths(snapshot, view.applications))
-    return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
+def ingested_log(snapshot: Snapshot, view: JobView) -> DarshanLog | None:
+    """Read the log of a view of one log, if it is still where it was ingested and has not changed."""
+    (digest,) = view.applications.text("log_digest").tolist()
+    for place in snapshot.frame("ingests", ("path",), where={"digest": str(digest)}).text("path").tolist():
+        if not Path(str(place)).is_file():  # a pipe would be waited for
+            continue
+        with suppress(OSError, SourceError):
+            log = read_log(Path(str(place)), modules=HEAT_MODULES)
+            if log.digest == digest:
+                return log
+    return None
 
 
 def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
@@ -394,13 +401,6 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
         facility=snapshot.facility,
         **_sampled_targets(snapshot, min(days)),
     )
-
-
-def _ingested_paths(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
-    """Return the path of each log at its ingest, by digest."""
-    digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
-    ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
-    return dict(zip(map(str, ledger.text("digest").tolist()), map(str, ledger.text("path").tolist()), strict=True))
 
 
 def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
@@ -460,10 +460,10 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     ids = sorted({int(value) for value in known.array("raw_job_id").tolist() if value is not None})
     if not ids:
         raise DataUnavailable(
-            f"The accounting data have no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
+            f"The accounting data contain no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
         )
     if len(ids) > 1:
-        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Name one of them.")
+        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Specify one of them.")
     return ids[0]
 
 
@@ -499,24 +499,3 @@ def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:
     return frame.with_columns(
         **{column: encode_text([None if each is None else shown[each] for each in text.tolist()])}
     )
-
-
-# More are not read for a picture: on a parallel file system it is the opening that takes the time.
-MOST_LOGS: Final = 1024
-
-
-def known_logs(places: Mapping[str, str]) -> list[DarshanLog]:
-    """Read the logs that are still in their place. `places` maps digests to paths; changed files are left out."""
-    if len(places) > MOST_LOGS:
-        return []
-    found = []
-    for digest, place in places.items():
-        if not Path(place).is_file():  # a pipe would be waited for
-            continue
-        try:
-            log = read_log(Path(place), modules=HEAT_MODULES)
-        except (OSError, SourceError):
-            continue
-        if log.digest == digest:
-            found.append(log)
-    return found

@@ -92,6 +92,7 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
     rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
 
     def summed(component: str, start: str, condition: str) -> str:
+        """SELECT of the sums of `value` and the number `n` of rows, by these SQL expressions of name and time."""
         return f"""(SELECT day, source, system, component_kind, metric, {component} AS component, {start} AS start_ns,
             interval_ns, sum(value) AS value, count(*) AS n, 0 AS quality
             FROM ({rows}) WHERE {condition} GROUP BY ALL)"""

@@ -44,6 +44,7 @@ class _Worker(ForkServerProcess):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
+        """Start the process as if `ioweather` were the main module; the script's name is hidden for that moment."""
         main = sys.modules["__main__"]
         with _starting:
             spec, main.__spec__ = main.__spec__, ModuleSpec("ioweather.__main__", None)

@@ -70,8 +70,8 @@ class WidthOutcome:
 
 @dataclass(frozen=True)
 class StripeOutcome:
-    """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered.
-    Times are those of `piece_bytes` of the file where it is larger than what was sampled, else of the file."""
+    """`width` is the recommended stripe count; `widths` are all that were considered. Times are those of `piece_bytes`
+    of the file where it is larger than what was sampled, else of the file."""
 
     op: str
     file_bytes: int
@@ -87,7 +87,7 @@ class StripeOutcome:
 
 @dataclass(frozen=True)
 class PredictOutcome:
-    """Without quantiles there is no answer; the headline says why. `stripe`: the advice on striping, where asked."""
+    """`stripe` is the advice on striping, where that was requested."""
 
     op: str
     total_bytes: int
@@ -118,15 +118,6 @@ _MOST_TRANSFERS: Final = 4_000
 _SHARED_TARGETS: Final = 0.5
 # Agreement of the bootstrap replicates from which advice is firm.
 _FIRM: Final = 0.8
-
-
-class _NoAnswerError(Exception):
-    """There is no answer: a sentence with the reason and a remedy, and the coverage of the samples."""
-
-    def answer(self, question: str, name: str, result: PredictOutcome | StripeOutcome) -> Answer:
-        """Return an answer that says why there is none."""
-        reason, coverage = self.args
-        return Answer(question, f"No answer: {reason}", coverage=coverage, name=name, result=result)
 
 
 class _RequestTimes(NamedTuple):
@@ -164,13 +155,13 @@ def request_times(
         others = samples_of(responses, facility, params).places
         known = f"Available: {', '.join(others)}." if others else "Measure with `ioweather probe PATH --sizes paper`."
         reason = f"needs {MINIMUM} response times of one size for {asked}{where}. {known}"
-        raise _NoAnswerError(reason, samples.coverage)
+        raise DataUnavailable(f"No answer: {reason}")
     place = largest_place(wanted)
     mine = [sample for sample in wanted if (sample.filesystem, sample.mode, sample.op) == place]
     # For the far tail AIC is better: the distance favours families with more parameters.
     fitted, refused = fit_samples(mine, params, select="aic")
     if not fitted:
-        raise _NoAnswerError(f"no sample can be fitted: {refused[0]}", samples.coverage)
+        raise DataUnavailable(f"No answer: no sample can be fitted: {refused[0]}")
     return _RequestTimes(samples, fitted, (choices(fitted[0].fit), *refused))
 
 
@@ -214,13 +205,8 @@ def predict_transfer(
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
         raise ValueError("a transfer needs positive bytes, request size and width")
-    size, times = request_bytes or total_bytes / width, None
-    lacking = _NoAnswerError("")
-    try:
-        times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
-        size = request_bytes or min(size, times.sizes[-1])
-    except _NoAnswerError as error:
-        lacking = error
+    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    size = request_bytes or min(total_bytes / width, times.sizes[-1])
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
     at_a_time = f", {width} at a time" if width > 1 else ""
     question = (
@@ -229,15 +215,13 @@ def predict_transfer(
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"too many rounds of requests ({rounds:,}); use larger requests")
     outcome = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
-    if times is None:
-        return lacking.answer(question, "predict", outcome)
     if not times.sizes[0] <= size <= times.sizes[-1]:
         sampled = f"{times.range_text} on {times.example.place}"
         reason = (
             f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). "
             "Sample that size: values are not extrapolated."
         )
-        return _NoAnswerError(reason, times.samples.coverage).answer(question, "predict", outcome)
+        raise DataUnavailable(f"No answer: {reason}")
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
     return _answer_of_draws(question, outcome, times, drawn, mean)
 
@@ -308,17 +292,14 @@ def recommend_stripe(
     """Recommend a stripe count for a file of `file_bytes` that is read or written at once, from sampled response times.
 
     `responses` are rows of that table; `targets` is the number of targets of the file system, if known. Without samples
-    of single targets at two sizes or more there is no advice, and the headline gives the reason.
+    of single targets at two sizes or more it raises DataUnavailable with the reason.
     """
     if file_bytes <= 0:
         raise ValueError(f"a file of {file_bytes} bytes cannot be striped")
     question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
-    try:
-        times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
-        times = _sized_on_same_targets(times)
-        predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
-    except _NoAnswerError as lacking:
-        return lacking.answer(question, "stripe", StripeOutcome(op, file_bytes, filesystem))
+    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    times = _sized_on_same_targets(times)
+    predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
     chosen, fastest, agreement = best_width(predictions)
     sample, command = times.example, setstripe(chosen.width, chosen.request_bytes, directory)
     firm = agreement is not None and agreement >= _FIRM
@@ -409,7 +390,7 @@ def _sized_on_same_targets(times: _RequestTimes) -> _RequestTimes:
             "`ioweather probe PATH --sizes paper --osts 0,1,2,3`."
         )
     if reason:
-        raise _NoAnswerError(reason, times.samples.coverage)
+        raise DataUnavailable(f"No answer: {reason}")
     return times._replace(fitted=fitted)
 
 
@@ -424,7 +405,7 @@ def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple
         f"sizes ({times.range_text} on {times.example.place}). Only files of {format_bytes(times.sizes[0])} or more "
         "are supported; sample smaller requests for others. Nothing is extrapolated."
     )
-    raise _NoAnswerError(reason, times.samples.coverage)
+    raise DataUnavailable(f"No answer: {reason}")
 
 
 def _stripe_facts(
@@ -437,6 +418,7 @@ def _stripe_facts(
     """Yield the recommended stripe count with its times, the other counts, and how sure the advice is."""
 
     def fact(name: str, label: str, estimate: Estimate) -> Fact:
+        """Return seconds with their interval as a note."""
         note = ""
         if estimate.low is not None and estimate.high is not None:
             note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"

@@ -30,7 +30,7 @@ TITLES: Final = {
     "now": "Show how slow storage is now.",
     "predict": "Predict how long a transfer will take, with an interval.",
     "project": "Show one project: volume, jobs, performance, findings.",
-    "relieve": "List the files to move off a full or busy OST.",
+    "relieve": "List the files to move off a busy OST.",
     "runs": "List runs: the newest, the slowest against similar ones, the largest.",
     "storage": "Show the activity of file systems, a server or a target.",
     "stripe": "Recommend a stripe count for a file.",

@@ -77,7 +77,7 @@ def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     up_to = "" if largest.saving.tried else "up to "
     explains = format_seconds(min(largest.stated_seconds, beyond))
     return (
-        f"; according to the advisor's model, {largest.headline} may account for {up_to}{explains} of the extra "
+        f"; the advisor estimates that {largest.headline} may account for {up_to}{explains} of the extra "
         f"{format_seconds(beyond)}"
     )
 
@@ -143,7 +143,7 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         elif advised.incomplete:  # its counters are lower bounds: nothing is called cheap
             title += "; cost unknown, since the log is incomplete"
         elif not any(advice.matters for advice in others):
-            title += f", not worth changing (each saves under {format_seconds(advised.floor_seconds)})"
+            title += f", not worth changing (each saves less than {format_seconds(advised.floor_seconds)})"
         facts = [
             Fact(a.name, a.headline, _saving_text(a) if a.matters else "", note=_file_and_evidence(a)) for a in others
         ]
@@ -171,7 +171,7 @@ def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
         yield Fact(f"{advice.name}_site", "  your site", "", note=advice.note)
-    note = "none: no such change has been measured"
+    note = "none, because no such change has been measured"
     if saving.tried:
         least, most = format_seconds(saving.low), format_seconds(saving.high)
         note = f"{least} to {most}; from {saving.pairs} measured changes, {saving.of_rule or 'none'} of this rule"
@@ -201,13 +201,13 @@ def _advice_exhibit(advised: Advised) -> Exhibit:
         for a in advised.patterns
     )
     caveats = [
-        "Each figure is the saving from this change alone. "
-        f"Savings under {format_seconds(advised.floor_seconds)} are not suggested.",
-        "Intervals come from earlier real and simulated changes; they are valid only for runs similar to those.",
+        "Each figure is the saving from this change alone. Changes that save less than "
+        f"{format_seconds(advised.floor_seconds)} are not suggested.",
+        "Intervals come from earlier real and simulated changes and are valid only for similar runs.",
         "The advice uses only the times in this log. It does not compare this run with others.",
     ]
     if advised.incomplete:
-        caveats.append("Some files have no record: seconds are lower bounds, and processes are not compared.")
+        caveats.append("Some files have no record. Times are lower bounds, and processes are not compared.")
     if advised.as_one:
         caveats.append(f"The job's {advised.runs} single-process logs are analysed as one run.")
     elif advised.runs > 1:

@@ -38,7 +38,7 @@ def no_mpiio(profile: Profile) -> Pattern | None:
     if not profile.parallel or made < fixes.FEWEST or profile.without_mpiio_calls:
         return None
     operations = int(profile.operations[rows].sum())
-    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none with MPI-IO"
+    plain = f"{profile.nprocs:,} processes make {operations:,} reads and writes without MPI-IO"
     return fixes.joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
@@ -65,7 +65,7 @@ def no_collectives(profile: Profile) -> Pattern | None:
     total, operations = int(profile.operations[rows].sum()), int(np.round(profile.operations * share)[rows].sum())
     if not profile.parallel or operations < fixes.FEWEST:
         return None
-    plain = f"{operations:,} of {total:,} MPI-IO operations independent"
+    plain = f"{operations:,} of {total:,} MPI-IO operations are independent"
     return fixes.joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
 
 
@@ -101,7 +101,7 @@ def unbuffered(profile: Profile) -> Pattern | None:
     if (found := fixes.describe_small(profile, rows)) is None:
         return None
     seconds = profile.saving(np.where(rows, fixes.seconds_saved_by_joining(profile, fixes.BUFFER_BYTES), 0.0))
-    evidence = f"{found}, collective, but not merged before the file system; {fixes.describe_rate(profile, rows)}"
+    evidence = f"{found}; these collective calls are not merged; {fixes.describe_rate(profile, rows)}"
     return Pattern(evidence, seconds, fixes.buffering_lines(profile, rows), rows)
 
 
@@ -117,8 +117,8 @@ def exchange(profile: Profile) -> Pattern | None:
     worst = int(np.argmax(np.where(rows, slowest - below, -1.0)))
     size = float(ratio(profile.moved, profile.operations)[worst])
     evidence = (
-        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, their POSIX requests "
-        f"{format_seconds(float(below[worst]))}: requests of this size need no exchange between processes"
+        f"collective calls of {format_bytes(size)} took {format_seconds(float(slowest[worst]))}, but their POSIX "
+        f"requests only {format_seconds(float(below[worst]))}; such large requests need no data exchange"
     )
     seconds = float(np.where(rows, profile.shared_seconds * (1.0 - ratio(below, slowest)), 0.0).sum())
     line = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "disable")
@@ -223,7 +223,7 @@ def blocking(profile: Profile) -> Pattern | None:
     if operations <= 1000 or nonblocking:
         return None
     seconds = profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0))
-    evidence = f"{operations:,} MPI-IO operations, none non-blocking (a change helps if the run computes between them)"
+    evidence = f"{operations:,} MPI-IO operations, all blocking (a change helps if the run computes between them)"
     lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
     return Pattern(evidence, min(seconds, seconds_between_writes(profile)), lines, rows)
 
@@ -272,7 +272,7 @@ def aggregators(profile: Profile) -> Pattern | None:
     verb = "writes" if fixes.main_verb(profile, rows) == "write" else "reads"
     who = f"one process {verb}" if count == 1 else f"{count:,} processes {verb.removesuffix('s')}"
     nodes = f"{profile.nodes:,} nodes{'' if profile.node_count else ' (assuming 32 processes per node)'}"
-    evidence = f"{who} for all {profile.nprocs:,} on {nodes}, in collective calls that take {format_seconds(spent)}"
+    evidence = f"{who} for all {profile.nprocs:,} on {nodes}; collective calls take {format_seconds(spent)}"
     width = float(profile.nodes)
     lines: tuple[str, ...] = ()
     on = np.isin(profile.records.file, np.unique(profile.records.file[rows]))
@@ -351,14 +351,14 @@ def unused_targets(profile: Profile) -> Pattern | None:
         if used >= wanted or (profile.incomplete and not has_shared):
             return None
         there = f" of {int(known):,}" if math.isfinite(known) else ""
-        evidence = f"{format_bytes(moved)} of {profile.nprocs:,} processes on {used:,}{there} storage targets"
+        evidence = f"{format_bytes(moved)} from {profile.nprocs:,} processes on {used:,}{there} storage targets"
     else:
         mount = records.text("mount")
         lustre = [place for place, name in enumerate(mount.categories) if profile.mounts.get(name) == "lustre"]
         rows &= profile.shared & np.isin(mount.codes, lustre)
         if profile.files_in(rows) != 1:
             return None
-        evidence = f"{format_bytes(moved)} in one file on Lustre, layout not recorded: the default is one target"
+        evidence = f"{format_bytes(moved)} in one file on Lustre without a recorded layout (default: one target)"
     lines = fixes.layout_lines(profile, rows & profile.shared, int(fixes.most_stripes(profile)))
     return Pattern(evidence, 0.0, lines, rows)
 
@@ -495,9 +495,7 @@ def straggler_time(profile: Profile) -> Pattern | None:
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
     lines = (*([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
-    return (
-        Pattern(f"{evidence}; it moved no more than the others", float(behind.sum()), lines, rows) if evidence else None
-    )
+    return Pattern(f"{evidence}, but moved no more data", float(behind.sum()), lines, rows) if evidence else None
 
 
 def _report_line(profile: Profile, rows: Bools) -> str:
@@ -513,7 +511,7 @@ def contention(profile: Profile) -> Pattern | None:
         return None
     hint = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "enable")
     lines = (*_aligned_below(profile, rows), hint)
-    evidence += ", with a smooth spread of times: processes seem to wait for each other"
+    evidence += "; times vary smoothly, so processes seem to wait for each other"
     return Pattern(evidence, float(behind.sum()), lines, rows)
 
 
@@ -527,13 +525,13 @@ def uneven_ranks(profile: Profile) -> Pattern | None:
     if profile.nprocs < 2 or len(each) < 2 or profile.incomplete or each.max() - each.mean() <= 0.3 * each.max():
         return None
     evidence = (
-        f"on unshared files the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
-        f"the mean {format_seconds(float(each.mean()))}"
+        f"on unshared files, the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}; the "
+        f"mean is {format_seconds(float(each.mean()))}"
     )
     line = "give each process the same amount of data and number of files"
     if moved[each.argmax()] <= (1.0 + STRAGGLER) * moved.mean():
         others = np.delete(each, each.argmax()).mean()
-        evidence, line = f"{evidence}; it moved no more than the others", "let fewer processes do I/O at a time"
+        evidence, line = f"{evidence}, but moved no more data", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
             line = _report_line(profile, rows)
     return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

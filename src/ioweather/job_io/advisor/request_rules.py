@@ -95,7 +95,7 @@ def random_access(profile: Profile) -> Pattern | None:
         return None
     mean = format_bytes(float(profile.moved[rows].sum()) / max(total, 1))
     evidence = (
-        f"{random:,} of {total:,} requests, {mean} on average, start before the end of the previous one; "
+        f"{random:,} of {total:,} requests (mean {mean}) start before the end of the previous one; "
         f"{fixes.describe_rate(profile, rows)}"
     )
     seconds = profile.saving(profile.as_mpiio_savings(np.where(rows, saved, 0.0)))
@@ -118,7 +118,7 @@ def strided(profile: Profile) -> Pattern | None:
         gaps += int(skipped[rows].sum())
     if gaps < fixes.FEWEST or gaps <= 0.5 * total:
         return None
-    evidence = f"{gaps:,} of {total:,} requests, under 1 MiB on average, leave a gap after the previous one"
+    evidence = f"{gaps:,} of {total:,} requests leave a gap after the previous one; their mean size is under 1 MiB"
     lines = fixes.request_lines(profile, "collective", rows) if profile.parallel else fixes.sorting_lines(profile, rows)
     return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
@@ -164,7 +164,7 @@ def redundant_reads(profile: Profile) -> Pattern | None:
 def redundant_writes(profile: Profile) -> Pattern | None:
     """Find bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
-    return _find_repeated(profile, "write", "overwrote data of the same run", lines)
+    return _find_repeated(profile, "write", "overwrote data from the same run", lines)
 
 
 def read_write_switches(profile: Profile) -> Pattern | None:
@@ -192,8 +192,8 @@ def shared_file(profile: Profile) -> Pattern | None:
         return None
     which = fixes.describe_count(profile.files_in(rows & (profile.operations > 0)), "one file", "files")
     off = int(profile.ints("file_not_aligned_count")[rows].sum())
-    locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to its blocks" if off else ""
-    evidence = f"{count:,} requests of {profile.nprocs:,} processes to {which} that all share{locks}"
+    locks = f", {format_value(min(off / count, 1.0), 'ratio')} of them not aligned to file system blocks" if off else ""
+    evidence = f"{profile.nprocs:,} processes send {count:,} requests to {which} that all processes share{locks}"
     return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows), rows)
 
 
@@ -231,7 +231,7 @@ def flushed_streams(profile: Profile) -> Pattern | None:
     rank = int(profile.records.rank[worst])
     who = f" by rank {rank:,}" if rank >= 0 and profile.nprocs > 1 else ""
     evidence = (
-        f"{int(flushes[worst]):,} flushes of {format_bytes(float(mean[worst]))} each{who}, "
+        f"{int(flushes[worst]):,} flushes of {format_bytes(float(mean[worst]))} each{who}: "
         f"{format_seconds(float(spent[worst]))} to write {format_bytes(int(profile.ints('write_bytes')[worst]))}"
     )
     lines = ("setvbuf(file, NULL, _IOFBF, 4 << 20);", "fflush(file); /* rarely: at the end of a phase */")
@@ -325,9 +325,9 @@ def waiting_opens(profile: Profile) -> Pattern | None:
     longest = format_seconds(float(profile.records.seconds("meta_seconds")[rows].max()))
     evidence = (
         f"opens of {profile.files_in(rows):,} files blocked for up to {longest} in several threads at once, probably "
-        "on pipes or locks; not storage time, so excluded from the advice"
+        "on pipes or locks; the advice excludes this time"
     )
-    return Pattern(evidence, 0.0, ("find what the threads wait for; it is not I/O",), rows)
+    return Pattern(evidence, 0.0, ("find what the threads wait for: it is not I/O",), rows)
 
 
 def metadata_storm(profile: Profile) -> Pattern | None:
@@ -364,7 +364,7 @@ def file_per_process(profile: Profile) -> Pattern | None:
     written = profile.ints("write_bytes") > 0
     share = np.where(written, keep, min(1.0, keep * min(profile.nodes, profile.nprocs)))
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - share), 0.0)
-    part = f", {format_value(meta / spent, 'ratio')} of their time in metadata" if spent > 0 else ""
+    part = f"; metadata takes {format_value(meta / spent, 'ratio')} of their time" if spent > 0 else ""
     holders = len(np.unique(profile.records.rank[rows]))
     whose = f"used by one process each, {format_value(files / profile.nprocs)} per process"
     if profile.incomplete and holders < profile.nprocs:
@@ -387,7 +387,7 @@ def many_files(profile: Profile) -> Pattern | None:
         return None
     saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
     who = fixes.describe_count(holders, "one process", "processes")
-    evidence = f"{files:,} files of {who}, {format_value(meta / spent, 'ratio')} of their time in metadata"
+    evidence = f"{files:,} files of {who}; metadata takes {format_value(meta / spent, 'ratio')} of their time"
     return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
@@ -429,8 +429,8 @@ def shared_metadata(profile: Profile) -> Pattern | None:
     part = format_value(float(meta[rows].sum() / profile.spent[rows].sum()), "ratio")
     longest = format_seconds(float(meta[rows].max()))
     evidence = (
-        f"all {profile.nprocs:,} processes open {which}: {part} of the time there is metadata; up to {longest} per "
-        "file, summed over processes"
+        f"all {profile.nprocs:,} processes open {which}: metadata takes {part} of their time there, up to {longest} "
+        "per file, summed over processes"
     )
     lines: tuple[str, ...] = (fixes.hint_line(profile, "romio_no_indep_rw", "true"),)
     if fixes.interface_of(profile, rows, meta) == "HDF5":

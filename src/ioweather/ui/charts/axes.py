@@ -372,10 +372,9 @@ def mark_references(
     below: list[Spec] = []
     above: list[Spec] = []
     notes: list[str] = []
-    top: list[tuple[float, str, str]] = []
-    side: list[tuple[float, str]] = []
+    labels: dict[Side, list[tuple[float, str, str]]] = {"x": [], "y": []}
     for reference in references:
-        is_x = reference.axis == "x"
+        is_x, (shade, opacity, ink) = reference.axis == "x", _SHADES[reference.role]
         axis, length, across = (x, width, height) if is_x else (y, height, width)
         if axis.measure == "names":
             notes.append(f"{reference.label or 'reference'}: {chart_data.name_of(reference.value, axis.unit)}")
@@ -385,47 +384,40 @@ def mark_references(
         along, other = ("x", "y") if is_x else ("y", "x")
         place: Spec = {along: {"value": span[0]}, other: {"value": 0}, f"{other}2": {"value": across}}
         mark: Spec = {"tooltip": reference.label} if reference.label else {}
-        if reference.end is None:
-            if not reference.label and span[0] == (0 if is_x else height):
-                continue  # it only makes the axis begin there
+        if reference.end is not None:
+            mark |= {"type": "rect", "color": shade, "opacity": opacity}
+            below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
+        elif reference.label or span[0] != (0 if is_x else height):  # else it only makes the axis begin there
             if outlined:
                 above.append(_once({"type": "rule", "color": BACKGROUND, "strokeWidth": 3, "opacity": 0.8}, place))
             mark |= {"type": "rule", "color": REFERENCE, "strokeWidth": 1.3, "strokeDash": [5, 3]}
             above.append(_once(mark, place))
-        else:
-            mark |= {"type": "rect", "color": _SHADES[reference.role][0], "opacity": _SHADES[reference.role][1]}
-            below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
         if reference.label:
-            if is_x:
-                top.append((sum(span) / 2, reference.label, _SHADES[reference.role][2]))
-            else:
-                side.append((sum(span) / 2, reference.label))
-    # Labels above the plot, in a few rows; a repeated label is dropped where it would collide.
-    ends: list[float] = []
+            labels["x" if is_x else "y"].append((sum(span) / 2, reference.label, ink))
+    ends: list[float] = []  # of the rows of labels above the plot
     placed: set[str] = set()
-    for centre, text, colour in sorted(top):
+    for centre, text, colour in sorted(labels["x"]):
         # The tooltip of the reference has the whole text.
         shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
         size = text_px(shown)
         left = min(max(centre - size / 2, 0.0), max(width - size, 0.0))
+        # A label that is there already is not repeated where it would need another row.
         rows = range(1 if text in placed else _MOST_ROWS)
         row = next((i for i in rows if i >= len(ends) or ends[i] + 8 <= left), None)
         if row is not None:
             ends[row : row + 1] = [left + size]
             placed.add(text)
-            above.append(_text(left + size / 2, -6 - row * ROW_PX, shown, colour))
-    left_out = [text for text in dict.fromkeys(text for _, text, _ in sorted(top)) if text not in placed]
+            above.append(text_at(left + size / 2, -6 - row * ROW_PX, shown, colour))
+    left_out = [text for text in dict.fromkeys(text for _, text, _ in sorted(labels["x"])) if text not in placed]
     notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
-    for number, (at, text) in enumerate(sorted(side)):  # neighbours at opposite ends of their lines
-        centre = width - text_px(text) / 2 - 3 if number % 2 == 0 else text_px(text) / 2 + 3
-        layer = _text(centre, at - 4 if at >= ROW_PX else at + ROW_PX - 3, text)
+    for number, (at, text, _) in enumerate(sorted(labels["y"])):  # neighbours at opposite ends of their lines
+        half, base = text_px(text) / 2, at - 4 if at >= ROW_PX else at + ROW_PX - 3
+        centre = width - half - 3 if number % 2 == 0 else half + 3
+        edges = {"x": centre - half - 1, "x2": centre + half + 1, "y": base - LABEL_SIZE + 1, "y2": base + 3}
         # A background makes it legible over data.
         box = {"type": "rect", "color": BACKGROUND, "opacity": 0.85}
-        middle, base = (layer["encoding"][side]["value"] for side in ("x", "y"))
-        half = text_px(text) / 2 + 1
-        edges = {"x": middle - half, "x2": middle + half, "y": base - LABEL_SIZE + 1, "y2": base + 3}
-        corners = {edge: {"value": round(value, 1)} for edge, value in edges.items()}
-        above += [_once(box, corners), layer]
+        above.append(_once(box, {edge: {"value": round(value, 1)} for edge, value in edges.items()}))
+        above.append(text_at(centre, base, text))
     return below, above, notes, len(ends)
 
 
@@ -445,11 +437,12 @@ def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, floa
     return round(low, 1), round(high, 1)
 
 
-def _text(x: float, y: float, text: str, colour: str = REFERENCE) -> Spec:
-    mark = {"type": "text", "text": text, "align": "center", "baseline": "alphabetic", "color": colour}
+def text_at(x: float, y: float, text: str, colour: str = REFERENCE, align: str = "center") -> Spec:
+    """A layer with a text at pixels."""
+    mark = {"type": "text", "text": text, "align": align, "baseline": "alphabetic", "color": colour}
     return _once(mark, {"x": {"value": round(x, 1)}, "y": {"value": round(y, 1)}})
 
 
 def _once(mark: Spec, place: Spec) -> Spec:
-    """One mark at pixels, independent of the data."""
+    """A layer with one mark at pixels, independent of the data."""
     return {"data": {"values": [{}]}, "mark": mark, "encoding": place}

@@ -14,7 +14,7 @@ from ioweather.core.results import Chart, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.ui.charts import axes as axis_of
 from ioweather.ui.charts import chart_data, theme
-from ioweather.ui.charts.axes import Axis, number_axis, position_axis, time_axis, value_axis
+from ioweather.ui.charts.axes import Axis, number_axis, position_axis, text_at, time_axis, value_axis
 from ioweather.ui.charts.chart_data import Series, thin_line
 from ioweather.ui.charts.panels import (
     HOVER,
@@ -195,25 +195,26 @@ def _drawn_rows(view: View, indices: list[int], names: list[str], **columns: Flo
 
 
 def _draw_bars(view: View) -> Drawing:
-    """Amounts by name or by time, side by side for series, with intervals where there are any."""
-    chart, value = view.chart, view.axes.value
-    x, y = chart_data.column(chart, "x"), chart_data.numbers(chart, "y")
+    """Amounts by name or by bin, side by side for series, with intervals where there are any."""
+    chart, value, is_binned = view.chart, view.axes.value, view.chart.kind == "histogram"
+    y = chart_data.numbers(chart, "y")
     drawable = np.isfinite(y) & ((y > 0) | (not value.log))
     total, missing = int(drawable.sum()), int(np.isnan(y).sum())
-    left, right = _row_extents(view)
-    centre = (left + right) / 2
+    left, right = _bin_extents(view) if is_binned else _row_extents(view)
+    names = _bin_names(chart) if is_binned else chart_data.names(chart, "x")
     shown = np.flatnonzero(drawable)
     if len(shown) > view.points // 2:
-        order = shown[np.argsort(centre[shown], kind="stable")]
-        shown = order[thin_line(centre[order], y[order], view.points // 10)]
+        order = shown[np.argsort(left[shown] + right[shown], kind="stable")]
+        shown = order[thin_line((left + right)[order], y[order], view.points // 10)]
     base = np.full(len(y), value.low if value.log else 0.0)
     columns = {"a": left, "b": right, "y": y, "o": base}
-    fields: dict[str, ResultColumn | str] = {"n": x.heading, "y": chart_data.column(chart, "y")}
-    interval = "low" in chart.encoding and "high" in chart.encoding
+    heading = chart_data.column(chart, "low" if is_binned else "x").heading
+    fields: dict[str, ResultColumn | str] = {"n": heading, "y": chart_data.column(chart, "y")}
+    interval = not is_binned and "low" in chart.encoding and "high" in chart.encoding
     if interval:
         low, high = chart_data.numbers(chart, "low"), chart_data.numbers(chart, "high")
         low, high = np.where(np.isnan(high), np.nan, low), np.where(np.isnan(low), np.nan, high)
-        columns |= {"c": centre, "l": np.maximum(low, base) if value.log else low, "h": high}
+        columns |= {"c": (left + right) / 2, "l": np.maximum(low, base) if value.log else low, "h": high}
         fields |= {"l": chart_data.column(chart, "low"), "h": chart_data.column(chart, "high")}
     hidden = len(y) - missing - total
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
@@ -221,10 +222,13 @@ def _draw_bars(view: View) -> Drawing:
     if len(shown) < total:
         notes[f"{len(shown):,} of {total:,} drawn, including the lowest and highest"] = 0
     tips, transforms = view.tooltip(fields)
+    mark: Spec = {"type": "rect"}
+    if is_binned and not view.series.names and view.axes.x.measure != "bins":
+        mark |= {"stroke": theme.BACKGROUND, "strokeWidth": 0.5}
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
-    rows = _drawn_rows(view, shown.tolist(), chart_data.names(chart, "x"), **columns)
+    rows = _drawn_rows(view, shown.tolist(), names, **columns)
     bars = _position_channels(view, "a", "o", "b", "y") | colour
-    layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"}, "encoding": bars}]
+    layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": bars}]
     if interval:
         rule = {"type": "rule", "color": INK, "strokeWidth": 1.2}
         known = [{"filter": "isValid(datum.l)"}]
@@ -290,36 +294,26 @@ def _edges(chart: Chart) -> tuple[Floats, Floats]:
     return np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high)
 
 
-def _draw_histogram(view: View) -> Drawing:
-    """Amounts by bin; bins of series are side by side."""
-    chart, axis, series = view.chart, view.axes.x, view.series
-    left, right = _edges(chart)
-    y = chart_data.numbers(chart, "y")
-    drawable = np.isfinite(y) & ((y > 0) | (not view.axes.y.log))
-    hidden = int(np.isfinite(y).sum() - drawable.sum())
-    notes = {OFF_LOG_AXIS: hidden} if hidden else {}
+def _bin_extents(view: View) -> tuple[Floats, Floats]:
+    """Start and end of each row along the axis of bins; bins of series are side by side."""
+    axis, (left, right) = view.axes.x, _edges(view.chart)
     if axis.measure == "bins":
         left, right = (np.searchsorted(np.array(axis.edges), each).astype(np.float64) for each in (left, right))
     elif axis.log or axis.measure == "time":  # zero is not on the one, an open end on neither
         left, right = np.clip(left, axis.low, axis.high), np.clip(right, axis.low, axis.high)
-    colour = {"color": series.colour(view.legend)}
-    gap = 0.08 if axis.measure == "bins" or len(series.names) > 1 else 0.0
-    if axis.log:  # side by side by ratio
-        left, right = (np.exp(part) for part in _series_extents(view, np.log(left), np.log(right), gap))
-    else:
-        left, right = _series_extents(view, left, right, gap)
-    names = [
+    gap = 0.08 if axis.measure == "bins" or len(view.series.names) > 1 else 0.0
+    if not axis.log:
+        return _series_extents(view, left, right, gap)
+    first, last = _series_extents(view, np.log(left), np.log(right), gap)  # side by side by ratio
+    return np.exp(first), np.exp(last)
+
+
+def _bin_names(chart: Chart) -> list[str]:
+    """The bins in words: "1 KiB to 10 KiB", "below 1 KiB", "1 MiB and more"."""
+    return [
         f"{low} and more" if high in _OPEN else f"below {high}" if low in _OPEN else f"{low} to {high}"
         for low, high in zip(chart_data.names(chart, "low"), chart_data.names(chart, "high"), strict=True)
     ]
-    base = np.full(len(y), view.axes.y.low if view.axes.y.log else 0.0)
-    rows = _drawn_rows(view, np.flatnonzero(drawable)[: view.points].tolist(), names, a=left, b=right, o=base, y=y)
-    tips, transforms = view.tooltip({"n": chart_data.column(chart, "low").heading, "y": chart_data.column(chart, "y")})
-    mark: Spec = {"type": "rect"}
-    if not series.names and axis.measure != "bins":
-        mark |= {"stroke": theme.BACKGROUND, "strokeWidth": 0.5}
-    encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("o"), "y2": {"field": "y"}, "tooltip": tips}
-    return Drawing([{"transform": transforms, "mark": mark, "encoding": encoding | colour}], rows, notes)
 
 
 BARS = PanelKind(
@@ -337,7 +331,7 @@ BOX = PanelKind(
     size=_place_size,
     shown=("q50",),
 )
-HISTOGRAM = PanelKind(("low", "high", "y"), _histogram_axes, _draw_histogram, optional=("series",))
+HISTOGRAM = PanelKind(("low", "high", "y"), _histogram_axes, _draw_bars, optional=("series",))
 
 
 _MOST_COUNTED = 31
@@ -537,9 +531,7 @@ MATRIX = PanelKind(
 
 
 _MOST_LABELS = 20
-_OVERHANG_PX = 24  # next to the plot there is nothing to cover
 _MOST_POINTS = 3000  # a printed point takes 130 bytes
-_OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center"))
 
 
 def _draw_scatter(view: View) -> Drawing:
@@ -594,22 +586,16 @@ def _draw_scatter(view: View) -> Drawing:
 
 
 def _names_beside_points(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
-    """Names next to their points where they cover neither a point nor another name; the others are in the tooltip."""
+    """Layers with the names to the right of their points, at pixels; a name that would cover another is left to the
+    tooltip."""
     labels = chart_data.names(view.chart, "label")
-    taken = [(x[i] - 4, x[i] + 4, y[i] - 4, y[i] + 4) for i in kept]
     layers: list[Spec] = []
-    for i in kept.tolist():
-        size = text_px(labels[i])
-        for dx, dy, align in _OFFSETS:
-            left = x[i] + dx - {"left": 0.0, "right": size, "center": size / 2}[align]
-            right, top, bottom = left + size, y[i] + dy - LABEL_SIZE, y[i] + dy + 2
-            inside = left >= 0 and right <= view.width + _OVERHANG_PX and top >= -LABEL_SIZE and bottom <= view.height
-            if inside and not any(left < b[1] and b[0] < right and top < b[3] and b[2] < bottom for b in taken):
-                taken.append((left, right, top, bottom))
-                mark = {"type": "text", "text": labels[i], "align": align, "baseline": "alphabetic", "color": INK}
-                place = {"x": {"value": round(float(x[i]) + dx, 1)}, "y": {"value": round(float(y[i]) + dy, 1)}}
-                layers.append({"data": {"values": [{}]}, "mark": mark, "encoding": place})
-                break
+    taken: list[tuple[float, float]] = []  # right end and height of the names so far
+    for i in sorted(kept.tolist(), key=lambda i: float(x[i])):
+        left, height = round(float(x[i]) + 7, 1), round(float(y[i]) + 4, 1)
+        if all(left > end or abs(height - other) > LABEL_SIZE for end, other in taken):
+            taken.append((left + text_px(labels[i]), height))
+            layers.append(text_at(left, height, labels[i], INK, align="left"))
     return layers
 
 

@@ -39,7 +39,7 @@ from ioweather.lake import copies, layout, maintenance, object_store
 from ioweather.lake.inventory import find_overlaps, summarise_series
 from ioweather.lake.lake import Lake, Snapshot, open_lake
 from ioweather.lake.sandbox import run_user_sql
-from ioweather.lake.workers import cluster_settings, usable_cores
+from ioweather.lake.workers import usable_cores
 from ioweather.readers.prometheus.mapping import Mappings
 from ioweather.readers.reader_catalogue import SOURCES
 from ioweather.readers.scan.tally import bins_frame, scans_frame
@@ -159,7 +159,7 @@ def ingest(
     simulated = [path for path in files if (path / "truth.parquet").is_file() and (path / "manifest.json").is_file()]
     files = [path / "data" if path in simulated else path for path in files]
     report = IngestReport()
-    with working(engine if files else {}, lake_dir) as (pool, progress):
+    with working(engine if files else {}) as (pool, progress):
         if files:
             how: dict[str, Any] = {"context": context, "source": source, "select": into, "again": again}
             report = ingest_files(lake, files, executor=pool, progress=progress, **how)
@@ -336,7 +336,6 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @click.argument("path", type=click.Path(path_type=Path))
 @lake_option
 @output_options
-@click.option("--entries", is_flag=True, help="Also store the list of all entries (table scan_entries).")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries per second.")
 @engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Continue an interrupted scan of this tree.")
@@ -348,7 +347,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
     metavar="NAME=GLOB",
     help="Paths that belong to a project; overrides facility.toml.",
 )
-@paths_option("What to do with paths that are kept (largest files, entries).")
+@paths_option("What to do with paths that are kept (largest files).")
 def scan(
     path: Path,
     lake_dir: str | None,
@@ -360,7 +359,7 @@ def scan(
 ) -> int:
     """Walk a directory tree and count what is in it: sizes, ages, owners, names.
 
-    Nothing is kept per file unless --entries asks for it. Existing lists (GPFS policies, find, lfs find) go in with
+    Nothing is kept per file but the largest. Existing lists (GPFS policies, find, lfs find) go in with
     `ioweather ingest`.
     """
     if asked["resume"] and asked["restart"]:
@@ -369,7 +368,7 @@ def scan(
     workers = engine["workers"] or usable_cores()
     request = scan_tree.ScanRequest(path, workers, projects=rules, paths=path_policy, **asked)
     try:
-        with working(engine, lake_dir, clusters_only=True) as (pool, progress):
+        with working(engine, clusters_only=True) as (pool, progress):
             report = scan_tree.scan(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
     except KeyboardInterrupt:
         say("Stopped. Run the same command with --resume to go on.", err=True)
@@ -437,7 +436,6 @@ def check(lake_dir: str | None, as_json: bool) -> int:
     if not has_lake and not layout.facility_file(root).exists():
         raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Write it: ioweather facility init")
     known = load_facility(layout.facility_file(root))
-    cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
     opened = open_lake(lake_dir).snapshot() if has_lake else nullcontext(None)
     with opened as snapshot:
         described, unmapped = check_mapping(known, snapshot, shared_mounts())
@@ -640,34 +638,21 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     return 1 if damaged else 0
 
 
-@lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
+@lake.command(epilog="Example: ioweather lake backup /backup/weather")
 @click.argument("dest", type=click.Path(path_type=Path))
 @lake_option
-@click.option("--verify", is_flag=True, help="Read the backup again and compare every file.")
-def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
+def backup(lake_dir: str | None, dest: Path) -> None:
     """Copy the lake to DEST as it is at this moment; writers may go on.
 
-    The next time only new files are copied. DEST can be opened with --lake. Cached exhibits are left out.
+    The next time only new files are copied. DEST is a lake: `lake check --lake DEST` compares its files with their
+    digests, and a backup of DEST restores it elsewhere. Cached exhibits are left out.
     """
     with progress_bar() as progress:
-        done = copies.backup(open_lake(lake_dir), dest, verify=verify, progress=progress)
+        done = copies.backup(open_lake(lake_dir), dest, progress=progress)
     say(
         f"Copied {done['copied_files']:,} files ({format_bytes(done['copied_bytes'])}) to {dest}; "
         f"{done['kept_files']:,} already there, {done['removed_files']:,} removed."
     )
-    if verify:
-        say("All digests match.")
-
-
-@lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
-@click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@lake_option
-def restore(lake_dir: str | None, source: Path) -> None:
-    """Restore the lake from a backup, checking every file; the place must be empty."""
-    target = Path(lake_dir) if lake_dir else default_lake_dir()
-    with progress_bar() as progress:
-        count = copies.restore(source, target, progress=progress)
-    say(f"{count:,} files restored to {target}; all digests match.")
 
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from ioweather.ui.report.write import Audience, write_report
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
-@click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
+@click.option("--ready", is_flag=True, hidden=True, help="The list has only these.")
 def show(
     ids: tuple[str, ...],
     lake_dir: str | None,
@@ -56,12 +57,12 @@ def show(
     fresh: bool,
     engine: dict[str, Any],
     list_params: bool,
-    ready: bool,
+    ready: bool,  # accepted for one release
 ) -> None:
     """Make exhibits from the lake and show them with the published values. Without ID: list the tables and figures of
     the five papers, and whether this lake can make them."""
     if not ids:
-        _list_exhibits(lake_dir, form, ready)
+        _list_exhibits(lake_dir, form)
         return
     if "predictability" in ids:  # of version 0.2
         hint = "ioweather show mad17.fig6 has the error that no model of run times can beat here."
@@ -79,7 +80,7 @@ def show(
         if not equals:
             raise UsageError(f"--set {pair}: expected NAME=VALUE.")
         params[name.strip()] = value.strip()
-    with working(engine, lake_dir) as (pool, progress):
+    with working(engine) as (pool, progress):
         how: dict[str, Any] = {"params": params, "period_ns": period, "use_cache": not fresh}
         made = analyse.make_exhibits(lake, ids, executor=pool, progress=progress, **how)
     if out is not None:
@@ -95,8 +96,8 @@ def show(
             print_exhibit(exhibit, form)
 
 
-def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
-    """Print all exhibits, and whether this lake has the rows for each."""
+def _list_exhibits(lake_dir: str | None, form: str) -> None:
+    """Print the exhibits that this lake can make and what the others lack; as JSON or CSV all of them."""
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
@@ -105,17 +106,23 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
         if lake_dir is not None:
             raise
         found, note = analyse.catalogue_only(), str(error)
-    shown = [item for item in found if item.ready or not ready]
+    shown = [item for item in found if item.ready or form != "text"]
     if form == "json":
         names = ("id", "title", "study", "ready", "missing", "empty")
         say_json([{"schema_version": SCHEMA_VERSION, **{name: getattr(i, name) for name in names}} for i in shown])
         return
-    print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
+    if shown:
+        print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
     if form == "text":
-        empty, possible = sum(bool(item.empty) for item in found), sum(item.ready for item in found)
-        nothing = f", {empty} are empty" if empty else ""
-        say("", f"{possible} of {len(found)} are ready{nothing}, {len(found) - possible - empty} are not possible.")
-        say("Ready means that the lake has the data. Show one: ioweather show ID", *([note] if note else []))
+        empty, possible = sum(bool(item.empty) for item in shown), len(shown)
+        nothing = f", {empty} of them empty" if empty else ""
+        say("", f"This lake can make {possible} of {len(found)} exhibits{nothing}.")
+        lacks = Counter(each for item in found if not item.ready for each in item.missing)
+        say(*(f"  {n:>3} lack {reason.removeprefix('no ')}" for reason, n in lacks.most_common(_MOST_LACKS)))
+        say("Show one: ioweather show ID. All of them: --csv or --json.", *([note] if note else []))
+
+
+_MOST_LACKS = 8
 
 
 REPORT_EPILOG = """\b
@@ -180,7 +187,7 @@ def report(
         except ModuleNotFoundError:
             raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
         check_bundle(bundle)
-    with working(engine, lake_dir) as (pool, progress):
+    with working(engine) as (pool, progress):
         how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}
         material = write_report(lake, out, period_ns=period, executor=pool, progress=progress, **how)
         if bundle is not None:
@@ -219,7 +226,7 @@ def demo(out: Path | None) -> None:
         "Look around:",
         f"  ioweather serve {where}",
         f"  ioweather report {where} --for director --out report.html",
-        f"  ioweather show --ready {where}",
+        f"  ioweather show {where}",
         f"  ioweather show car11.fig7 {where}",
     )
 

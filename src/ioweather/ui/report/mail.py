@@ -85,4 +85,4 @@ def _text(sheet: Sheet) -> str:
     blocks: list[Block] = [*([tiles] if sheet.tiles else []), *([actions] if sheet.actions else []), *sheet.tables]
     sentences = [line for sentence in sheet.sentences for line in ("", *textwrap.wrap(sentence, _WIDTH))]
     head = [sheet.title, "=" * min(len(sheet.title), _WIDTH), *sentences]
-    return "\n".join([*head, render_text(blocks, _WIDTH)])
+    return "\n".join([*head, render_text(blocks, _WIDTH).replace("(--csv or --json)", "(attached report)")])

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
+from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
-from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, ResultTable
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, format_value, now_ns, parse_size
-from ioweather.diagnosis.events import TROUBLES, EventOutcome, without_name
+from ioweather.diagnosis.events import TROUBLES, without_name
 from ioweather.diagnosis.file_systems import StorageOutcome, past_moment
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.latest_rates import latest_rates
@@ -26,7 +27,7 @@ from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
-from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for, status_of
+from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.health import HealthOutcome
@@ -39,12 +40,11 @@ _MOST_CARDS = 6
 _CARD_CHART_PX = 130
 _BESIDE_PX = 250  # the numbers beside a chart, and the borders of its panel
 _MOST_LINES = 4
-_MOST_TILES = {"wide": 32, "narrow": 6}
+_MOST_TILES = {"wide": 32, "narrow": 3}
 _MOST_STEPS = 96
 _MOST_LIVE = {"wide": 12, "narrow": 4}
 _LIVE_SECONDS = 5
 _MOST_EVENTS = 200
-_MOST_RUNS = 10
 _MOST_BUSIEST = 4
 _MOST_TALKERS = 50
 _NOTHING = Markup('<p class="quiet">{}</p>')
@@ -145,10 +145,9 @@ def slowest(view: OwnView) -> str:
         if r.extra_seconds
     ]
     place = Place(view, "/")
-    links = {"job": place.to_column("jobs"), "user": place.to_column("users", 2)}
     title = f"Of {result.count:,} jobs"
     empty = "No job took longer than similar ones in this period."
-    return shell.tables_part(Listed.of(title, columns, rows, links, empty, "brief"))
+    return shell.tables_part(Listed.of(title, columns, rows, place, empty))
 
 
 @router.get("/fragments/problems")
@@ -263,9 +262,7 @@ def targets(view: PublicView, where: str) -> str:
         "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
         "sampled [time_ns]"
     )
-    place = Place(view)
-    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    listed = Listed.of(count, columns, rows[:most], links, tools="brief")
+    listed = Listed.of(count, columns, rows[:most], Place(view))
     return Markup("<h2>Targets: newest samples</h2>{}").format(listed.html)
 
 
@@ -282,11 +279,8 @@ def component_page(view: PublicView, name: str) -> Html:
 @router.get("/fragments/relief")
 @shell.cached_part("Files to move")
 def relief(view: OwnView, target: str) -> str:
-    """Files to move off a target: by load, and by space where the lake has a list of files with their targets."""
-    answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
-    with suppress(DataUnavailable):
-        answers.append(view.ask("relieve", {"target": target, "by": "space"}))
-    return shell.answers_part(answers, view)
+    """Files to move off a busy target."""
+    return shell.answers_part([view.ask("relieve", {"target": target}, period_for(view, RANGE_NS))], view)
 
 
 @router.get("/fragments/transfer")
@@ -301,7 +295,10 @@ def transfer(
         amount = parse_size(size)
     except ValueError as error:
         raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
-    return shell.answers_part([view.ask(n, {"size": str(amount), "op": op}) for n in ("stripe", "predict")], view)
+    asked, answers = {"size": str(amount), "op": op}, []
+    with suppress(DataUnavailable):  # it needs more samples than a prediction
+        answers.append(view.ask("stripe", asked))
+    return shell.answers_part([*answers, view.ask("predict", asked)], view)
 
 
 @router.get("/fragments/storage")
@@ -324,6 +321,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
     up = [("Storage", place.link("/storage"))]
     if result.kind not in ("facility", "filesystem"):
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
+    up.append((result.where, ""))
     troubles = [each for each in result.events if each.kind in TROUBLES and each.kind != "episode"]
     wrong = [
         replace(block, more=_more_events(place, len(troubles) - len(block.items)))
@@ -333,7 +331,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     if isinstance(state, ResultTable):
-        side.append(Listed(state, {"file system": place.to_column("filesystems")}, tools="brief").html)
+        side.append(Listed(state, place).html)
     elif state is not None:
         side.append(block_html(state, 3, view.drawn(), "state"))
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
@@ -409,62 +407,12 @@ def events(view: PublicView, kind: str | None = None) -> Html:
     return Html(shell.tables_part(shell.events_table(Place(view), found[:_MOST_EVENTS], title), notes=notes))
 
 
-@router.get("/events/{event_id}")
-def event_page(view: PublicView, event_id: str) -> Html:
-    """One event, its file system at that time, and the runs during it."""
-    try:
-        event = _event(view, event_id)
-    except IoweatherError as error:
-        body = shell.problem(error)
-        return shell.page("base.html", view, "/events", "No such event", status=status_of(error), body=body)
-    if view.between == ("", ""):
-        around = shell.around_ns(event.start_ns, event.end_ns)
-        view = replace(view, between=(around["from"], around["to"]))
-    place = Place(view, f"/events/{event_id}")
-    parts = (
-        (place.link(f"/fragments/events/{event_id}"), "Drawing what the system did…", "What the system did"),
-        (place.link(f"/fragments/events/{event_id}/runs"), "Finding the runs…", "Runs during it"),
-    )
-    crumbs = [("Events", place.link("/events"))]
-    where = shell.where_address(place, event)
-    crumbs += [(event.component or event.filesystem.removeprefix("mount:"), where)] if where else []
-    return shell.parts_page(view, place.path, event.label, *parts, crumbs=crumbs)
-
-
-def _event(view: View, event_id: str) -> EventOutcome:
-    """The event of this id; raises DataUnavailable if there is none."""
-    found = next((e for e in view.events(None, ALL_TIME) if e.event_id == event_id), None)
-    if found is None:
-        raise DataUnavailable("No such event.", hint="It may have been detected again with a different start or end.")
-    return found
-
-
-@router.get("/fragments/events/{event_id}")
-@shell.cached_part()
-def event(view: PublicView, event_id: str) -> str:
-    found = _event(view, event_id)
-    where = found.component or found.filesystem.removeprefix("mount:").split(" ")[0]
-    try:
-        answer = view.ask("storage", {"where": where or None}, period_for(view))
-    except DataUnavailable:
-        answer = view.ask("storage", {}, period_for(view))
-    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1], "this")
-    drawn = view.drawn(CHART_PX, 1.0, PANEL_PX)
-    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-    charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
-    facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
-    return shell.part("place_parts.html", head=facts, charts=charts, closing=shell.closing_part(answer))
-
-
-@router.get("/fragments/events/{event_id}/runs")
-@shell.cached_part()
-def event_runs(view: OwnView, event_id: str) -> str:
-    found = _event(view, event_id)
-    period = (found.start_ns, found.end_ns or period_for(view)[1])
-    result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
-    assert isinstance(result, RunsOutcome)
-    title = f"Slowest of {result.count:,} runs during this event"
-    return shell.tables_part(shell.runs_table(Place(view), result.runs, title))
+@router.get("/events/{event_id}", response_model=None)
+def former_event(view: PublicView, event_id: str) -> RedirectResponse:
+    """Events had pages of their own; the overview shows the time of one, with its runs and problems."""
+    found = [each for each in view.events(None, ALL_TIME) if each.event_id == event_id]
+    place = Place(view)
+    return RedirectResponse(shell.event_address(place, found[0]) if found else place.link("/events"), 307)
 
 
 @router.get("/who")
@@ -491,32 +439,24 @@ def who(view: OwnView) -> str:
         (str(c.job_id or ""), c.user or "", c.project or "", c.program or "", c.probability, c.seconds)
         for c in result.culprits
     ]
-    links = {
-        "job": place.to_column("jobs"),
-        "user": place.to_column("users", 1),
-        "project": place.to_column("projects", 2),
-    }
     talkers = [
-        (t.user or "not known", t.read_bytes, t.write_bytes, t.bytes_ratio, round(t.metadata_operations))
+        (t.user, t.read_bytes, t.write_bytes, t.bytes_ratio, round(t.metadata_operations))
         for t in result.talkers[:_MOST_TALKERS]
     ]
-    of_user = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
     tables = [
         Listed.of(
             "Jobs that slowed others",
             "job; user; project; program; probability [ratio]; cost others [seconds]",
             culprits,
-            links,
+            place,
             "No job was found that slowed others.",
-            "brief",
         ),
         Listed.of(
             "Who moved most",
             "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
             talkers,
-            of_user,
+            place,
             "Who moved most: no job records.",
-            "brief",
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)
