@@ -75,7 +75,7 @@ def named_pages(client):
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_every_page(browser, axe, address, client, job_id, file_page, width, height):
+def test_every_page(browser, axe, address, client, job_id, width, height):
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
     page = context.new_page()
     wrong: list[str] = []
@@ -99,7 +99,7 @@ def test_every_page(browser, axe, address, client, job_id, file_page, width, hei
         "/?lake=empty",
         "/health?lake=empty",
     ]
-    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", file_page, "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
+    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
     for view in views:
         page.goto(address + view)
         wait_until_reached(page)

@@ -1,4 +1,4 @@
-"""The parts that answer a question: forecast, stripe advice, projects, agents, quality, periods."""
+"""The parts that answer a question: forecast, stripe advice, projects, agents, periods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_claims_stand_beside_the_papers_and_lead_to_their_exhibits(client):
     assert 'href="/claims"' in client.get("/climate").text
     while "data-again" in (text := client.get("/fragments/claims").text):
         assert re.search(r"\d+ of \d+ exhibits done|Queued", text)
-    assert re.search(r"Of \d+ statements of the papers \d+ agree here", text)
+    assert re.search(r"Of \d+ statements in the papers, \d+ agree here", text)
     assert {"✓", "–"} <= set(re.findall(r"<td>([✓✗?–])</td>", text))
     assert "✓ agrees with the paper" in text
     links = re.findall(r'href="(/exhibits/[^"]+)"', text)
@@ -81,13 +81,6 @@ def test_projects_lead_to_their_pages(client):
     links = re.findall(r'href="(/projects/[^"]+)"', client.get("/fragments/projects").text)
     assert links
     assert client.get(links[0].replace("/projects/", "/fragments/projects/")).status_code == 200
-
-
-def test_quality_counts_every_sample(client, lake):
-    text = client.get("/fragments/quality").text
-    shown = sum(int(n.replace(",", "")) for n in re.findall(r'<td class="number"[^>]*>([\d,]+)</td>', text))
-    with lake.snapshot() as snapshot:
-        assert shown == snapshot.tables()["series"]
 
 
 def test_agents_are_listed_with_what_they_lost(lake, tmp_path):

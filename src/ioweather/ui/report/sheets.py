@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Chart, Fact, ResultTable, columns_of
-from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
+from ioweather.core.units import NS, format_span, format_time_ns, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
@@ -30,7 +30,6 @@ _MOST_PROGRAMS: Final = 5
 _MOST_ACTIONS: Final = 3
 _MOST_EVENTS: Final = 20
 _MOST_RUNS: Final = 15
-_LEAST_SHARE: Final = 0.005  # of all bytes: what a fast program must move to be an example
 _FULL: Final = 0.8  # of its peak: a file system that needs more, or less work
 
 
@@ -168,7 +167,7 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
         tuple(sentences),
         tuple(_tiles(now, compared, before)),
         tuple(replace(chart, title="Load; incidents are shaded") for chart in now.charts("load")),
-        tuple(table for table in _program_tables(_programs(now.runs)) if table.rows),
+        tuple(table for table in (_program_table(_programs(now.runs)),) if table.rows),
         tuple(todo) or ("No problems found: all components are healthy and no program has avoidable I/O time.",),
     )
 
@@ -256,7 +255,6 @@ class _Program:
     io_seconds: float
     run_seconds: float
     lost_seconds: float
-    moved_bytes: int
 
 
 def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
@@ -272,36 +270,31 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
             sum(run.io_seconds or 0.0 for run in mine),
             sum(run.run_seconds or 0.0 for run in mine),
             _extra_seconds(mine),
-            sum(run.moved_bytes for run in mine),
         )
         for (name, project), mine in of.items()
     ]
 
 
-def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
-    """The programs with most time beyond the usual, and those with the highest rates."""
+def _program_table(programs: Sequence[_Program]) -> ResultTable:
+    """The programs with the most time beyond similar runs."""
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
-    share = [p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst]
-    yield ResultTable.of(
-        "waiting",
+    rows = [
+        (
+            p.name,
+            p.project,
+            p.runs,
+            p.io_seconds,
+            p.io_seconds / p.run_seconds if p.run_seconds else None,
+            p.lost_seconds,
+        )
+        for p in worst
+        if p.io_seconds
+    ]
+    columns = (
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
-        "lost: beyond similar runs [seconds]",
-        [
-            (p.name, p.project, p.runs, p.io_seconds, of_run, p.lost_seconds)
-            for p, of_run in zip(worst, share, strict=True)
-            if p.io_seconds
-        ],
-        "Programs with the most time beyond similar runs",
+        "lost: beyond similar runs [seconds]"
     )
-    whole = sum(p.moved_bytes for p in programs)
-    able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
-    best = sorted(able, key=lambda p: -p.moved_bytes / p.io_seconds)[:_MOST_PROGRAMS]
-    yield ResultTable.of(
-        "fast",
-        "program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]",
-        [(p.name, p.project, p.runs, p.moved_bytes, p.moved_bytes / p.io_seconds) for p in best],
-        "Programs with the fastest I/O",
-    )
+    return ResultTable.of("waiting", columns, rows, "Programs with the most time beyond similar runs")
 
 
 def actions(lake: Lake, now: Found) -> list[str]:
@@ -356,7 +349,7 @@ def _was_slowed_by_storage(lake: Lake, job_id: int) -> bool:
 
 
 def operator_sheet(now: Found) -> Sheet:
-    """The state of each file system, the strongest events, the slowest runs and hours."""
+    """The state of each file system, the strongest events and the slowest runs."""
     sentences = [
         f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
         f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
@@ -364,9 +357,7 @@ def operator_sheet(now: Found) -> Sheet:
         + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
         for state in now.states
     ]
-    tables = tuple(
-        table for table in (_events_table(now), _runs_table(now), _unlogged_table(now), _hours_table(now)) if table.rows
-    )
+    tables = tuple(table for table in (_events_table(now), _runs_table(now), _unlogged_table(now)) if table.rows)
     return Sheet("For operators", tuple(sentences), charts=now.charts("slowdown"), tables=tables)
 
 
@@ -415,23 +406,6 @@ def _unlogged_table(now: Found) -> ResultTable:
             if r.slowness is not None and r.slowness > 1
         ],
         "Slowest jobs without a log, compared with similar jobs: ioweather why JOB",
-    )
-
-
-def _hours_table(now: Found) -> ResultTable:
-    """The three hours of the day (UTC) in which operations were slow most often, by file system."""
-    rows: list[tuple[str, str, float]] = []
-    for name, series in now.slow.items():
-        hours: dict[int, list[bool]] = defaultdict(list)
-        for start_ns, value in series:
-            hours[start_ns // HOUR_NS % 24].append(value >= SLOW)
-        shares = sorted(((sum(h) / len(h), hour) for hour, h in hours.items()), reverse=True)[:3]
-        rows += [(name, f"{hour:02d}:00", share) for share, hour in shares if share]
-    return ResultTable.of(
-        "hours",
-        "filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]",
-        rows,
-        "Hours of the day with the most slow operations",
     )
 
 

@@ -12,7 +12,6 @@ from ioweather.agent.status import Status, read_status, remote_agents
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.papers import exhibits
 from ioweather.core.results import ResultColumn, ResultTable
-from ioweather.core.tables import Quality
 from ioweather.core.tabular import as_text
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns, unit_of_name
 from ioweather.diagnosis.file_systems import StorageOutcome
@@ -27,7 +26,6 @@ router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_LOOKED_AT = 2000
 _MOST = 25
 _KINDS = (("user", "users"), ("project", "projects"), ("program", "programs"))
-_QUALITY_SQL = "SELECT source, quality, count(*) FROM series GROUP BY ALL ORDER BY source, quality"
 _EXAMPLES = (
     ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
     (
@@ -132,19 +130,6 @@ def lake(view: OwnView) -> str:
     )
 
 
-@router.get("/fragments/quality")
-@shell.cached_part()
-def quality(view: PublicView) -> str:
-    with view.lake.snapshot() as snapshot:
-        counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
-    rows = []
-    for source, bits, count in counted:
-        flags = [str(flag.name).lower().replace("_", " ") for flag in Quality if flag & (bits or 0)]
-        rows.append((source, ", ".join(flags) or "none", count))
-    empty = "No server or device samples."
-    return shell.tables_part(Listed.of("Samples by flag", "source; flags; samples [count]", rows, empty=empty))
-
-
 @router.get("/search", response_model=None)
 def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """What matches: a page at once where there is one, else a list."""
@@ -164,7 +149,9 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
     if hits:
         addresses = {(name, kind): address for kind, name, address in hits}
         rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
-        tables.append(Listed.of("Pages", "name; what it is", rows, {"name": lambda row: addresses[row[0], row[1]]}))
+        tables.append(
+            Listed.of("Pages", "name; what it is", rows, links={"name": lambda row: addresses[row[0], row[1]]})
+        )
     if runs:
         title = f"{min(len(runs), _MOST)} of {len(runs)} matching runs"
         tables.append(shell.runs_table(place, runs[:_MOST], title))

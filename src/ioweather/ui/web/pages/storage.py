@@ -145,10 +145,9 @@ def slowest(view: OwnView) -> str:
         if r.extra_seconds
     ]
     place = Place(view, "/")
-    links = {"job": place.to_column("jobs"), "user": place.to_column("users", 2)}
     title = f"Of {result.count:,} jobs"
     empty = "No job took longer than similar ones in this period."
-    return shell.tables_part(Listed.of(title, columns, rows, links, empty, "brief"))
+    return shell.tables_part(Listed.of(title, columns, rows, place, empty))
 
 
 @router.get("/fragments/problems")
@@ -263,9 +262,7 @@ def targets(view: PublicView, where: str) -> str:
         "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
         "sampled [time_ns]"
     )
-    place = Place(view)
-    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    listed = Listed.of(count, columns, rows[:most], links, tools="brief")
+    listed = Listed.of(count, columns, rows[:most], Place(view))
     return Markup("<h2>Targets: newest samples</h2>{}").format(listed.html)
 
 
@@ -334,7 +331,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     if isinstance(state, ResultTable):
-        side.append(Listed(state, {"file system": place.to_column("filesystems")}, tools="brief").html)
+        side.append(Listed(state, place).html)
     elif state is not None:
         side.append(block_html(state, 3, view.drawn(), "state"))
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
@@ -442,32 +439,24 @@ def who(view: OwnView) -> str:
         (str(c.job_id or ""), c.user or "", c.project or "", c.program or "", c.probability, c.seconds)
         for c in result.culprits
     ]
-    links = {
-        "job": place.to_column("jobs"),
-        "user": place.to_column("users", 1),
-        "project": place.to_column("projects", 2),
-    }
     talkers = [
-        (t.user or "not known", t.read_bytes, t.write_bytes, t.bytes_ratio, round(t.metadata_operations))
+        (t.user, t.read_bytes, t.write_bytes, t.bytes_ratio, round(t.metadata_operations))
         for t in result.talkers[:_MOST_TALKERS]
     ]
-    of_user = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
     tables = [
         Listed.of(
             "Jobs that slowed others",
             "job; user; project; program; probability [ratio]; cost others [seconds]",
             culprits,
-            links,
+            place,
             "No job was found to have slowed others.",
-            "brief",
         ),
         Listed.of(
             "Who moved the most data",
             "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
             talkers,
-            of_user,
+            place,
             "Who moved the most data: no job records.",
-            "brief",
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)

@@ -131,7 +131,7 @@ def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
         marks = Counter(str(row[list(_CLAIM_COLUMNS).index("mark")]) for row in rows)
         counts = ", ".join(f"{marks[mark]} {words}" for mark, words in _MARKS_IN_WORDS.items() if marks[mark])
         columns = "; ".join(_CLAIM_COLUMNS.values())
-        yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, links, "No statement.", "brief")
+        yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, empty="No statement.", links=links)
 
 
 @router.get("/climate")
