@@ -89,10 +89,8 @@ def revoke(name: str, lake_dir: str | None) -> None:
     say(f"Revoked {name}.")
 
 
-SERVE_EPILOG = """\b
-The server listens only on this machine unless --host is set, without encryption. To
-authenticate users, put it behind a reverse proxy: see [visibility] in
-docs/how-to/dashboard.md. The API is at /api/v1.
+SERVE_EPILOG = """The server listens only on this machine unless --host is set, without encryption. To authenticate
+users, put it behind a reverse proxy: see [visibility] in docs/how-to/dashboard.md. The API is at /api/v1.
 
 \b
 Example: ioweather serve --lake /srv/weather
