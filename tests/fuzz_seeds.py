@@ -179,26 +179,7 @@ Finished            : Tue Mar  5 10:00:03 2024
 
 
 def _ior() -> list[Seed]:
-    results = [
-        {"access": name, "bwMiB": 1000.5 + i, "iops": 900.0, "totalTime": 0.25, "iter": i, "blockKiB": 65536.0}
-        for i in range(2)
-        for name in ("write", "read")
-    ]
-    document = {
-        "Version": "4.1.0+dev", "Began": "Tue Mar  5 10:00:00 2024", "Command line": "ior -t 256k -b 16m",
-        "Machine": "Linux n1",
-        "tests": [{
-            "TestID": 0, "StartTime": "Tue Mar  5 10:00:01 2024", "Path": "/scratch/ior",
-            "Options": {"api": "POSIX", "nodes": "1", "tasks": "4", "xfersize": "262144 bytes", "blocksize": "16 MiB",
-                        "aggregate filesize": "64 MiB"},
-            "Results": [results],
-        }],
-        "summary": [{"operation": "write", "API": "POSIX", "TestID": 0, "bwMaxMIB": 1001.5, "bwMinMIB": 1000.5,
-                     "bwMeanMIB": 1001.0, "bwStdMIB": 0.5, "OPsMax": 900, "OPsMin": 900.0, "OPsMean": 900.0,
-                     "OPsSD": 0.0, "MeanTime": 0.25}],
-        "Finished": "Tue Mar  5 10:00:03 2024",
-    }  # fmt: skip
-    return [*_text(_IOR, _IOR_4), *_json(document)]
+    return _text(_IOR, _IOR_4)
 
 
 def _iostat() -> list[Seed]:

@@ -77,7 +77,7 @@ def tree_state(folder: Path) -> dict[str, bytes]:
 SCAN = Scenario(
     "scan",
     lambda commands, at: runs_tree(at.beside / "tree", 12) and None,
-    lambda at: ["scan", at.beside / "tree", "--lake", at.here / "lake", "--workers", 1, "--resume", "--entries"],
+    lambda at: ["scan", at.beside / "tree", "--lake", at.here / "lake", "--workers", 1, "--resume"],
     scan_state,
 )  # fmt: skip
 

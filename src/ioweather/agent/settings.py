@@ -148,6 +148,11 @@ def _parsed(
 ) -> dict[str, Any]:
     """Return the fields that a section sets. Raises FacilityError for an unknown key or a wrong value."""
     unknown = sorted(section.keys() - keys.keys())
+    if unknown == ["slurm_period"]:
+        raise FacilityError(
+            f"slurm_period in [{name}] was removed.",
+            hint="Remove the line: `ioweather ingest --watch` reads Slurm's accounting.",
+        )
     if unknown:
         raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Keys: {', '.join(keys)}.")
     found = {}

@@ -184,7 +184,7 @@ def find_episodes(lake: Lake) -> int:
         stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
     # Episodes have raw system names; readers map them to file systems.
     series = usual_requests(operation_series(rollups, {}, interval))
-    found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
+    found = _episode_rows(all_episodes(series, _THRESHOLD, snapshot.facility.baseline_ns))
     gone = _is_withdrawn(stored, found, interval)
     return replace_events(lake, found, stored.take(gone), SOURCE)
 

@@ -117,8 +117,8 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     moment = at_ns or now_ns()
     if not snapshot.pinned["response_rollups"].uris:
         return History(snapshot.facility)
-    baseline = snapshot.facility.baseline
-    history = baseline.period_ns or (moment - (baseline.window_ns or _USUAL_NS), moment)
+    window_ns = snapshot.facility.baseline_ns
+    history = (moment - (window_ns or _USUAL_NS), moment)
     recent = (moment - _RECENT_MINUTES * MINUTE_NS, moment)
     hours, minutes = (
         {
@@ -129,7 +129,7 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
         }
         for interval, period in ((HOUR_NS, history), (MINUTE_NS, recent))
     )
-    expected = {key: series.expected(baseline, moment) for key, series in hours.items()}
+    expected = {key: series.expected(window_ns, moment) for key, series in hours.items()}
     usual = {key: (seconds, n) for key, (seconds, n) in expected.items() if seconds is not None}
     return History(snapshot.facility, usual, minutes)
 
@@ -174,7 +174,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if left_out:
         caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
-        usual = str(history.facility.baseline).replace("the whole period", "the last four weeks")
+        usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
         caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)

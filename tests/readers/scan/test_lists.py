@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.units import NS
 from ioweather.readers.scan.lists import FIND, GPFS
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
@@ -114,15 +113,14 @@ def test_an_entry_that_cannot_be_is_left_out_alone(tree, tmp_path, wrong, said):
     text = find(root, LONG + "\\0")
     path = tmp_path / "list"
     path.write_bytes(text)
-    good = read(FIND, path, now, keep_raw=True)
+    good = read(FIND, path, now)
     path.write_bytes(
         text + f"{wrong}{root}/evil\0f 1 10 7 8 {16_725_225_600}.0 1.0 1.0 0 0 1 {root}/year2500\0".encode()
     )
     frames: dict = {}
     with pytest.raises(SourceError, match=f"skipped 1 invalid entries.*{said}.*evil"):
-        read(FIND, path, now, frames, keep_raw=True)
-    assert {row["path"].rpartition("/")[2] for row in frames["scan_entries"]} >= {"year2500"}
-    assert len(frames["scan_entries"]) == len(good["scan_entries"]) + 1
+        read(FIND, path, now, frames)
+    assert frames["scans"][0]["entry_count"] == good["scans"][0]["entry_count"] + 1
     assert not frames["scans"][0]["complete"]
     assert frames["scans"][0]["file_bytes"] == good["scans"][0]["file_bytes"] + 7
 
@@ -169,7 +167,7 @@ def test_a_gpfs_policy_list(tmp_path):
     for first in ("", "<3> "):
         path.write_text(POLICY.format(first=first))
         assert GPFS.detect(path.read_bytes(), path) > 0.5
-        frames = read(GPFS, path, scanned, zone=chicago, keep_raw=True)
+        frames = read(GPFS, path, scanned, zone=chicago)
         scan = frames["scans"][0]
         assert (scan["file_count"], scan["directory_count"], scan["linked_file_count"]) == (2, 1, 1)
         assert (scan["file_bytes"], scan["capacity_bytes"]) == (1048586, 1 << 20)
@@ -178,18 +176,15 @@ def test_a_gpfs_policy_list(tmp_path):
         assert found[("all", "", "mtime")] == {0: [1, 1 << 20], 7: [1, 10]}  # 2 hours; 83 days
         assert found[("user", 1002, "size")] == {4: [1, 10]}
         assert {r["owner"] for r in frames["scan_bins"] if r["owner_kind"] == "project"} == {"uid 1001", "uid 1002"}
-        row = frames["scan_entries"][0]
-        assert row["mtime_ns"] == int(dt.datetime(2010, 3, 25, 10, tzinfo=chicago).timestamp()) * 10**9
-        assert row["atime_ns"] % 10**9 == 250_000_000
 
 
 def test_a_gpfs_list_with_named_columns(tmp_path):
     path = tmp_path / "list.all"
     path.write_text(ORDERED)
     assert GPFS.detect(path.read_bytes(), path) > 0.5
-    frames = read(GPFS, path, 1_269_500_000, zone=ZoneInfo("UTC"), keep_raw=True)
+    frames = read(GPFS, path, 1_269_500_000, zone=ZoneInfo("UTC"))
     assert frames["scans"][0]["file_bytes"] == 1048586
-    assert frames["scan_entries"][1]["path"] == "/gpfs/a/with blank"
+    assert bins(frames)["all", "", "name_length"][len("with blank")] == [1, len("with blank")]
 
 
 @pytest.mark.parametrize(
@@ -221,17 +216,11 @@ def test_names_come_back_from_their_text(raw):
     text.encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("said", "stored"),
-    [("[3,5]", "3,5"), ("[0,1][2,3,4]", "0,1;2,3,4"), ("[7][?,?]", "7"), ("[?]", None), ("]", None), ("", None)],
-)
-def test_stripes_as_lfs_find_prints_them(tmp_path, said, stored):
-    """A layout of several parts, one whose later parts have no objects yet, one without any, one not told."""
+@pytest.mark.parametrize("osts", ["[3,5]", "[0,1][2,3,4]", "[7][?,?]", "]", ""])
+def test_lists_of_lfs_find_with_stripes_are_read(tmp_path, osts):
+    """A layout of several parts, one whose later parts have no objects yet, one without any."""
     first = "8 16 1700000000 1700000100 1700000200 1000 100 1 [1] /scratch/first\n"
-    (tmp_path / "list").write_text(f"{first}8 16 1700000000 1700000100 -5 1000 100 1 {said} /scratch/a b\n")
+    (tmp_path / "list").write_text(f"{first}8 16 1700000000 1700000100 -5 1000 100 1 {osts} /scratch/a b\n")
     assert FIND.detect(first.encode(), tmp_path / "list") == 0.9
-    context = ReadContext(start_ns=NS, system="scratch", keep_raw=True)
-    frames = [frame for table, frame in FIND.read(tmp_path / "list", context) if table == "scan_entries"]
-    rows = [row for frame in frames for row in frame.records()]
-    assert [(row["path"], row["osts"]) for row in rows] == [("/scratch/first", "1"), ("/scratch/a b", stored)]
-    assert rows[-1]["atime_ns"] == 1_700_000_100 * NS
+    scan = read(FIND, tmp_path / "list", 1_700_000_300, system="scratch")["scans"][0]
+    assert (scan["file_count"], scan["file_bytes"], scan["root"]) == (2, 16, "/scratch")

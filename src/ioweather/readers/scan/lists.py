@@ -33,13 +33,13 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
 
-from ioweather.core.contracts import PathPolicy, ReadContext
+from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import ANY, TABLES, Range
 from ioweather.core.units import NS, datetime_to_ns, ns_to_datetime, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.scan.scanner import ScanState, signed
+from ioweather.readers.scan.scanner import ScanState
 from ioweather.readers.scan.tally import (
     Cells,
     LinkRecord,
@@ -48,8 +48,6 @@ from ioweather.readers.scan.tally import (
     Tally,
     extension_of_name,
     scan_frames,
-    stored_path,
-    stored_text,
 )
 from ioweather.readers.text_files import ZONE_HINT, plain_bytes, unzipped_blocks
 
@@ -58,9 +56,8 @@ _LONGEST_RECORD: Final = 1 << 20
 _LONGEST_PATH: Final = 64 << 10
 # A name may contain line ends, but a list of mostly other lines is refused.
 _MOST_STRAY_LINES: Final = 1000
-_MOST: Final = (1 << 63) - 1
 _BATCH: Final = 50_000
-_TABLES: Final = ("scans", "scan_bins", "scan_entries")
+_TABLES: Final = ("scans", "scan_bins")
 
 
 class Entry(NamedTuple):
@@ -78,10 +75,9 @@ class Entry(NamedTuple):
     links: int | None = None
     device: int | None = None
     inode: int | None = None
-    osts: str | None = None
 
 
-# What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
+# What a number may be, as the table says; device and inode have 64 bits.
 _ALLOWED: Final = {
     name: TABLES["scan_entries"].column(column).range or ANY
     for name, column in pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count").items()
@@ -96,25 +92,6 @@ def _find_impossible(entry: Entry) -> str:
         if value is not None and not allowed.least <= value <= allowed.most:
             return f"{name} = {value} of {entry.path[-60:]!r}"
     return ""
-
-
-def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
-    """Rows of `scan_entries`. Times beyond int64 nanoseconds (the year 2262) are set to the last one."""
-    columns: dict[str, list[Any]] = dict(zip(Entry._fields, map(list, zip(*entries, strict=True)), strict=True))
-    names, shown = columns.pop("path"), "keep" if paths == "keep" else "hash"
-    for name in ("device", "inode"):
-        columns[name] = [None if number is None else signed(number) for number in columns[name]]
-    for name in set(columns) - {"kind", "osts"}:
-        columns[name] = [None if number is None else max(-_MOST, min(_MOST, number)) for number in columns[name]]
-    stored = {"size": "size_bytes", "capacity": "capacity_bytes", "links": "link_count"}
-    return TABLES["scan_entries"].frame(
-        {stored.get(name, name): column for name, column in columns.items()},
-        rows=len(entries),
-        scan_id=scan_id,
-        start_ns=start_ns,
-        path=[stored_path(path, shown) for path in names],  # type: ignore[arg-type]
-        escaped=[stored_text(path)[1] for path in names] if paths == "keep" else None,
-    )
 
 
 class ListTally:
@@ -206,8 +183,6 @@ def _list_frames(
             else:
                 good.append(entry)
         counted.add(good)
-        if context.keep_raw and good:
-            yield "scan_entries", entry_frame(good, scan_id, start_ns, context.paths)
     root, tally = counted.finish()
     if not tally.counts["entries"]:
         raise TruncatedInput(f"{path} ends within its first entry.", hint="Create the list again.")
@@ -280,12 +255,6 @@ def _find_nanoseconds(text: bytes) -> int:
     return int(seconds) * NS + int(fraction[:9].ljust(9, b"0"))
 
 
-def _find_osts(text: bytes) -> str | None:
-    """`[0,3][5]` as 0,3;5; parts without objects (?) are left out."""
-    parts = [part.strip("[,") for part in text.decode().split("]")]
-    return ";".join(part for part in parts if part and "?" not in part) or None
-
-
 # What find prints for each directive of its format: the field of an entry, its form, how it is read. No number of 64
 # bits has more than 20 digits. An impossible number is still a record, and left out alone.
 _FIND_NUMBER: Final = rb"-?\d{1,20}"
@@ -303,7 +272,7 @@ _DIRECTIVES: Final[dict[str, tuple[str, bytes, Callable[[bytes], Any]]]] = {
     "%G": ("gid", _FIND_NUMBER, int),
     "%n": ("links", _FIND_NUMBER, int),
     # OSTs of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it is not known.
-    "%Lo": ("osts", rb"[\[\]\d,?]{0,65536}", _find_osts),
+    "%Lo": ("osts", rb"[\[\]\d,?]{0,65536}", bytes),
     "%p": ("path", rb".+", os.fsdecode),
 }
 
@@ -343,13 +312,6 @@ FIND = FileReader(
 )
 
 
-def listing_frames(listing: Path, scan_id: str, start_ns: int, paths: PathPolicy) -> Iterator[Frame]:
-    """Rows of `scan_entries` from the scanner's listing."""
-    entries = filter(None, _find_entries(listing))
-    while batch := list(islice(entries, _BATCH)):
-        yield entry_frame(batch, scan_id, start_ns, paths)
-
-
 def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
     """The form of a list, by its first record."""
     lustre = _LUSTRE_RECORD.fullmatch(first)
@@ -376,7 +338,8 @@ def _find_entry(record: bytes, pattern: re.Pattern[bytes]) -> Entry:
     """The entry of a record that fits the pattern."""
     match = pattern.fullmatch(record)
     assert match is not None
-    fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in match.groupdict().items()}
+    found = match.groupdict().items()
+    fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in found if name in Entry._fields}
     return Entry(**{"kind": "file", **fields})
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Baseline, Facility
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats
 from ioweather.core.results import (
     Cell,
@@ -37,7 +37,6 @@ from ioweather.stats.estimates import (
     number,
     plain,
     quantiles,
-    share_estimate,
 )
 from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.slowdown import (
@@ -80,7 +79,7 @@ class Probed:
     """Series of the usual requests, and what their slowdown is measured by."""
 
     series: list[OperationSeries]
-    baseline: Baseline
+    baseline_ns: int | None
     caveats: tuple[str, ...]
     coverage: Coverage
 
@@ -95,8 +94,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
         return
-    baseline = facility.baseline
-    caveats = [expected_note(baseline), ROLLED_UP]
+    caveats = [expected_note(facility), ROLLED_UP]
     missed = sum(int(series.reduced["missed_count"].sum()) for series in usual)
     if missed:
         hung = f"{missed:,} ticks were missed while an operation hung"
@@ -111,7 +109,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     left_out = {reason: n for reason, n in excluded.items() if n}
     probed = Probed(
         usual,
-        baseline,
+        facility.baseline_ns,
         tuple(caveats),
         Coverage(used + sum(excluded.values()), used, "operations", left_out),
     )
@@ -134,13 +132,11 @@ def _lengths(params: Params) -> list[int]:
     return list(lengths.values())
 
 
-def expected_note(baseline: Baseline) -> str:
+def expected_note(facility: Facility) -> str:
     """Return the sentence that says what is expected."""
-    if baseline.seconds is not None:
-        return f"Slowdown is relative to {baseline}. Values below 1 are faster."
     return (
-        f"Slowdown is relative to the {baseline.statistic} of all operations of the same kind on the same file "
-        f"system over {baseline} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
+        f"Slowdown is relative to the median of all operations of the same kind on the same file system over "
+        f"{facility.baseline_text} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
     )
 
 
@@ -163,9 +159,9 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
             numbers = quantiles(series.counted(counting)[name])
             rows.append((series.filesystem, series.op, name, counting, *numbers, series.label))
         medians = series.statistics["median"][series.count > 0]
-        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
+        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds", in_time=True)
         slowest = float(series.statistics["q99"][series.count > 0].max())
-        usual, _ = series.expected(probed.baseline)
+        usual, _ = series.expected(probed.baseline_ns)
         if usual:
             yield Finding(
                 f"{series.label}: usually {format_seconds(usual)}. In the worst interval, 1% of operations took at "
@@ -283,7 +279,7 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
 @exhibit("kun19.episodes")
 def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
     """Slow episodes, their strength and recovery time, and slow weekdays."""
-    found = all_episodes(probed.series, threshold, probed.baseline)
+    found = all_episodes(probed.series, threshold, probed.baseline_ns)
     rows: list[tuple[Cell, ...]] = []
     for e in found:
         peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
@@ -318,16 +314,18 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
-    # Share of slow intervals by local weekday; a day is named when its interval is above that of all days.
+    # Share of slow intervals by local weekday; one is named when its interval is above that of all days. Intervals
+    # of one day resemble each other: days are resampled, and one week shows no weekday.
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
-        slowdown = series.slowdown(probed.baseline)
-        known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
-        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
+        slowdown = series.slowdown(probed.baseline_ns)
+        known, (date, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
+        slow = (slowdown >= threshold).astype(np.float64)
+        whole = grouped_share("all", slow[known], known[known], date[known], "day")
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
-            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
+            share = grouped_share(name, slow[mine], mine[mine], date[mine], "day")
             by_day.append((series.label, name, share.value, share.low, share.high, share.n))
             if share.low is not None and whole.high is not None and share.low > whole.high:
                 text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
@@ -347,7 +345,7 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
 
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     """Return the variation of the mean slowdown between days of the week, reduced by that of randomly rotated weeks."""
-    ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
+    ratios = [(series, series.slowdown(probed.baseline_ns)) for series in probed.series]
     clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
     first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)
     monday = first - (first + 3) % 7
@@ -379,7 +377,7 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     """Slowdown over time, in long and short intervals."""
     rows: list[tuple[Cell, ...]] = []
     slow: list[Finding] = []
-    ratios = [(series, series.slowdown(probed.baseline)) for series in (*long, *short)]
+    ratios = [(series, series.slowdown(probed.baseline_ns)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
     greatest = {"long": 0.0, "short": 0.0}
     for series, slowdown in every:

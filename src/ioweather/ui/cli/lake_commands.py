@@ -336,7 +336,6 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @click.argument("path", type=click.Path(path_type=Path))
 @lake_option
 @output_options
-@click.option("--entries", is_flag=True, help="Also store the list of all entries (table scan_entries).")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries per second.")
 @engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Continue an interrupted scan of this tree.")
@@ -348,7 +347,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
     metavar="NAME=GLOB",
     help="Paths that belong to a project; overrides facility.toml.",
 )
-@paths_option("What to do with paths that are kept (largest files, entries).")
+@paths_option("What to do with paths that are kept (largest files).")
 def scan(
     path: Path,
     lake_dir: str | None,
@@ -360,7 +359,7 @@ def scan(
 ) -> int:
     """Walk a directory tree and count what is in it: sizes, ages, owners, names.
 
-    Nothing is kept per file unless --entries asks for it. Existing lists (GPFS policies, find, lfs find) go in with
+    Nothing is kept per file but the largest. Existing lists (GPFS policies, find, lfs find) go in with
     `ioweather ingest`.
     """
     if asked["resume"] and asked["restart"]:
