@@ -240,6 +240,7 @@ class IngestReport:
         return f"<IngestReport: {len(self.good):,} read, {self.known:,} known, {len(self.bad):,} refused; {added}>"
 
     def add(self, other: IngestReport) -> None:
+        """Add the outcomes, rows and seconds of another part of the ingest."""
         self.outcomes += other.outcomes
         self.known += other.known
         self.rows_added.update(other.rows_added)
@@ -465,6 +466,7 @@ class _Writer:
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
 
     def add(self, outcomes: list[FileOutcome], frames: Frames) -> None:
+        """Add the outcomes and rows of some files; commit if enough were collected, or the last commit is old."""
         here = Path.cwd()
         for outcome in outcomes:
             # A folder that could not be listed is not in the ledger: no file in it has its name.
