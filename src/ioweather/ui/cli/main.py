@@ -108,6 +108,13 @@ REMOVED_WORDS: Final = {
 }
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
 _OLD_QUESTIONS = ("stripe", "what-if")
+# Commands and options of the last release, by their command (empty: any), and what replaces them.
+_REMOVED: Final = {
+    ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
+    ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
+    ("lake backup", "--verify"): "Run: ioweather lake check --lake DEST",
+    ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
+}
 _KEPT_ERRORS: Final = 20
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")
 
@@ -264,7 +271,16 @@ def _show(error: click.ClickException) -> None:
     if context is not None:
         help_option = context.help_option_names[-1]
         say(context.get_usage(), f"Try '{context.command_path} {help_option}' for help.", "", err=True)
-    say(f"Error: {joined(error.format_message())}", err=True)
+    say(f"Error: {joined(error.format_message())}{_hint_of_removed(error)}", err=True)
+
+
+def _hint_of_removed(error: click.ClickException) -> str:
+    """What replaces the command or option that the error names, if the last release had it; else empty."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path.removeprefix("ioweather").strip() if context is not None else ""
+    asked = error.option_name if isinstance(error, click.NoSuchOption) else "".join(error.message.split("'")[1:2])
+    hint = _REMOVED.get((path, asked)) or _REMOVED.get(("", asked))
+    return f" It was removed. {hint}" if hint else ""
 
 
 def _complain(error: IoweatherError) -> None:
