@@ -163,7 +163,8 @@ def _group_times(frame: Frame, filesystem: Text, used: Indices) -> list[Response
     mode, op = frame.text("mode"), frame.text("op")
     size = np.asarray(frame.array("request_bytes"))
     keys: list[NDArray[Any]] = [size[used], op.codes[used], mode.codes[used], filesystem.codes[used]]
-    order = np.lexsort([np.asarray(frame.array("start_ns"))[used], *keys])
+    # Times of the same start by duration, so that the order of a lake's rows does not matter.
+    order = np.lexsort([np.asarray(frame.array(name))[used] for name in ("duration_ns", "start_ns")] + keys)
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     samples = []
     for part in np.split(used[order], np.flatnonzero(changes) + 1):
@@ -400,7 +401,10 @@ def concurrent_rounds(sample: ResponseSample) -> Floats | None:
 
     A round is the usual time between requests to a target; of several requests in a round the first counts.
     """
-    component = sample.frame.text("component").codes[sample.rows]
+    named = sample.frame.text("component")
+    # Codes in alphabetical order, so that they do not depend on the order of a lake's rows.
+    place_of = np.append(np.argsort(np.argsort(np.array(named.categories))), -1)
+    component = place_of[named.codes[sample.rows]]
     targets = np.unique(component[component >= 0])
     start, seconds = sample.start_ns, sample.seconds
     if len(targets) < 2:

@@ -55,7 +55,7 @@ class JobView:
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
     `target_count` is the number of storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one
-    of them. `separate`: logs of processes without MPI, seen as one run
+    of them. `known_runs` are `runs`, if the caller has them. `separate`: logs of processes without MPI, seen as one run
     (`as_one_run`). `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
     """
 
@@ -73,10 +73,13 @@ class JobView:
     separate: bool = False
     of_job: AllRuns | None = None
     run_number: int = 1
+    known_runs: Runs | None = None
 
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
+        if self.known_runs is not None:
+            return self.known_runs
         frames = {"job_io": self.job_io, "applications": self.applications}
         frames |= {} if self.jobs is None else {"jobs": self.jobs}
         return jobs_of(frames, self.facility, {"processes_per_node": self.processes_per_node})
@@ -258,7 +261,7 @@ def as_one_run(view: JobView) -> JobView:
         start_ns=np.full(files.rows, int(start.min()), np.int64),
         rank=rank[mine],
     )
-    return replace(view, applications=one, files=files, job_io=job_io(one, files), separate=True)
+    return replace(view, applications=one, files=files, job_io=job_io(one, files), separate=True, known_runs=None)
 
 
 # 4711, or what schedulers show for members of arrays and of heterogeneous jobs: 22_1, 43+0.

@@ -77,10 +77,6 @@ _LEAST_INDEPENDENT: Final = 25
 _SHOWN: Final = 0.99
 # The 5% point of the Kolmogorov distribution. Fitted parameters only make a true family's distance smaller.
 _KS_LIMIT: Final = 1.358
-_PERSISTENCE: Final = (
-    "Intervals assume independent times. Consecutive times are often similar, so the intervals are too narrow for "
-    "cached runs of repeated requests."
-)
 
 
 def run_response_times(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -155,7 +151,9 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
         kept = thin(seconds, max(1, MAX_ROWS // (2 * len(shown))))
         points = zip(cells(sample.start_ns[kept]), cells(seconds[kept]), strict=True)
         rows += [(time, sample.place, sample.op, value, panel) for time, value in points]
-        medians[sample.filesystem, sample.op, sample.mode] = median_estimate(f"median[{panel}]", seconds, "seconds")
+        medians[sample.filesystem, sample.op, sample.mode] = median_estimate(
+            f"median[{panel}]", seconds, "seconds", in_time=True
+        )
     yield list(medians.values())
     for sample in shown:
         name = f"variation[{sample.place} {sample.op}]"
@@ -186,7 +184,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
         first, last = (f"{_variation_percent(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
         yield Finding(f"On {filesystem}, the cache {effect}; variation changes from {first} to {last}.", name="cache")
     yield "The chart shows the fastest and the slowest request of each time step. The table counts all requests."
-    yield _PERSISTENCE, samples.coverage
+    yield samples.coverage
 
 
 @exhibit("don15.fig2")
@@ -436,13 +434,9 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
         rows,
     )
     # Like with like: what a Normal is expected to have is beyond two standard deviations, not beyond a pivot.
-    parts = "share beyond the pivot", "share beyond mean + 2 sd"
-    bars = [(row[0], parts[0], row[4], row[5], row[6]) for row in rows] + [
-        (row[0], parts[1], row[7], None, None) for row in rows
-    ]
-    parted = ResultTable.of("tails", "where [text]; part [text]; share [ratio]; low [ratio]; high [ratio]", bars)
-    line = Reference("y", _NORMAL_SHARE, "a Normal beyond mean + 2 sd")
-    yield listed, Chart.of("bars", parted, "x=where y=share low high", "", facet="part", references=(line,))
+    line = Reference("y", _NORMAL_SHARE, "a Normal")
+    yield listed, Chart.of("bars", listed, "x=where y=tail low high", "Share beyond the pivot")
+    yield Chart.of("bars", listed, "x=where y=beyond", "Share beyond mean + 2 sd", references=(line,))
     mean = _mean_share("tail_ratio_mean", fitted)
     low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
     value = mean.value or 0.0

@@ -13,6 +13,7 @@ from typing import Final, Literal, cast
 from ioweather._version import __version__
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import UsageError
+from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claim_tests import comparison_table
 from ioweather.core.results import Exhibit, ResultTable, estimate_table, result_json
 from ioweather.core.safe_files import write_whole
@@ -187,7 +188,9 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
         tables = [*own, *([compared] if compared else [])]
         if not tables:
             raise UsageError(f"{exhibit.id} has no table.", hint="Write it as .svg, .png or .pdf.")
-        titled = [replace(table, title=table.title or exhibit.title) for table in tables]
+        paper = PAPERS.get(exhibit.id.partition(".")[0])
+        after = f", after {paper.authors[0].split()[-1]} et al., {paper.year}, doi:{paper.doi}" if paper else ""
+        titled = [replace(table, title=f"{table.title or exhibit.title}{after}") for table in tables]
         text = to_latex(titled, origin, exhibit.id) if ending == ".tex" else FORMS[ending](tables, origin)
         data = text.encode()
     else:

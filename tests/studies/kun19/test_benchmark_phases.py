@@ -44,7 +44,7 @@ def made(hour, before, facility=None, phases=PHASES):
 
 def test_slow_is_measured_against_the_whole_period():
     (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS))
-    estimate, _, visible = exhibit.estimates
+    estimate, visible = exhibit.estimates
     assert (visible.name, visible.value) == ("visible_phases_ratio", 1.0)
     assert estimate.name == "slowdown[mdtest-hard-write, work read]"
     assert estimate.low <= estimate.value <= estimate.high

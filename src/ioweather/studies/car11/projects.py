@@ -216,10 +216,11 @@ def run_performance(source: DataSource, params: Params) -> Iterator[Exhibit]:
         big, above = below_ceiling(large(jobs, params), facility)
         yield _boxes(big, shown, above, params)
 
-        def by_sizes(own: Runs) -> int:
-            """The largest number of node counts of one program."""
+        def by_sizes(own: Runs) -> tuple[int, int]:
+            """The largest number of node counts of one program, and that of the project."""
             nodes, programs = own.floats("node_count"), own.programs
-            return max((len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs)), default=0)
+            sizes = (len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs))
+            return max(sizes, default=0), len(np.unique(known(nodes)))
 
         # Projects with enough jobs for a table first, then those whose jobs differ most.
         varied = _project(big, params, lambda own: (own.rows >= _JOBS_SHOWN, by_spread(own)))
@@ -410,7 +411,7 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         rows,
     )
     yield sizes
-    if rows:
+    if len(rows) > 1:
         drawn, title = relabelled(sizes, per_node="mean performance"), "Performance per node by job size"
         yield Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", title, log="xy")
     yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above, jobs.node_caveats, jobs.node_coverage

@@ -37,7 +37,6 @@ from ioweather.stats.estimates import (
     number,
     plain,
     quantiles,
-    share_estimate,
 )
 from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.slowdown import (
@@ -160,7 +159,7 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
             numbers = quantiles(series.counted(counting)[name])
             rows.append((series.filesystem, series.op, name, counting, *numbers, series.label))
         medians = series.statistics["median"][series.count > 0]
-        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
+        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds", in_time=True)
         slowest = float(series.statistics["q99"][series.count > 0].max())
         usual, _ = series.expected(probed.baseline_ns)
         if usual:
@@ -315,16 +314,18 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
-    # Share of slow intervals by local weekday; a day is named when its interval is above that of all days.
+    # Share of slow intervals by local weekday; one is named when its interval is above that of all days. Intervals
+    # of one day resemble each other: days are resampled, and one week shows no weekday.
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
         slowdown = series.slowdown(probed.baseline_ns)
-        known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
-        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
+        known, (date, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
+        slow = (slowdown >= threshold).astype(np.float64)
+        whole = grouped_share("all", slow[known], known[known], date[known], "day")
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
-            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
+            share = grouped_share(name, slow[mine], mine[mine], date[mine], "day")
             by_day.append((series.label, name, share.value, share.low, share.high, share.n))
             if share.low is not None and whole.high is not None and share.low > whole.high:
                 text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."

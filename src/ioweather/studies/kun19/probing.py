@@ -163,7 +163,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         mine = part.seconds[part.of(filesystem, op)]
         middle = float(np.median(mine))
         slower, slow = float(mine.max()) / middle if middle else None, float((mine >= 10 * middle).mean())
-        yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds")
+        yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds", in_time=True)
         yield plain(f"slower[{op} {filesystem}]", slower, "factor", n=len(mine), method="slowest over median")
         if slow > 0:
             text = f"{filesystem} {op}: {format_ratio(slow)} of operations took at least ten times the median."
@@ -424,7 +424,7 @@ def _benchmark(
         for phase, inside in zip(phases, during, strict=True):
             if (inside & mine).sum() >= _LEAST_OF_PHASE:
                 name = f"slowdown[{phase['label']}, {filesystem} {op}]"
-                made = median_estimate(name, slowdown[inside & mine], "factor")
+                made = median_estimate(name, slowdown[inside & mine], "factor", in_time=True)
                 estimates.append(replace(made, method=f"{made.method}; over what is usual"))
                 # A sign test of every operation, at a level shared among them: its median surely above the usual one.
                 above = int((slowdown[inside & mine] > 1).sum())
@@ -453,7 +453,7 @@ def _benchmark(
         columns = "time [time_ns]; slowdown: slowdown, means of 60 s [factor]; op: operation [text]; filesystem [text]"
         title = "Slowdown, 60-second means; lines mark the start of each phase"
         yield chart("timeline", ResultTable.of("run", columns, means), "x=time y=slowdown series=op", title)
-        yield estimates, plain("reduced_interval", 60, "seconds", method="as set")
+        yield estimates
     if boxes:
         columns = "phase [text]; op [text]; filesystem [text]; q05 [factor]; q25 [factor]; q50: slowdown [factor]"
         drawn = ResultTable.of("phases", f"{columns}; q75 [factor]; q95 [factor]", boxes)

@@ -551,7 +551,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     )
     title, line = (
         f"Variance of I/O time explained, less that at {format_seconds(seconds[0])}",
-        Reference("y", -WORTH_IT, "not worth it"),
+        Reference("y", -WORTH_IT, "5% less"),
     )
     yield Chart.of(
         "band", ResultTable.of("explained", columns, drawn), "x=interval y=value low high", title, references=(line,)

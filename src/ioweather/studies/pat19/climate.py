@@ -514,7 +514,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
             sums,
             lambda s: variation_from_sums(s[:, 0], s[:, 1], s[:, 2]),
             n=n,
-            scale="log",
+            scale="variation",
         )
         yield mean, plain(f"max_rate_{kind}", top, "ops_per_s", n=n, method="maximum"), variation
         yield Finding(

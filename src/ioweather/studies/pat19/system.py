@@ -119,7 +119,7 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
         known = ~np.isnan(rate)
         sums = climate.intervals.sums(known, rate, rate**2, known & (rate < float(np.nanmean(rate))))
         mean = climate.intervals.estimate(f"mean_rate_{way}", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
-        yield mean, climate.intervals.estimate(f"variation_{way}", "ratio", sums, variation, n=n, scale="log")
+        yield mean, climate.intervals.estimate(f"variation_{way}", "ratio", sums, variation, n=n, scale="variation")
         yield climate.intervals.estimate(
             f"below_mean_ratio_{way}", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n, scale="logit"
         )
