@@ -227,6 +227,7 @@ def _arguments() -> argparse.ArgumentParser:
     def add(
         name: str, run: Callable[[argparse.Namespace], int], text: str, *, settings: bool = False
     ) -> argparse.ArgumentParser:
+        """Add a subcommand with --spool, and --settings if asked for; return its parser."""
         found = commands.add_parser(name, help=text, description=text)
         found.set_defaults(run=run)
         found.add_argument("--spool", type=Path, metavar="DIR", help="Directory of the row queue and status.json.")

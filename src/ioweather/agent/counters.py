@@ -149,6 +149,7 @@ class BlockDevices(_FileSource):
         self._away: dict[str, dict[str, object]] = {}
 
     def _report(self, name: str, before: Any, after: Any, interval: tuple[int, int], reporter: Reporter) -> None:
+        """Report the growth of a device as rows of `series`."""
         start_ns, length_ns = interval[0], interval[1] - interval[0]
         amounts, restarted = amounts_between(before, after, length_ns / NS) or ({}, False)
         target = Target(f"{self.host}:{name}", "device", name)
@@ -156,6 +157,7 @@ class BlockDevices(_FileSource):
             reporter.row("series", series_row(target, start_ns, length_ns, metric, value, RESET if restarted else 0))
 
     def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
+        """Report devices that disappeared as gaps, and the end of a gap when a device is back."""
         for device in self._last.keys() - found.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
             named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}

@@ -217,6 +217,7 @@ def _serve(address: tuple[str, int], collect: Callable[[], bytes], directory: Pa
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            """Answer with the metrics, whatever the path."""
             body = collect()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)

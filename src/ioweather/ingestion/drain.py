@@ -256,6 +256,7 @@ def run_pass(root: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Drain the queue of a lake once, at low priority; return the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     os.nice(10)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server ends

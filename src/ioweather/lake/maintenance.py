@@ -83,12 +83,12 @@ def seal_new_days(lake: Lake, since_ns: int) -> list[SealedDay]:
     for day, uris in sorted(table.files().days().items()):
         if first <= day <= last and not _is_sealed(lake.root, spec, day, uris):
             sealed_before = seal_file(lake.root, day)
-            if not (sealed_before.exists() and _age_seconds(sealed_before) < _SEAL_AGAIN_SECONDS):
+            if not (sealed_before.exists() and _measure_age_seconds(sealed_before) < _SEAL_AGAIN_SECONDS):
                 done += _seal_day(lake.root, spec, day)
     return done
 
 
-def _age_seconds(path: Path) -> float:
+def _measure_age_seconds(path: Path) -> float:
     return time.time() - path.stat().st_mtime
 
 
@@ -172,7 +172,7 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
         current = set(find_totals(lake.root, days).values())
         for path in layout.seals_dir(lake.root).iterdir():
             # Totals of an earlier version, or of files that the day had before, which readers may still use.
-            is_old = path.suffix != ".json" and path not in current and _age_seconds(path) > DAY_NS / 1e9
+            is_old = path.suffix != ".json" and path not in current and _measure_age_seconds(path) > DAY_NS / 1e9
             if path.name[:10] not in days or is_old:
                 path.unlink()
                 remove(lake.root, [path])

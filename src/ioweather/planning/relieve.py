@@ -130,17 +130,17 @@ def _find_files_to_move(source: DataSource, filesystem: str, named: str | None) 
     number = target_number(target)
     if number is None:
         raise DataUnavailable(f"Cannot find an OST number in {target}.", hint="Expected NAME-OST0007.")
-    select = _sql_of_logged_files(snapshot, filesystem, number, period)
+    select = _write_sql_of_logged_files(snapshot, filesystem, number, period)
     count, files = _read_largest(snapshot, select)
     here = names.index(target)
     level, mean = float(amount[here]), float(amount.mean())
     excess = level - mean
     chosen = [files[i] for i in choose_fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
-    moved, users = sum(file.bytes_there for file in chosen), _user_names(snapshot)
+    moved, users = sum(file.bytes_there for file in chosen), _read_user_names(snapshot)
     to_move = tuple(
         FileToMove(
             *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
-            osts=tuple(_ost_numbers(file)),
+            osts=tuple(_parse_ost_numbers(file)),
             command=_format_migrate_command(file, to),
         )
         for file, to in zip(chosen, choose_destinations(target, names, amount, chosen), strict=True)
@@ -208,7 +208,7 @@ def choose_destinations(
     place = {number: i for i, name in enumerate(names) if (number := target_number(name)) is not None}
     found: list[list[int] | None] = []
     for file in chosen:
-        stripes = _ost_numbers(file)
+        stripes = _parse_ost_numbers(file)
         free = {number: i for number, i in place.items() if number != own and number not in stripes}
         if not free or ";" in file.osts:
             found.append(None)
@@ -219,7 +219,7 @@ def choose_destinations(
     return found
 
 
-def _ost_numbers(file: FileThere) -> list[int]:
+def _parse_ost_numbers(file: FileThere) -> list[int]:
     """Return the OST numbers of a file's layout, of all its components."""
     return [int(number) for number in file.osts.replace(";", ",").split(",")]
 
@@ -228,10 +228,10 @@ def _format_migrate_command(file: FileThere, stripes: Sequence[int] | None) -> s
     """Return the command that moves a file; None without a known path or a free target."""
     if stripes is None or file.escaped is None:
         return None
-    return f"lfs migrate -n -o {','.join(map(str, stripes))} {shell_word(file.path, escaped=file.escaped)}"
+    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path, escaped=file.escaped)}"
 
 
-def shell_word(path: str, *, escaped: bool) -> str:
+def quote_for_shell(path: str, *, escaped: bool) -> str:
     """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
     backslashes (`escaped`)."""
     if path.startswith("-"):
@@ -279,13 +279,13 @@ def _sum_moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dic
     return {name: float(moved) for name, moved in zip(traffic.components, total, strict=True)}
 
 
-def _sql_of_stripes_on(number: int) -> str:
+def _write_sql_of_stripes(number: int) -> str:
     """Return SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
-def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
+def _write_sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
     """Return SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file
     of one run does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
@@ -299,7 +299,7 @@ def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, perio
         systems = {mount: snapshot.facility.filesystem_of_path(mount) for mount in mounts}
         here = [literal(mount) for mount, system in systems.items() if system is not None and system.name == filesystem]
         on_filesystem = f"mount IN ({', '.join(here) or 'NULL'})"
-    mine = _sql_of_stripes_on(number)
+    mine = _write_sql_of_stripes(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     return f"""
         SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
@@ -318,7 +318,7 @@ def _read_largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]
     return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
 
 
-def _user_names(snapshot: Snapshot) -> dict[int | None, str]:
+def _read_user_names(snapshot: Snapshot) -> dict[int | None, str]:
     """Return user names by uid, from accounting."""
     if not snapshot.pinned["jobs"].uris:
         return {}

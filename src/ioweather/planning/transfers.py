@@ -141,7 +141,7 @@ class _RequestTimes(NamedTuple):
         return f"{format_bytes(self.sizes[0])} to {format_bytes(self.sizes[-1])}"
 
 
-def request_times(
+def fit_request_times(
     responses: Frame, facility: Facility, *, op: str, filesystem: str | None, mode: str | None, replicates: int
 ) -> _RequestTimes:
     """Fit the samples of a file system, operation and mode; of None, the one with the most samples."""
@@ -165,7 +165,7 @@ def request_times(
     return _RequestTimes(samples, fitted, (choices(fitted[0].fit), *refused))
 
 
-def targets_of(sample: ResponseSample) -> set[str]:
+def list_targets(sample: ResponseSample) -> set[str]:
     """Return the names of targets in the rows."""
     text = sample.frame.text("component")
     return {text.categories[code] for code in np.unique(text.codes[sample.rows]) if code >= 0}
@@ -205,7 +205,7 @@ def predict_transfer(
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
         raise ValueError("a transfer needs a positive size, request size and width")
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     size = request_bytes or min(total_bytes / width, times.sizes[-1])
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
     at_a_time = f", {width} at a time" if width > 1 else ""
@@ -298,11 +298,11 @@ def recommend_stripe(
     if file_bytes <= 0:
         raise ValueError(f"a file of {file_bytes} bytes cannot be striped")
     question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
-    times = _sized_on_same_targets(times)
+    times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    times = _require_same_targets(times)
     predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
     chosen, fastest, agreement = best_width(predictions)
-    sample, command = times.example, setstripe(chosen.width, chosen.request_bytes, directory)
+    sample, command = times.example, format_setstripe(chosen.width, chosen.request_bytes, directory)
     firm = agreement is not None and agreement >= _FIRM
     headline = f"{command}: {_describe_times(predictions, chosen, sample.op)}"
     headline += "." if firm else "; other stripe counts fit the data about as well."
@@ -327,7 +327,7 @@ def recommend_stripe(
     return Answer(
         question=question,
         headline=headline,
-        facts=tuple(_stripe_facts(times, predictions, chosen, agreement, command)),
+        facts=tuple(_list_stripe_facts(times, predictions, chosen, agreement, command)),
         exhibits=(striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats),),
         findings=(
             *_compare_widths(predictions, chosen, fastest),
@@ -376,17 +376,17 @@ def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPredict
         yield Finding(text, name="wider_is_slower")
 
 
-def _sized_on_same_targets(times: _RequestTimes) -> _RequestTimes:
+def _require_same_targets(times: _RequestTimes) -> _RequestTimes:
     """Return the samples that name their targets; effects of size and target can be separated only if any two sizes
     share most of them."""
-    fitted = [item for item in times.fitted if targets_of(item.sample)]
+    fitted = [item for item in times.fitted if list_targets(item.sample)]
     reason, place = "", times.example.place
     if len(fitted) < 2:
         reason = (
             f"the model needs response times per target at two or more request sizes. On {place}, {len(fitted)} of "
             f"{len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
         )
-    pairs = itertools.combinations([targets_of(item.sample) for item in fitted], 2)
+    pairs = itertools.combinations([list_targets(item.sample) for item in fitted], 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
         reason = (
             f"the sampled sizes of {place} are on different targets, so a slow target cannot be separated "
@@ -412,7 +412,7 @@ def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple
     raise DataUnavailable(f"No answer: {reason}")
 
 
-def _stripe_facts(
+def _list_stripe_facts(
     times: _RequestTimes,
     predictions: Sequence[WidthPrediction],
     chosen: WidthPrediction,
@@ -440,7 +440,7 @@ def _stripe_facts(
     others = (fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p is not chosen)
     yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
     note = "no bootstrap" if agreement is None else "of bootstrap replicates choose this count"
-    sampled = set().union(*(targets_of(item.sample) for item in times.fitted))
+    sampled = set().union(*(list_targets(item.sample) for item in times.fitted))
     sureness = (
         Fact("agreement", "agreement", agreement, "ratio", share=agreement, note=note),
         Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
@@ -450,7 +450,7 @@ def _stripe_facts(
     yield FactGroup("sureness", "How sure", sureness)
 
 
-def setstripe(width: int, request_bytes: float, directory: str) -> str:
+def format_setstripe(width: int, request_bytes: float, directory: str) -> str:
     """Return the command for one object per target: a stripe size of file/width in whole MiB, at least 1 MiB."""
     size = "" if request_bytes < MIB else f" -S {min(math.ceil(request_bytes / MIB), 4095)}M"
     return f"lfs setstripe -c {width}{size} {directory}"
@@ -466,7 +466,7 @@ def run(source: DataSource, params: Params) -> Answer:
     facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
-        moved = None if log is None else largest_file_bytes(log, op)
+        moved = None if log is None else find_largest_file_bytes(log, op)
         total_bytes = parse_size(str(params["size"])) if moved is None else moved
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
@@ -497,7 +497,7 @@ def run(source: DataSource, params: Params) -> Answer:
     return replace(found, name="predict", result=outcome, caveats=(*found.caveats, *left_out))
 
 
-def largest_file_bytes(run: JobView, op: str) -> int:
+def find_largest_file_bytes(run: JobView, op: str) -> int:
     """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
     records = file_records(run.applications, run.files)
     largest = int(records.per_file(records.ints(f"{op}_bytes"), records.counted).max(initial=0))

@@ -466,6 +466,7 @@ def _detect_sacct(head: bytes, path: Path) -> float:
 
 
 def _read_sacct(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs` from JSON or text."""
     cluster = context.cluster or UNNAMED_CLUSTER
     if beginning(path).startswith("{"):
         return job_frames(_json_records(path, cluster))

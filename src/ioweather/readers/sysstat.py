@@ -303,6 +303,7 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
     last_ns = 0  # of times without a date
 
     def opened(number: int, stamp: str | None) -> _Report:
+        """A new report, which may be the first of its run."""
         nonlocal opens_run, blank_lines
         # sysstat 12 prints one more empty line where -y leaves out the report since boot; older ones print none, and
         # then the first report counts as the one since boot: a sample lost rather than a false one planted.
@@ -402,6 +403,7 @@ def _detect_sadf(head: bytes, path: Path) -> float:
 
 
 def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Frames of `series` from JSON (-j), semicolons (-d) or tabs (-p)."""
     head = beginning(path)
     read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
     empty = f"{path} has no interval of devices or CPUs."

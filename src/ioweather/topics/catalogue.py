@@ -57,6 +57,7 @@ def _fault(kind: str) -> Callable[[str, Any], str]:
     """A check of plug-ins: returns why an object is not a question or a study, or '' if it is one."""
 
     def why_not(name: str, found: Any) -> str:
+        """Why an object cannot be this kind of topic; empty if it can."""
         if type(found).__name__ != kind or found.name != name:
             return f"it is not an ioweather.core.contracts.{kind} named {name!r}"
         exhibits = getattr(found, "exhibits", ())

@@ -282,6 +282,7 @@ def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tup
 
 
 def _integer(printed: str, what: str) -> int:
+    """A printed integer, which may be negative. Raises CorruptInput."""
     number = whole_number(printed.removeprefix("-"))
     if number is None:
         raise CorruptInput(f"The value of {what} is {printed[:40]!r}, which is not a number.")
