@@ -347,7 +347,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
     metavar="NAME=GLOB",
     help="Paths that belong to a project; overrides facility.toml.",
 )
-@paths_option("What to do with paths that are kept (largest files).")
+@paths_option("Keep, hash or drop the paths of the largest files.")
 def scan(
     path: Path,
     lake_dir: str | None,
@@ -359,8 +359,8 @@ def scan(
 ) -> int:
     """Scan a directory tree and count sizes, ages, owners and names.
 
-    Nothing is kept per file but the largest. To read existing lists (GPFS policies, find, lfs find), use `ioweather
-    ingest`.
+    Only the largest files are recorded individually. To read existing lists (GPFS policies, find, lfs find), use
+    `ioweather ingest`.
     """
     if asked["resume"] and asked["restart"]:
         raise UsageError("--resume and --restart cannot be used together.")
