@@ -35,7 +35,7 @@ $(BIN)/python:
 
 # All that development needs, which is more than twice of what running needs.
 $(STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dask,docs,forest,mcp,mysql,remote-write]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dask,docs,forest,mcp,mysql]'
 	@touch $(STAMP) $(RUNS)
 
 $(RUNS): pyproject.toml | $(BIN)/python
@@ -80,6 +80,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file benchmarks/mypy.ini benchmarks/*.py
 	$(BIN)/lint-imports
 	$(BIN)/python benchmarks/words.py
 

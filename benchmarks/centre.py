@@ -122,7 +122,7 @@ def one_day(lake: Lake, folder: Path, logs: list[DarshanLog], day: int, options:
         refresh_rollups(lake, seen)
 
     def read() -> None:
-        assert len(ingest(lake, [folder / "logs"], search=False).good) == count
+        assert len(ingest(lake, [folder / "logs"]).good) == count
 
     start = FIRST + day * DAY_NS
     return [

@@ -90,12 +90,12 @@ def _weights(metric: str) -> Floats:
 
 def _calendar(metric: str, times_ns: NDArray[np.int64]) -> Floats:
     """Spike at night for both; evenings and Sundays of writes vary from day to day, with an unchanged mean."""
-    clock = local_clock(times_ns, ZoneInfo(ZONE))
-    factor = np.where(clock.hour == SPIKE_HOUR, SPIKE, 1.0)
+    local_day, hour, weekday = local_clock(times_ns, ZoneInfo(ZONE))
+    factor = np.where(hour == SPIKE_HOUR, SPIKE, 1.0)
     if metric == "write_bytes":
-        day = clock.day - clock.day[0]
-        for chosen, sigma, seed in ((clock.hour >= 18, 0.5, 11), (clock.weekday == 6, 0.5, 12)):
-            rng = np.random.default_rng((seed, int(clock.day[0])))
+        day = local_day - local_day[0]
+        for chosen, sigma, seed in ((hour >= 18, 0.5, 11), (weekday == 6, 0.5, 12)):
+            rng = np.random.default_rng((seed, int(local_day[0])))
             daily = np.exp(sigma * rng.standard_normal(int(day[-1]) + 1) - sigma**2 / 2)
             factor = factor * np.where(chosen, daily[day], 1.0)
     return np.asarray(factor / (1 + (SPIKE - 1) / 24))
@@ -185,7 +185,7 @@ def run_in_memory(days: int) -> tuple[dict[str, Exhibit], float]:
         metric: PlantedMatrix(metric, days, gaps) for metric in ("read_bytes", "write_bytes", "cpu_ratio")
     }  # fmt: skip
     period_ns = START_NS, START_NS + days * DAY_NS
-    data = PlantedSource({"metadata": metadata_frame(days)}, made, period_ns, MINUTE_NS)  # type: ignore[arg-type]
+    data = PlantedSource({"metadata": metadata_frame(days)}, made, period_ns, MINUTE_NS)
 
     def own_seconds() -> float:
         return time.process_time() - sum(matrix.made_seconds for matrix in made.values())
@@ -236,7 +236,8 @@ def peer_seconds(days: int) -> float:
     begun = time.process_time()
     for values in blocks.values():
         for row in values[:144]:
-            smallest, sizes = 0.0, []
+            smallest = 0.0
+            sizes: list[int] = []
             for activity in sorted(row[row > 0].tolist()):
                 if sizes and activity < smallest * 1.05:
                     sizes[-1] += 1
@@ -336,13 +337,13 @@ def run_through_lake(path: Path, days: int, targets: int) -> None:
         for a, b in zip(made, again, strict=True)
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    records = sum(file.stat().st_size for file in (path / "records").iterdir()) / 2**20
+    records = sum(file.stat().st_size for file in (path / "seals").iterdir()) / 2**20
     print(f"{days} days of {targets} targets through the lake, {len(made)} exhibits, {peak:.2f} GiB at most")
     print(
         f"  processor seconds: {plain:.2f} with nothing kept, {first:.2f} the first time, {kept:.2f} of what days left"
     )
     print(f"  one alone: {', '.join(f'{name} {seconds:.2f}' for name, (_, seconds) in alone.items())}")
-    print(f"  {plain / kept:.1f} times less; {records:.1f} MiB of records; numbers {'equal' if same else 'NOT EQUAL'}")
+    print(f"  {plain / kept:.1f} times less; {records:.1f} MiB of seals; numbers {'equal' if same else 'NOT EQUAL'}")
 
 
 if __name__ == "__main__":

@@ -406,13 +406,13 @@ def episodes(evidence: Evidence) -> Iterator[Item]:
 
 @question
 def forecast(evidence: Evidence) -> Iterator[Item]:
-    """The forecast of the last day's load: no worse than 'as now' and 'as usual', with honest intervals."""
+    """The forecast of the last day's load: no worse than 'as usual', with honest intervals."""
     outcome = ask("forecast", evidence.lake).result
     for horizon in outcome.horizons if isinstance(outcome, ForecastOutcome) else ():
         label = f"{horizon.horizon_ns // MINUTE_NS} min ahead"
         if horizon.skill.value is not None:
             lost = max(0.0, -horizon.skill.value)
-            name = f"errors beyond the better of 'as now' and 'as usual', {label}"
+            name = f"errors beyond those of 'as usual', {label}"
             yield Item(name, 0.0, lost, 0.05, "difference", "ratio", f"skill {horizon.skill.value:+.2f}")
         if horizon.coverage is not None:
             yield Item(f"intervals that held, {label}", 0.9, horizon.coverage, 0.05, "difference", "ratio")

@@ -29,15 +29,25 @@ import numpy as np
 HERE = Path(__file__).parent
 # Every kind of page and what it loads; `JOB` is a job of the lake.
 JOB_PAGE = ("/jobs/JOB", "/fragments/jobs/JOB")
-PARTS = "jobs/JOB/evidence weather filesystems load slowest now events runs lake quality agents unhealthy"
-WHOLE = ",now,events,job,claims,exhibits,exhibits/car11.fig7,climate,sql"  # the first is the entrance
+PARTS = [
+    "jobs/JOB/evidence",
+    "summary",
+    "weather",
+    "filesystems",
+    "slowest",
+    "problems",
+    "now",
+    "storage_home",
+    "runs",
+    "lake",
+    "quality",
+    "agents",
+]
+WHOLE = ("", "jobs", "storage", "events", "claims", "exhibits", "exhibits/car11.fig7", "climate", "data", "sql")
 PAGES = (
     *JOB_PAGE,
-    *(f"/fragments/{name}" for name in PARTS.split()),
-    *(
-        f"/{name}"
-        for name in ("", *["now", "events", "job", "claims", "exhibits", "exhibits/car11.fig7", "climate", "sql"])
-    ),
+    *(f"/fragments/{name}" for name in PARTS),
+    *(f"/{name}" for name in WHOLE),
     *("/api/v1/jobs/JOB", "/figures.css", "/static/app.js"),
 )
 

@@ -100,7 +100,7 @@ def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str
 
 def without_job_stats(snapshot: Snapshot) -> Snapshot:
     pinned = dict(snapshot.pinned)
-    pinned["job_operations"] = pinned["job_operations"].only(())
+    pinned["job_operations"] = pinned["job_operations"]._replace(uris=())
     return Snapshot(snapshot.root, pinned, snapshot.facility)
 
 

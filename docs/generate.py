@@ -237,6 +237,7 @@ _RESULTS: tuple[type, ...] = (
 def api_page() -> str:
     lines = [
         "# API\n",
+        f"This is the interface of ioweather {ioweather.__version__}; [versions](versions.md) says what may change.\n",
         "## Python\n",
         "The public interface is these functions and what they give back; everything else may change.\n",
     ]
@@ -392,11 +393,11 @@ def questions_page() -> str:
 def advice_page() -> str:
     lines = [
         "# Rules of the advisor\n",
-        "What `ioweather job` and `ioweather why` look for in a log, when a pattern counts as seen, how its seconds "
-        "are computed, who described it, and a program's lines before and after the change. [The advisor](../explanation/"
-        "advisor.md) says what the seconds mean. A new rule is one function in `job_io/advisor` and its words in "
-        "`rules.toml`; `tests/planted_advice.py` has a log that triggers it and one that just does not.\n",
-        "| rule | shown as | about | part | seen when | model of the seconds |",
+        "What `ioweather job` and `ioweather why` look for in a log: the condition of each rule, the model of its "
+        "saving, its sources, and a program's lines before and after the change. [The advisor](../explanation/advisor.md) "
+        "explains the estimated savings. A new rule needs one function in `job_io/advisor` and an entry in "
+        "`rules.toml`. `tests/planted_advice.py` has a log that just triggers it and one that just does not.\n",
+        "| rule | shown as | about | part | condition | model of the saving |",
         "|---|---|---|---|---|---|",
     ]
     for rule in RULES:
@@ -406,8 +407,8 @@ def advice_page() -> str:
         language = "python" if "import " in rule.after else "sh" if rule.before.startswith("lfs") else "c"
         lines += [
             f"\n## {rule.name}\n",
-            f"Shown as *{rule.headline}*. Seen when: {rule.trigger}.\n",
-            f"Seconds: {rule.model}.\n",
+            f"Shown as *{rule.headline}*. Condition: {rule.trigger}.\n",
+            f"Saving: {rule.model}.\n",
             f"Sources: {'; '.join(rule.sources)}.\n",
             f"Before:\n\n```{language}\n{rule.before}\n```\n",
             f"After:\n\n```{language}\n{rule.after}\n```",

@@ -35,7 +35,6 @@ LEADS = (
     ("/job", "/users/"),
     ("/job", "/projects/"),
     ("/job", "/programs/"),
-    ("/events", "/events/"),
 )
 MORE_VIEWS = (
     "/claims",
@@ -46,7 +45,6 @@ MORE_VIEWS = (
     "/search?q=ost",
     "/search?q=nobody",
     "/sql?q=SELECT+*+FROM+jobs+LIMIT+5",
-    "/api",
     "/nothing",
     "/?lake=empty",
     "/climate?lake=empty",

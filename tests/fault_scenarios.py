@@ -20,8 +20,8 @@ from ioweather.agent.spool import Spool, row_line
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS
 from ioweather.ingestion.queue import waiting
-from ioweather.lake.copies import check_backup
 from ioweather.lake.lake import open_lake
+from ioweather.lake.maintenance import check_lake
 from planted_logs import write_climate
 from warm_commands import WarmCommands
 
@@ -124,7 +124,8 @@ def _compact_state(places: Places) -> Any:
 
 
 def _backup_state(places: Places, target: Path) -> Any:
-    check_backup(target)
+    assert check_lake(open_lake(target))["damaged"] == []
+    (target / "checked.json").unlink()
     drafts = [path.name for path in target.rglob(".*.partial")]
     return {**lake_state(target, places), "drafts": drafts}
 
@@ -166,9 +167,9 @@ FORGET = Scenario(
     done="The lake has no file",
 )
 RESTORE = Scenario(
-    "lake restore",
+    "lake backup, of the copy",
     _with_backup,
-    lambda at: ["lake", "restore", at.beside / "copy", "--lake", at.here / "lake"],
+    lambda at: ["lake", "backup", at.here / "lake", "--lake", at.beside / "copy"],
     lambda at: lake_state(at.here / "lake", at),
 )
 RETENTION = Scenario(

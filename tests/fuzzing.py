@@ -39,7 +39,7 @@ MOST_SECONDS = 20.0  # what takes longer hangs
 MOST_BYTES = 512 << 20
 SAMPLE_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # What a mutation costs differs by a factor of twenty; slow ones get fewer of a campaign.
-SHARES = {"mapped_parquet": 0.2, "darshan_export": 0.2, "lmt": 0.3, "darshan": 0.8, "h5lmt": 0.6, "tts": 0.6}
+SHARES = {"mapped_parquet": 0.2, "lmt": 0.3, "darshan": 0.8, "h5lmt": 0.6, "tts": 0.6}
 _STATE = struct.Struct("<6q")  # index of the next, not recognised, refused, partial, accepted, failed
 _TRIES = 40  # for each that counts
 

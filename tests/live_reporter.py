@@ -13,7 +13,6 @@ from ioweather.agent.sensor import Clocks
 class Heard:
     begun: list[tuple[str, int]] = field(default_factory=list)
     rows: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    documents: dict[str, str] = field(default_factory=dict)
     progressed: list[tuple[int, int | None, str]] = field(default_factory=list)
     is_done: bool = False
 
@@ -22,9 +21,6 @@ class Heard:
 
     def row(self, table: str, values: Mapping[str, object]) -> None:
         self.rows.append((table, dict(values)))
-
-    def document(self, name: str, text: str) -> None:
-        self.documents[name] = text
 
     def progress(self, done: int, total: int | None, what: str) -> None:
         self.progressed.append((done, total, what))

@@ -30,12 +30,12 @@ def site(mounts: tuple[str, ...] = ("/scratch",)) -> Facility:
     return parse_facility({"name": "planted", "filesystem": {"scratch": {"mounts": list(mounts)}}})
 
 
-def system_load(rng: np.random.Generator, minutes: int) -> np.ndarray:
-    """Log-normal, correlated over about an hour; mean 1."""
-    noise = rng.standard_normal(minutes) * np.sqrt(1 - 0.985**2)
-    noise[0] /= np.sqrt(1 - 0.985**2)
+def system_load(rng: np.random.Generator, minutes: int, memory: float) -> np.ndarray:
+    """Log-normal, mean 1; `memory` is the correlation of successive minutes."""
+    noise = rng.standard_normal(minutes) * np.sqrt(1 - memory**2)
+    noise[0] /= np.sqrt(1 - memory**2)
     for i in range(1, minutes):
-        noise[i] += 0.985 * noise[i - 1]
+        noise[i] += memory * noise[i - 1]
     return np.exp(0.8 * noise - 0.32)
 
 
@@ -54,12 +54,17 @@ def rollup(values: Mapping[str, np.ndarray]) -> Frame:
 
 
 def planted_association(
-    days: int = 40, seed: int = 7, gap: tuple[int, int] | None = (3000, 4000), *, contention: float = 1.0
+    days: int = 40,
+    seed: int = 7,
+    gap: tuple[int, int] | None = (3000, 4000),
+    *,
+    contention: float = 1.0,
+    memory: float = 0.985,
 ) -> PlantedSource:
     """Runs at random times; a run's I/O takes as long as its group says, given the load of its first minutes."""
     rng = np.random.default_rng(seed)
     minutes = days * 1440
-    load = system_load(rng, minutes)
+    load = system_load(rng, minutes, memory)
     jobs, spans = [], []
     for name, (count, files, seconds, slope, spread) in GROUPS.items():
         for start in np.sort(rng.integers(60, minutes - 200, count)):

@@ -62,7 +62,7 @@ def make_why_lake(
     as long; no measure of load or slowness shows it. `with_late_probe`: the mount stands still then, so that the
     probe's operations start late and take their usual time."""
     made = open_lake(root, create=True)
-    load = system_load(np.random.default_rng(11), MINUTES)
+    load = system_load(np.random.default_rng(11), MINUTES, 0.985)
     jobs = planted_runs(load)
     if with_stuck_target or with_late_probe:
         quiet = next(each for each in jobs if each["job_id"] == ASKED["normal"])
@@ -111,7 +111,7 @@ def fill(made: Lake, jobs: list[dict[str, Any]], *, with_samples: bool) -> Lake:
 
 
 def add_samples(made: Lake) -> None:
-    load = system_load(np.random.default_rng(11), MINUTES)
+    load = system_load(np.random.default_rng(11), MINUTES, 0.985)
     for metric, scale in (("read_bytes", 5e12), ("write_bytes", 1e12)):
         values = np.stack([scale * load / 2] * 2, axis=1)
         values[MINUTES - 1000 :] = np.nan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ioweather.agent.sensor import LiveSource, Operation, Origin, Ready, Timing, response_row
 from ioweather.agent.spool import row_line
@@ -91,6 +90,6 @@ class Nursery:
         self.clock = clock
         self.children: list[ScriptedChild] = []
 
-    def __call__(self, source: LiveSource, documents: Path) -> ScriptedChild:
+    def __call__(self, source: LiveSource) -> ScriptedChild:
         self.children.append(ScriptedChild(source, self.clock))
         return self.children[-1]

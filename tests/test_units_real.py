@@ -85,7 +85,7 @@ def test_the_dashboard_draws_and_the_exporter_tells(machine: Machine):
 
 def test_the_night(machine: Machine):
     machine("systemctl start ioweather-tend.service")
-    machine("test -f /backup/weather/backup.json")
+    machine("test -f /backup/weather/lake.json")
     assert machine("systemctl is-active ioweather-tend.timer") == "active"
 
 

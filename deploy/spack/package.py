@@ -39,7 +39,5 @@ class PyIoweather(PythonPackage):
     with when("+dask"):
         depends_on("py-dask@2024.4.1:", type=("build", "run"))
         depends_on("py-distributed@2024.4.1:", type=("build", "run"))
-        depends_on("py-dask-jobqueue@0.9:", type=("build", "run"))
-        depends_on("py-cryptography@42:", type=("build", "run"))
     with when("+mysql"):
         depends_on("py-pymysql@1.1:", type=("build", "run"))

@@ -32,6 +32,8 @@ def __getattr__(name: str) -> Any:
         from ioweather.ui.python_api import function_of
 
         return globals().setdefault(name, function_of(name))
+    if name == "predictability":  # of version 0.2
+        raise AttributeError("ioweather.predictability was removed: see ioweather.show('mad17.fig6')")
     if name not in _PLACES:
         raise AttributeError(f"module 'ioweather' has no attribute {name!r}")
     return getattr(import_module(_PLACES[name]), name)

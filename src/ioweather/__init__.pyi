@@ -92,12 +92,6 @@ def predict(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
-def predictability(
-    *,
-    lake: Lake | str | os.PathLike[str] | None = ...,
-    start: str | int | None = ...,
-    end: str | int | None = ...,
-) -> Answer: ...
 def project(
     name: str | int | os.PathLike[str],
     *,
@@ -109,7 +103,6 @@ def project(
 def relieve(
     target: str | int | os.PathLike[str] | None = ...,
     *,
-    by: Literal["space", "load"] = ...,
     filesystem: str | None = ...,
     most: int = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
@@ -124,7 +117,7 @@ def runs(
     program: str | None = ...,
     cluster: str | None = ...,
     filesystem: str | None = ...,
-    order: Literal["newest", "slowest", "largest", "longest"] = ...,
+    order: Literal["newest", "slowest", "extra", "largest", "longest"] = ...,
     without_log: bool = ...,
     every_run: bool = ...,
     most: int = ...,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -33,7 +32,7 @@ def world():
         retry = options.pop("retry", True)
         source = PlainSource(**options)
         origin = Origin("n1", source.label, "mount:/", "r1")
-        child = Child(source, origin, lines.add, clock.clocks, start_worker=nursery, documents=Path("/nowhere"),
+        child = Child(source, origin, lines.add, clock.clocks, start_worker=nursery,
                         baselines={}, retry=retry)  # fmt: skip
         child.start()
         return child

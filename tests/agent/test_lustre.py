@@ -44,25 +44,6 @@ def test_the_server_of_each_target_is_reported_once_a_day(tmp_path):
     assert (row["system"], row["kind"], row["component"], row["server"]) == ("fs1", "ost", "fs1-OST0000", "oss1")
 
 
-def test_what_the_network_moved(tmp_path):
-    """Counters of a real server (2.10.8), and of the same one later, and after a restart."""
-    server, heard = LustreServer(root=tmp_path, host="oss1"), Heard()
-    (tmp_path / "proc/sys/lnet").mkdir(parents=True)
-    for seconds, text in (
-        (1000, "0 49 0 10184657 10187015 0 265 2110209744 2463988616 0 137800"),
-        (1010, "0 49 0 10184659 10187025 0 266 2110210744 2463998616 0 137900"),
-        (1020, "0 49 0 1 1 0 0 100 100 0 0"),
-    ):
-        write_tree(tmp_path, seconds, 1)
-        (tmp_path / "proc/sys/lnet/stats").write_text(text + "\n")
-        server.cycle(0, heard)
-    rows = [row for row in heard.of("series") if row["metric"].startswith("network_")]
-    assert {row["metric"]: row["value"] for row in rows} == {
-        "network_send_bytes": 1000.0, "network_receive_bytes": 10_000.0, "network_drop_ops": 1.0,
-    }  # fmt: skip
-    assert {(row["system"], row["component_kind"], row["component"]) for row in rows} == {("fs1", "oss", "oss1")}
-
-
 def test_a_restart_of_the_server_is_a_lower_bound_and_never_negative(tmp_path):
     server, heard = LustreServer(root=tmp_path), Heard()
     for seconds, reads in ((1000, 10), (1010, 3)):

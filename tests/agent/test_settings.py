@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.agent import counters
 from ioweather.agent.settings import settings_from, sources_for
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import parse_facility
@@ -32,7 +31,7 @@ def test_keys_are_read_with_their_units():
     settings = settings_from({
         "probe_period": "5s", "probe_file": "2GiB", "probe_pool": 1000, "probe_request": "4MiB", "block_period": "1s",
         "probe_targets": True, "root": "/copy", "ship_every": "1min", "spool_limit": "10MiB",
-        "slurm_period": "10min", "lustre_period": "30s", "probe_name": "shared", "probe_fill_rate": "50MiB",
+        "lustre_period": "30s", "probe_name": "shared", "probe_fill_rate": "50MiB",
     })  # fmt: skip
     assert (settings.probe.period_ns, settings.probe.file_bytes, settings.probe.pool_files) == (
         5 * 10**9,
@@ -52,8 +51,7 @@ def test_named_kinds_alone(tmp_path):
         sources_for(["probe"], parse_facility({}), settings, "r")
 
 
-def test_without_a_name_what_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(counters, "has_sacct", lambda: False)
+def test_without_a_name_what_is_there(tmp_path):
     settings = settings_from({"root": str(tmp_path)})
     with pytest.raises(UsageError, match="No source to collect"):
         sources_for([], parse_facility({}), settings, "r")
@@ -61,8 +59,6 @@ def test_without_a_name_what_is_there(tmp_path, monkeypatch):
     (tmp_path / "proc/diskstats").write_text("")
     names = [source.name for source in sources_for([], FACILITY, settings, "r")]
     assert names == ["probe", "probe", "probe", "block", "lustre"]
-    monkeypatch.setattr(counters, "has_sacct", lambda: True)
-    assert sources_for([], FACILITY, settings, "r")[-1].name == "slurm"
 
 
 def test_a_probe_below_a_declared_mount_needs_it():

@@ -167,10 +167,10 @@ def test_the_newest_are_kept(tmp_path):
 
 def test_files_are_in_the_order_of_time(tmp_path):
     spool = open_spool(tmp_path)
-    for name in ("seg-n1-1700-2.ndjson", "sacct-900.txt", "seg-host-9-1000-10.ndjson", "seg-n1-1700-1.ndjson"):
+    for name in ("seg-n1-1700-2.ndjson", "seg-n2-900-1.ndjson", "seg-host-9-1000-10.ndjson", "seg-n1-1700-1.ndjson"):
         (spool.segments / name).write_text("")
     assert [path.name for path in spool.closed_files()] == [
-        "sacct-900.txt", "seg-host-9-1000-10.ndjson", "seg-n1-1700-1.ndjson", "seg-n1-1700-2.ndjson",
+        "seg-n2-900-1.ndjson", "seg-host-9-1000-10.ndjson", "seg-n1-1700-1.ndjson", "seg-n1-1700-2.ndjson",
     ]  # fmt: skip
     spool.close(0)
 

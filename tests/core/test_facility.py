@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.errors import FacilityError
-from ioweather.core.facility import Facility, load_facility
+from ioweather.core.facility import Facility, load_facility, parse_facility
 
 TEXT = """
 name = "Edison"
@@ -101,3 +101,12 @@ def test_every_complaint_names_file_and_key(tmp_path, text, complaint):
     with pytest.raises(FacilityError, match=complaint) as caught:
         load_facility(file)
     assert "facility.toml" in str(caught.value)
+
+
+def test_a_baseline_is_a_duration_or_the_whole_period():
+    assert parse_facility({}).baseline_ns is None
+    assert parse_facility({"baseline": "whole"}).baseline_text == "the whole period"
+    assert parse_facility({"baseline": "7d"}).baseline_text == "the 7 d before each interval"
+    for wrong in ("often", "0s", "q10:7d", ""):
+        with pytest.raises(FacilityError, match="baseline"):
+            parse_facility({"baseline": wrong})

@@ -42,7 +42,9 @@ def test_whole_nanoseconds_keep_every_digit(n):
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
     [(None, "bytes", "–"), (float("nan"), "", "–"), (0, "bytes", "0 B"), (1984 * 2**20, "bytes_per_s", "1.94 GiB/s"),
-     (0.98, "ratio", "98%"), (0.00034, "seconds", "340 µs"), (728, "seconds", "12.1 min"),
+     (0.98, "ratio", "98%"), (0.565, "ratio", "56%"), (0.0274, "ratio", "2.7%"), (0.000107, "ratio", "0.011%"),
+     (0.9996, "ratio", ">99%"), (1.0, "ratio", "100%"), (99.9, "percent", ">99%"),
+     (0.00034, "seconds", "340 µs"), (728, "seconds", "12.1 min"),
      (1234567, "count", "1,234,567"),
      (float("inf"), "seconds", "∞"), (0.69, "mib_per_s_per_node", "0.69 MiB/s/CN"), (True, "", "yes"),
      (-5.0, "bytes", "-5 B"), (0, "time_ns", "1970-01-01 00:00:00Z"), (4.2, "factor", "4.20x"), (1e-9, "", "1e-09"),

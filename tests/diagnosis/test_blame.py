@@ -79,7 +79,7 @@ def test_one_of_two_did_it() -> None:
     assert {party.job_id for party in found[:2]} == {1, 2}
     assert found[2] > 0.9 > max(each.probability for each in blame(two))
     said = {finding.name: finding.text for finding in culprit_findings(two, find_culprits(two))}
-    assert said["one_of"].startswith("One of job ")
+    assert said["one_of"].startswith("Either job ")
     assert one_of_two(run(suspect(1, 1000.0))) is None
 
 
@@ -103,9 +103,9 @@ def test_the_sentences() -> None:
     made = run(suspect(4711, 148.0))
     (found,) = blame(made)
     assert describe_without(made, found).startswith(
-        "Without job 4711 (user4711, copy) this run's I/O would have taken "
+        "Without job 4711 (user4711, copy), this run's I/O would have taken "
     )
-    assert "not 3.50 min" in describe_without(made, found)
+    assert "instead of 3.50 min" in describe_without(made, found)
     assert name_job(Party("hidden 1", hidden=True)) == "another job"
     assert name_job(Party("cp.1000", uid=1000)) == "cp.1000 (uid 1000)"
     assert "pack small files" in advise_owner(replace(suspect(1, 1.0), metadata_seconds=5.0))

@@ -82,7 +82,7 @@ def test_without_an_agent_the_newest_samples_of_the_lake_are_the_next_step(tmp_p
     lake.append("series", series_frame(np.ones((2, 1)), start_ns=start), source="x")
     with pytest.raises(DataUnavailable) as error:
         weather_now([tmp_path / "absent"], str(lake.root))
-    assert error.value.hint.startswith("The newest samples in the lake are of 2026-03-02 06:02")
+    assert error.value.hint.startswith("The newest samples in the lake are from 2026-03-02 06:02")
     assert "ioweather fs" in error.value.hint
     assert error.value.hint.endswith("ioweather probe PATH")
 

@@ -93,9 +93,9 @@ def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
 
 def test_without_samples_of_the_system_nobody_is_blamed(tmp_path):
     data = lake(tmp_path, [("bad", 2, BAD)])
-    answer = answer_of(data, 7, "no samples of it")
+    answer = answer_of(data, 7, "no system samples")
     assert answer.result.others == ()
-    assert answer.caveats[-1] == "Cost to others is unknown: no samples of it."
+    assert answer.caveats[-1] == "Cost to others is unknown: no system samples."
 
 
 def test_cached_advice_gives_the_same_answer_and_new_runs_are_advised(tmp_path):

@@ -52,7 +52,7 @@ def test_the_heavy_job_is_named_beside_the_run(lake: Lake) -> None:
     assert culprit.probability is not None
     assert culprit.probability > 0.9
     assert culprit.seconds == pytest.approx(600.0, rel=0.3)
-    assert answer.headline.startswith(f"Without job {HEAVY} (ben, work) this run's I/O would have taken")
+    assert answer.headline.startswith(f"Without job {HEAVY} (ben, work), this run's I/O would have taken")
     assert result.evidence == "servers"
     assert {finding.name for finding in answer.findings} >= {"culprit_1", "tell_1", "known"}
 

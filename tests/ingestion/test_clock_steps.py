@@ -6,7 +6,6 @@ import datetime as dt
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pytest
 
 from ioweather.core.contracts import ReadContext
@@ -97,24 +96,6 @@ def test_a_gap_of_a_pushed_counter_is_no_traffic() -> None:
         amounts.add("key", mapped, (T0 + 1800 * n) * NS, 5.0 * n)
     ((_, frame),) = amounts.rows()
     assert frame.array("value").tolist() == [5.0, 5.0]
-
-
-def test_points_out_of_order_are_sorted_and_what_cannot_be_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = [
-        f"diskio,host=a,name=sda read_bytes={4096 * n}i,writes={n}i {(T0 + 10 * n) * 10**9}\n" for n in range(3000)
-    ]
-    path = tmp_path / "points.txt"
-    path.write_text("".join(lines))
-    _, expected = read(path)
-    path.write_text("".join(lines[i] for i in np.random.default_rng(5).permutation(len(lines)).tolist()))
-    outcome, rows = read(path)
-    assert (outcome.status, rows) == ("ok", expected)
-    monkeypatch.setattr("ioweather.readers.prometheus.exposition._MOST_WAITING", 10)
-    outcome, rows = read(path)
-    assert (outcome.status, outcome.reason) == ("partial", "corrupt_input")
-    assert "skipped" in (outcome.message or "")
 
 
 def test_the_bound_is_of_each_metric_and_learned_over_frames() -> None:

@@ -25,9 +25,9 @@ UTC = ReadContext(zone=ZoneInfo("UTC"))
 T0 = 1_767_225_600
 
 
-def telegraf(host: str = "a", points: int = 2000) -> str:
+def scrapes(host: str = "a", points: int = 2000) -> str:
     return "".join(
-        f"diskio,host={host},name=sda read_bytes={4096 * n * n}i,writes={n}i {(T0 + 10 * n) * 10**9}\n"
+        f'node_disk_read_bytes_total{{device="sda",instance="{host}"}} {4096 * n * n} {(T0 + 10 * n) * 1000}\n'
         for n in range(points)
     )
 
@@ -43,10 +43,10 @@ def rows_of(root: Path) -> int:
         return snapshot.query("SELECT count(*) FROM series").fetchall()[0][0]
 
 
-@pytest.mark.parametrize("kind", ["telegraf", "iostat"])
+@pytest.mark.parametrize("kind", ["prometheus", "iostat"])
 def test_a_gzip_file_that_ends_early_is_partial_and_its_rest_can_come_later(kind: str, tmp_path: Path) -> None:
-    if kind == "telegraf":
-        text = telegraf()
+    if kind == "prometheus":
+        text = scrapes()
     else:
         text = (write_sample(tmp_path / "sample", days=1, servers=1).folder / "oss1.iostat.txt").read_text()
     path, lake = tmp_path / "log.gz", tmp_path / "lake"
@@ -92,8 +92,8 @@ def test_the_last_line_of_a_text_is_reported(tmp_path: Path) -> None:
 
 def test_a_file_that_is_replaced_while_it_is_read_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, other = tmp_path / "log", tmp_path / "other"
-    path.write_text(telegraf("a"))
-    other.write_text(telegraf("b"))
+    path.write_text(scrapes("a"))
+    other.write_text(scrapes("b"))
     assert path.stat().st_size > 64 << 10
     original = reading.digest_of
 
@@ -115,7 +115,7 @@ def test_both_contents_of_a_replaced_file_can_be_read_later(tmp_path: Path) -> N
     lake = open_lake(tmp_path / "lake", create=True)
     path = tmp_path / "log"
     for host in ("a", "b"):
-        path.write_text(telegraf(host))
+        path.write_text(scrapes(host))
         (outcome,) = ingest(lake, [path], context=UTC).outcomes
         assert outcome.status == "ok"
     with lake.snapshot() as snapshot:

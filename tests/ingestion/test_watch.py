@@ -172,3 +172,26 @@ def test_each_verdict_is_told_once_and_again_after_a_kill(place, tmp_path, monke
     program.unlink()
     state_file(lake.root).unlink()
     assert "No such file" in catch_up(lake, settings, clock=later).troubles[0]
+
+
+def test_accounting_is_polled_an_hour_further_back_than_the_last_time(tmp_path, monkeypatch):
+    heading = "\x1f".join(catching.SACCT_FIELDS.split(","))
+    values = "7,7,c1,1,ann,m1,run,COMPLETED,1794724380,1794724381,1794724400,2,4,n[1-2]"
+    job = values.replace(",", "\x1f")
+    (tmp_path / "out").write_text(f"{heading}\n{job}\n")
+    program = tmp_path / "bin/sacct"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$SLURM_TIME_FORMAT $*" >> {tmp_path}/calls\ncat {tmp_path}/out\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    lake, moment = open_lake(tmp_path / "lake", create=True), 1_794_730_000 * 10**9
+    for seconds in (0, 300):
+        done = catch_up(lake, WatchSettings(()), clock=lambda seconds=seconds: moment + seconds * 10**9)
+        assert done.troubles == []
+    first, second = (tmp_path / "calls").read_text().splitlines()
+    assert first.startswith("%s ")
+    assert "now-86400seconds" in first
+    assert "now-3900seconds" in second
+    assert rows(lake, "jobs") == 1
+    program.write_text("#!/bin/sh\necho no database >&2; exit 1\n")
+    assert "no database" in catch_up(lake, WatchSettings(()), clock=lambda: moment).troubles[0]

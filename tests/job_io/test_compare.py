@@ -60,7 +60,7 @@ def test_metrics_side_by_side_with_ratios():
     assert lines["I/O time"] == ("12.1 min", "26 s", "÷28")
     assert lines["speed"] == ("56.3 MiB/s", "1.54 GiB/s", "×28")
     assert lines["files"] == ("64", "64", "=")
-    assert lines["metadata of I/O time"] == ("98%", "20%", "÷4.9")
+    assert lines["metadata share of I/O time"] == ("98%", "20%", "÷4.9")
     assert lines["bytes read"] == ("0 B", "64 KiB", "")
     assert "nodes" not in lines
     assert "files shared by all" not in lines
@@ -151,6 +151,6 @@ def test_the_default_is_before_and_after_a_change_of_pattern_in_the_order_of_tim
 def test_runs_of_different_programs_are_named_before_their_speeds_are_compared() -> None:
     said = headline(rows(BEFORE | {"exe": "/bin/analysis x"}, AFTER | {"exe": "/bin/checkpoint y"}), ["A old", "B new"])
     assert said.startswith(
-        "These are different programs (analysis, checkpoint); their times do not compare unless they do the same "
+        "These are different programs (analysis, checkpoint). Their times are comparable only if they do the same "
         "work. B new is 28 times as fast as A old"
     )

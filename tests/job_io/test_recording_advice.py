@@ -84,4 +84,4 @@ def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(t
     assert view.incomplete
     texts = said(view)
     assert any(text.startswith("The log is incomplete: 3 files have a name but no record") for text in texts)
-    assert not any("processes move none" in text for text in texts)
+    assert not any("processes move no data" in text for text in texts)

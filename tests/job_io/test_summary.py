@@ -44,7 +44,7 @@ def answer(climate) -> Answer:
 def test_the_headline_says_it_all(answer):
     # D: rank 3 spends 4 + 0.5 + 0.25 s on its own file, the slowest rank 5 s on the shared one.
     assert answer.headline == (
-        "climate on 4 processes took 100 s; I/O took 9.75 s of it (9.75%): 2.00 MiB read at 1.85 MiB/s, 12 MiB written "
+        "climate on 4 processes took 100 s; I/O took 9.75 s of it (9.8%): 2.00 MiB read at 1.85 MiB/s, 12 MiB written "
         "at 1.31 MiB/s."
     )
 
@@ -86,7 +86,7 @@ def test_accesses(answer):
     size = fact(answer, "100 KiB to 1 MiB")  # eight collective writes, two writes and a read per process
     assert (size.value, size.share, size.note) == (20, 1.0, "4 reads, 16 writes")
     assert fact(answer, "sequential").value == pytest.approx(5 / 14)
-    assert fact(answer, "sequential").note == "consecutive 35.7%"
+    assert fact(answer, "sequential").note == "consecutive 36%"
     assert fact(answer, "aligned in the file").value == pytest.approx(1 - 4 / 14)
 
 
@@ -109,10 +109,10 @@ def test_a_job_with_several_runs_is_shown_by_the_one_with_the_most_io_time(tmp_p
     assert shown.result.all_runs.io_seconds == pytest.approx(19.5)
     texts = [finding.text for finding in shown.findings]
     assert texts[0] == (
-        "This is run 1 of 2 of the job, the one with the most I/O time. All runs together: I/O 19.5 s, 4.00 MiB read, "
-        "24 MiB written."
+        "This is run 1 of 2 of the job, the one with the most I/O time. All runs together: 19.5 s of I/O, "
+        "4.00 MiB read, 24 MiB written."
     )
-    assert "Heat map: not stored in the lake; the log may have one." in texts
+    assert "Heat map: not stored in the lake, but the log may contain one." in texts
 
 
 def test_paths_can_be_hidden(tmp_path):
@@ -155,20 +155,21 @@ BUSY = {"nprocs": 64, "written": GIB, "io": 50.0, "files": 64, "write_count": 10
     ("change", "sentence"),
     [
         ({"io": 0.5}, "I/O is 0.5% of the run: faster I/O would make no difference."),
-        ({"io_rank_count": 1, "rank0_bytes": GIB}, "All data goes through rank 0; 63 processes move none."),
-        ({"io_rank_count": 1}, "All data goes through one process; 63 processes move none."),
+        ({"io_rank_count": 1, "rank0_bytes": GIB},
+         "All data goes through rank 0. The other 63 processes move no data."),
+        ({"io_rank_count": 1}, "All data goes through one process. The other 63 processes move no data."),
         ({"interfaces": "HDF5,MPI-IO", "collective_count": 256, "independent_count": 768},
-         "Interfaces: HDF5, MPI-IO; 25% of 1,024 MPI-IO calls collective."),
+         "Interfaces: HDF5, MPI-IO; 25% of 1,024 MPI-IO calls are collective."),
         ({"collective_count": 1024, "fs_write_count": 64},
          "1,024 writes of 1 MiB reached the file system as 64 of 16 MiB."),
         ({"d_write_seconds": 50.0, "first_write_ns": 10**18, "last_write_ns": 10**18 + 80 * 10**9},
-         "Time from first to last operation (slowest process busy): write 80 s (50 s)."),
+         "Time from first to last operation (busy time of the slowest process): write 80 s (50 s)."),
         ({"d_write_seconds": 50.0, "write_seconds": 0.25},
          "Writes went to memory (4 GiB/s per process), not storage."),
         ({"d_write_seconds": 50.0, "posix_io_seconds": 25.0, "collective_count": 1024},
-         "Speeds are those of MPI-IO; the POSIX calls below were 2.0 times as fast."),
+         "Speeds are MPI-IO speeds. The POSIX calls below were 2.0 times as fast."),
         ({"d_write_seconds": 50.0, "d_s_definition": "per_file"},
-         "The slowest rank is not recorded: time on shared files is measured from first open to last I/O."),
+         "The slowest rank is not recorded. Time on shared files is measured from the first open to the last I/O."),
     ],
 )  # fmt: skip
 def test_what_is_notable_is_said(change, sentence):

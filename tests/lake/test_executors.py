@@ -8,9 +8,8 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 
 import pytest
 
-from ioweather.core.errors import FacilityError, IoweatherError, UsageError
-from ioweather.lake.dask_cluster import _walltime_seconds
-from ioweather.lake.workers import Processes, cluster_settings, in_order, open_executor, workers_of
+from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.lake.workers import Processes, in_order, open_executor, workers_of
 
 
 def test_serial_and_processes_agree_in_order():
@@ -84,28 +83,3 @@ def test_stopping_does_not_wait_for_what_is_being_done():
 def test_the_choices_exclude_each_other():
     with pytest.raises(UsageError, match="Use only one of"), open_executor(workers=2, dask="tcp://127.0.0.1:1"):
         pass
-
-
-def test_what_facility_toml_says_of_slurm_jobs():
-    section = {"partition": "regular", "walltime": "1-02:30:00", "cores": 4, "memory": "8 GiB", "setup": ["ml python"]}
-    settings = cluster_settings(section)
-    assert section.items() <= settings.items()
-    assert _walltime_seconds(settings["walltime"]) == 26 * 3600 + 1800
-    assert cluster_settings({})["memory"] == "2 GiB"
-
-
-@pytest.mark.parametrize(
-    ("section", "complaint"),
-    [
-        ({"queue": "x"}, "unknown key queue"),
-        ({"walltime": "90"}, "walltime"),
-        ({"walltime": 90}, "walltime"),
-        ({"memory": "lots"}, "memory"),
-        ({"cores": 0}, "cores"),
-        ({"cores": True}, "cores"),
-        ({"setup": "ml python"}, "list of strings"),
-    ],
-)
-def test_a_wrong_setting_is_named(section, complaint):
-    with pytest.raises(FacilityError, match=complaint):
-        cluster_settings(section)

@@ -21,7 +21,7 @@ from ioweather.ui.web.app import LOOPBACK, create_app
 
 COMMANDS = (
     "lake", "lake --json", "storage", "now", "health", "events", "exhibits", "forecast", "who", "runs", "triage",
-    "claims", "predict 1GiB", "predictability", "stripe 1GiB", "relieve", "doctor", "lake quarantine",
+    "claims", "predict 1GiB", "stripe 1GiB", "relieve", "doctor", "lake quarantine",
     "lake retention --dry-run", "why --since 30d", "lake compact --everything", "storage", "lake retention",
 )  # fmt: skip
 PAGES = (

@@ -14,7 +14,7 @@ from ioweather.agent.spool import Spool
 from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.safe_files import PrivateDirectory
 from ioweather.ingestion.scan_tree import ScanRequest, scan
-from ioweather.lake.copies import backup, restore
+from ioweather.lake.copies import backup
 from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town
@@ -82,7 +82,7 @@ def test_up_refuses_a_planted_folder_of_the_probe(place, uid):
 
 
 @pytest.mark.parametrize("uid", [ALICE, ROOT])
-def test_backup_restore_and_scan_refuse_what_somebody_planted(place, uid):
+def test_backup_and_scan_refuse_what_somebody_planted(place, uid):
     victim = victim_of(place, uid)
     place.plant(
         f"mkdir copy; ln -s {victim} copy/tables; ln -s {victim}/thesis.tex copy/manifest.json; ln -s {victim} x"
@@ -96,7 +96,7 @@ def test_backup_restore_and_scan_refuse_what_somebody_planted(place, uid):
             with pytest.raises((UnsafePlace, LakeError)):
                 backup(lake, target)
             with pytest.raises((UnsafePlace, LakeError)):
-                restore(place.home(uid) / "backup", target)
+                backup(open_lake(place.home(uid) / "backup"), target)
             with pytest.raises((UnsafePlace, LakeError)):
                 scan(target, ScanRequest(victim, workers=1))
     assert (facts_of(victim), facts_of(place.shared)) == before

@@ -157,9 +157,3 @@ def test_the_kernel_refuses_what_no_check_stopped(lake: Lake, only: str, count: 
 def test_no_query_shows_where_the_lake_is(lake: Lake, sql: str) -> None:
     result = CliRunner().invoke(cli, ["sql", sql, "--lake", str(lake.root), "--json"])
     assert str(lake.root) not in result.output.replace("\\/", "/")
-
-
-def test_python_has_decimals_and_bytes(lake: Lake) -> None:
-    from decimal import Decimal
-
-    assert lake.sql("SELECT 1.10, 'ab'::BLOB, 'nan'::DOUBLE IS NULL").rows == ((Decimal("1.10"), b"ab", False),)

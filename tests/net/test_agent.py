@@ -32,12 +32,6 @@ n=$(($(cat {folder}/n) + 1)); echo $n > {folder}/n
 echo "_fs_io_s_ _n_ 10.0.0.1 _nn_ other _rc_ 0 _t_ $((1700000000 + 10 * n)) _tu_ 0 _cl_ c _fs_ gpfs0 _d_ 1 \
 _br_ $((n * 4096)) _bw_ 0 _oc_ $n _cc_ 0 _rdc_ $n _wc_ 0 _dir_ 0 _iu_ 0"
 """
-SACCT = """#!/bin/sh
-printf 'JobID\\037JobIDRaw\\037Cluster\\037UID\\037User\\037Account\\037JobName\\037State\\037Submit\\037Start\\037End'
-printf '\\037NNodes\\037NCPUS\\037NodeList\\n'
-printf '7\\0377\\037c1\\0371\\037ann\\037m1\\037run\\037COMPLETED\\0371794724380\\0371794724381\\0371794724400'
-printf '\\0372\\0374\\037n[1-2]\\n'
-"""
 
 
 def write_counters(root: Path, count: int) -> None:
@@ -46,7 +40,6 @@ def write_counters(root: Path, count: int) -> None:
         "proc/diskstats": f"   8       0 sda {count} 0 {8 * count} {count} {count} 0 {8 * count} {count} 0 {count} 0\n"
         + (f"   8      16 sdb {count} 0 8 1 1 0 8 1 0 1 0\n" if count % 6 < 3 else ""),
         "proc/stat": f"cpu  {count} 0 0 {3 * count} 0 0 0 0 0 0\n",
-        "proc/sys/lnet/stats": f"0 49 0 1 1 0 {count} {100 * count} {200 * count} 0 1\n",
         "proc/self/mountstats": "device nas:/export mounted on /nfs with fstype nfs statvers=1.1\n"
         f"\tage:\t{count}\n\tbytes:\t0 0 0 0 {count * 4096} 0 0 0\n\tper-op statistics\n"
         f"\t        READ: {count} {count} 0 0 0 0 {count} {3 * count}\n\n",
@@ -94,9 +87,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("agent")
     (folder / "bin").mkdir()
     (folder / "bin/n").write_text("0")
-    for name, text in (("mmpmon", MMPMON.format(folder=folder / "bin")), ("sacct", SACCT)):
-        (folder / "bin" / name).write_text(text)
-        (folder / "bin" / name).chmod(0o755)
+    (folder / "bin/mmpmon").write_text(MMPMON.format(folder=folder / "bin"))
+    (folder / "bin/mmpmon").chmod(0o755)
     (folder / "probed").mkdir()
     return folder
 
@@ -140,7 +132,7 @@ def written_settings(place: Path, more: str = "") -> Path:
     (lake / "facility.toml").write_text(
         f'clusters = ["big"]\n[filesystem.scratch]\nprobes = ["{place}/probed"]\nmounts = ["/"]\n'
         f'[collect]\nroot = "{place}/root"\nprobe_period = "100ms"\nprobe_file = "2MiB"\nprobe_pool = 3\n'
-        + "".join(f'{kind}_period = "200ms"\n' for kind in ("block", "lustre", "gpfs", "nfs", "slurm"))
+        + "".join(f'{kind}_period = "200ms"\n' for kind in ("block", "lustre", "gpfs", "nfs"))
         + more
     )
     return lake
@@ -151,7 +143,7 @@ def collected(place: Path, run: Callable[..., Any]) -> tuple[Path, dict[str, Any
     """A run of three seconds with all sources: the lake, and the last status."""
     lake, spool = written_settings(place, 'ship_every = "1s"\n'), place / "spool"
     with growing_counters(place / "root"):
-        done = run("-v", "agent", "run", "--lake", lake, "--spool", spool, "--for", "3s", "--annotate", "trial")
+        done = run("-v", "agent", "run", "--lake", lake, "--spool", spool, "--for", "3s")
     assert done.returncode == 0, done.stderr
     assert "started on" in done.stderr
     return lake, json.loads((spool / "status.json").read_text())
@@ -183,9 +175,7 @@ def test_every_source_reaches_the_lake(collected, run, place):
     assert {row["system"] for row in metrics if row["kind"] == "host"} == {"gpfs0", "mount:/nfs"}
     jobs = query(lake, "SELECT job_id, cluster, operation, sum(bytes) AS bytes FROM job_operations GROUP BY ALL")
     assert [(row["job_id"], row["cluster"], row["operation"]) for row in jobs] == [(7, "big", "write")]
-    assert len(query(lake, "SELECT * FROM jobs WHERE job_id = '7'")) == 1
     labels = [row["label"] for row in query(lake, "SELECT label FROM events")]
-    assert "trial" in labels
     assert "device disappeared" in labels
 
 
@@ -215,7 +205,7 @@ def test_the_status_has_every_field(collected):
     assert set(read["last"]) == {"start_ns", "status", "scheduled_ns", "duration_ns", "errno", "cached"}
     assert set(read["recent"]) == {"window_ns", "count", "median_ns", "q90_ns", "max_ns"}
     assert sum(read["bucket_counts"]) == read["ok_count"] > 0
-    assert [source["name"] for source in status["sources"]] == ["probe", "block", "lustre", "gpfs", "nfs", "slurm"]
+    assert [source["name"] for source in status["sources"]] == ["probe", "block", "lustre", "gpfs", "nfs"]
     for source in status["sources"]:
         assert set(source) == {
             "name", "state", "period_ns", "pid", "runs", "failed_runs", "missed_ticks", "rows", "last_start_ns",
@@ -282,7 +272,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
         measuring.send_signal(signal.SIGTERM)
         out, err = measuring.communicate(timeout=30)
         assert measuring.returncode == 0, err
-        assert "rows wait in" in out
+        assert "rows are queued in" in out
         assert list(target.iterdir()) == []
         assert "ioweather_up 0.0" in get(f"http://127.0.0.1:{port}/metrics")
     finally:
@@ -296,7 +286,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
 def test_a_probe_prints_rows_and_samples_by_size(place, run):
     target = place / "samples"
     target.mkdir()
-    done = run("probe", target, place / "none", *QUICK, "--json", "--annotate", "mark")
+    done = run("probe", target, place / "none", *QUICK, "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert {row["op"] for row in rows if row["table"] == "responses"} == OPERATIONS

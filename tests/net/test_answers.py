@@ -31,7 +31,6 @@ lake
 lake quarantine
 predict 10GiB
 predict 1GiB
-predictability
 project fusion
 relieve scratch-OST0003
 runs
@@ -70,7 +69,6 @@ ROUTES = {
     "triage": "triage",
     "forecast": "forecast",
     "who": "who",
-    "predictability": "predictability",
     "claims": "claims",
     "why?job=JOB3": "why JOB3",
     "why?job=JOB12": "why JOB12",
@@ -118,7 +116,7 @@ def test_route_gives_what_the_command_gives(client, jobs, logs, route: str) -> N
         compare("commands", ROUTES[route], {"exit": 0 if response.status_code == 200 else 1, "json": response.json()})
 
 
-FUNCTIONS = ["storage", "health", "events", "runs", "triage", "forecast", "predictability", "who", "claims"]
+FUNCTIONS = ["storage", "health", "events", "runs", "triage", "forecast", "who", "claims"]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

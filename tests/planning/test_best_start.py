@@ -8,19 +8,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.planning.forecast_model import (
-    LEAST_DAYS,
-    History,
-    best_start,
-    describe_start,
-    past_gains,
-    start_exhibit,
-)
+from ioweather.planning.forecast_model import LEAST_DAYS, History, best_start, past_gains
 from ioweather.stats.forecast import HOURS, HourlyMeans
 
 QUIET = 4
-FROM_MONDAY = (4 * DAY_NS, (dt.UTC, "UTC"))
-SLOWDOWN = History("scratch", "slowdown", "read", 0, HOUR_NS, np.zeros(0))
+UNTIL_MONDAY = History("scratch", "slowdown", "read", 4 * DAY_NS, HOUR_NS, np.zeros(0)), (dt.UTC, "UTC")
 
 
 def days_with_a_quiet_hour(days, depth=1.0, noise=0.3, seed=0):
@@ -32,43 +24,35 @@ def days_with_a_quiet_hour(days, depth=1.0, noise=0.3, seed=0):
 
 
 def test_the_quiet_hour_is_found_and_its_gain_measured():
-    found = best_start(days_with_a_quiet_hour(60), *FROM_MONDAY, HOUR_NS)
-    assert found is not None
-    assert found.pays
-    assert found.best == QUIET
+    found = best_start(days_with_a_quiet_hour(60), *UNTIL_MONDAY, HOUR_NS)
+    assert found.start_ns == 4 * DAY_NS + QUIET * HOUR_NS
     # The average hour of the day lies (23/24) of the depth above the quiet one.
     want = 1 - np.exp(-23 / 24)
     assert found.gain.value == pytest.approx(want, abs=0.05)
     assert found.gain.low < want < found.gain.high
-    assert found.low[QUIET] < found.typical[QUIET] < found.high[QUIET]
-    (group,), finding = describe_start(found, SLOWDOWN)
-    assert "hours differ" in finding.text
-    facts = {fact.label: fact.value for fact in group.facts}
+    assert "hours differ" in found.finding.text
+    facts = {fact.label: fact.value for fact in found.facts[0].facts}
     assert facts["start at"] == "Mon 04:00"
     assert facts["typical slowdown then"] == pytest.approx(np.exp(4), rel=0.15)
-    rows = start_exhibit(found, SLOWDOWN).tables[0]
-    assert len(rows.rows) == 24
+    assert len(found.exhibits[0].tables[0].rows) == 24
 
 
 def test_hours_that_do_not_differ():
     pays = 0
     for seed in range(20):
-        found = best_start(days_with_a_quiet_hour(40, depth=0.0, seed=seed), *FROM_MONDAY, HOUR_NS)
-        assert found is not None
-        pays += found.pays
+        found = best_start(days_with_a_quiet_hour(40, depth=0.0, seed=seed), *UNTIL_MONDAY, HOUR_NS)
+        pays += found.start_ns is not None
     assert pays <= 1
-    assert "any time" in describe_start(found, SLOWDOWN)[1].text
+    assert "any time" in found.finding.text
 
 
 def test_too_few_days_to_tell():
-    found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), *FROM_MONDAY, HOUR_NS)
-    assert found is not None
-    assert not found.pays
-    (group,), finding = describe_start(found, SLOWDOWN)
-    assert "needs 14 days" in finding.text
-    assert group.facts[0].value == "any time"
-    assert best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *FROM_MONDAY, HOUR_NS) is None
-    assert "No best start" in describe_start(None, SLOWDOWN)[1].text
+    found = best_start(days_with_a_quiet_hour(LEAST_DAYS - 2), *UNTIL_MONDAY, HOUR_NS)
+    assert found.start_ns is None
+    assert "needs 14 days" in found.finding.text
+    assert found.facts[0].facts[0].value == "any time"
+    nothing = best_start(HourlyMeans(np.full((3, HOURS), np.nan), np.arange(3)), *UNTIL_MONDAY, HOUR_NS)
+    assert "No best start" in nothing.finding.text
 
 
 def test_gains_by_hand():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,9 @@ from store_lakes import DAY, series_frame
 
 from asking import forecast
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.tables import RESPONSES, TABLES, encode_text
+from ioweather.core.tables import RESPONSES
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.forecast_model import expected_load, read_history
 from ioweather.stats.slowdown import all_intervals
 
 DAYS = 6
@@ -108,7 +106,7 @@ def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
         forecast(lake, filesystem="home")
     with pytest.raises(DataUnavailable, match=r"No probe has measured home.*scratch"):
         forecast(lake, filesystem="home", of="slowdown")
-    with pytest.raises(UsageError, match="Load has no operation 'stat'"):
+    with pytest.raises(UsageError, match="Load forecasts do not support operation 'stat'"):
         forecast(lake, op="stat", of="load")
     with pytest.raises(UsageError, match=r"timed 'create'.*stat"):
         forecast(lake, op="create", of="slowdown")
@@ -117,56 +115,3 @@ def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
             forecast(lake, **wrong)
     with pytest.raises(DataUnavailable):
         forecast(lake, at=DAY - DAY_NS)
-
-
-def counted_frame(job_ids, windows, amount):
-    """What servers counted: one interval of a minute in the middle of each window."""
-    rows = len(job_ids)
-    return TABLES["job_operations"].frame(
-        rows=rows, start_ns=DAY + np.asarray(windows, np.int64) * 5 * MINUTE_NS + 2 * MINUTE_NS, interval_ns=MINUTE_NS,
-        system="scratch", component_kind="ost", component="OST0000", job_key=encode_text([str(j) for j in job_ids]),
-        job_id=np.asarray(job_ids, np.int64), cluster=None, uid=None, exe=None, host=None, operation="write",
-        count=1, bytes=np.full(rows, amount, np.int64), time_ns=None, histogram=None, quality=0,
-    )  # fmt: skip
-
-
-def job_frame(ids, begins, ends):
-    return TABLES["jobs"].frame(
-        rows=len(ids), cluster="c", raw_job_id=np.asarray(ids, np.int64), step="", restart=None,
-        job_id=encode_text([str(i) for i in ids]), array_job_id=None, het_offset=None, uid=7, user="ann",
-        account="a", name="saves", state="COMPLETED", submit_ns=np.asarray(begins, np.int64),
-        start_ns=np.asarray(begins, np.int64), end_ns=np.asarray(ends, np.int64), node_count=1, cpu_count=1, nodes=None,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def saving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A job every six hours, which writes 300 GB in every sixth window of five hours; little else."""
-    lake = open_lake(tmp_path_factory.mktemp("saving") / "lake", create=True)
-    begins = 3 + 72 * np.arange(DAYS * 4)
-    windows = (begins[:, None] + 6 * np.arange(1, 10)).ravel()
-    windows = windows[windows < DAYS * 288]
-    ids = 100 + (windows - 3) // 72
-    lake.append("job_operations", counted_frame(ids, windows, 300 * 10**9), source="job_stats")
-    starts = DAY + begins.astype(np.int64) * 5 * MINUTE_NS
-    lake.append("jobs", job_frame(100 + np.arange(len(begins)), starts, starts + 5 * HOUR_NS), source="sacct")
-    written = np.random.default_rng(3).exponential(10**8, MINUTES)
-    written[windows * 5 + 2] += 300 * 10**9
-    for metric, values in (("write_bytes", written), ("read_bytes", np.ones(MINUTES))):
-        lake.append("series", series_frame(values[:, None].round(), metric=metric), source="lmt")
-    return lake
-
-
-def test_a_job_is_expected_to_do_what_its_program_did(saving: Lake) -> None:
-    """Of 300 GB in every sixth window a sixth is expected in each: the job itself says nothing of when."""
-    asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
-    with saving.snapshot() as snapshot:
-        jobs = read_history(snapshot, asked).jobs
-    assert jobs is not None
-    assert jobs.rate.sum() * 300 == pytest.approx(300e9 * len(np.flatnonzero(jobs.rate)))
-    expected = expected_load(jobs, DAYS * 288, (3,))[0]
-    begins = 3 + 72 * (DAYS * 4 - 1)
-    assert expected[begins + 20] == pytest.approx(1e9 / 6, rel=0.5)
-    assert expected[begins + 65] == 0.0
-    changed = replace(jobs, rate=np.where(jobs.window > 1000, 7.0, jobs.rate))
-    np.testing.assert_array_equal(expected_load(changed, DAYS * 288, (3,))[0][:1000], expected[:1000])

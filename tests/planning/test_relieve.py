@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ioweather.planning.relieve import FileThere, destinations, fewest
+from ioweather.planning.relieve import FileThere, choose_destinations, choose_fewest
 
 
 def one_by_one(amounts, wanted):
@@ -23,7 +23,7 @@ def test_fewest_is_as_few_as_any_choice():
     for _ in range(200):
         amounts = np.rint(np.exp(rng.uniform(0, 6, rng.integers(1, 9)))) + 1
         wanted = rng.uniform(1, amounts.sum() * 1.1)
-        chosen = fewest(amounts, wanted)
+        chosen = choose_fewest(amounts, wanted)
         assert len(set(chosen.tolist())) == len(chosen)
         best = one_by_one(amounts.tolist(), wanted)
         if best is None:
@@ -34,9 +34,9 @@ def test_fewest_is_as_few_as_any_choice():
 
 
 def test_the_last_file_is_the_smallest_that_is_enough():
-    assert fewest(np.array([100.0, 90.0, 40.0, 20.0]), 115.0).tolist() == [0, 3]
-    assert fewest(np.array([5.0, 5.0]), 0.0).tolist() == []
-    assert fewest(np.zeros(0), 3.0).tolist() == []
+    assert choose_fewest(np.array([100.0, 90.0, 40.0, 20.0]), 115.0).tolist() == [0, 3]
+    assert choose_fewest(np.array([5.0, 5.0]), 0.0).tolist() == []
+    assert choose_fewest(np.zeros(0), 3.0).tolist() == []
 
 
 def file(path, there, *stripes, parts=1):
@@ -46,10 +46,10 @@ def file(path, there, *stripes, parts=1):
 
 def moved(amount, *files):
     names = [f"s-OST{i:04x}" for i in range(len(amount))]
-    return destinations("s-OST0000", names, np.array(amount), np.full(len(amount), 1000.0), files)
+    return choose_destinations("s-OST0000", names, np.array(amount), files)
 
 
-def test_files_go_to_the_emptiest_which_fill_up_meanwhile():
+def test_files_go_to_the_target_that_moves_least_counting_earlier_files():
     files = [file("/a", 150.0, 0), file("/b", 10.0, 0), file("/c", 5.0, 0, 2), file("/d", 1.0, 1, 0)]
     assert moved([900.0, 400.0, 300.0, 800.0], *files) == [[2], [1], [1, 2], [1, 2]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans, climate_replicates, climate_tables, hourly_means
+from ioweather.stats.forecast import HOURS, SLOTS, HourlyMeans, climate_tables, hourly_means
 from ioweather.stats.series import chance_bound, rotated_sums
 
 
@@ -63,15 +63,6 @@ def test_hourly_means_of_windows():
     np.testing.assert_allclose(hourly.means[0, 1], np.arange(1, 12).mean())
     assert np.isnan(hourly.means[0, 2])
     assert hourly.weekday.tolist() == [3]
-
-
-def test_replicates_of_unit_weight_are_the_climate_itself():
-    hourly = days_of(np.random.default_rng(1).normal(0, 1, SLOTS), 30, 0.5)
-    again = climate_replicates(hourly, np.ones((2, 30)))
-    np.testing.assert_allclose(again[0], climate_tables(hourly)[-1], atol=1e-9)
-    # Two weights of half and one and a half: the mean moves, and nothing is infinite.
-    uneven = climate_replicates(hourly, np.linspace(0, 2, 30)[None])
-    assert np.isfinite(uneven).all()
 
 
 def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:

@@ -9,8 +9,8 @@ import pytest
 from scipy.signal import lfilter
 
 from ioweather.stats.forecast import (
+    CHOSEN,
     CLIMATOLOGY,
-    COMBINED,
     PERSISTENCE,
     Timed,
     residual_quantiles,
@@ -41,11 +41,6 @@ def errors(rolling):
     return np.abs(rolling.point[:, scored] - rolling.truth[scored]).mean(axis=1)
 
 
-def skill(rolling):
-    mae = errors(rolling)
-    return 1 - mae[COMBINED] / mae[:COMBINED].min()
-
-
 def test_no_forecast_knows_what_comes_after_it():
     values = planted(12, cycle=1.0, seed=3)
     cut = 9 * PER_DAY + 100
@@ -55,28 +50,34 @@ def test_no_forecast_knows_what_comes_after_it():
         rolling_forecasts(timed(values), (1, 12, 24)), rolling_forecasts(timed(changed), (1, 12, 24)), strict=True
     ):
         np.testing.assert_allclose(before.point[:, : cut + 1], after.point[:, : cut + 1], atol=1e-8)
-        for candidate in (PERSISTENCE, CLIMATOLOGY, COMBINED):
-            known, other = (rolling_intervals(r, candidate)[:2] for r in (before, after))
-            for end, changed_end in zip(known, other, strict=True):
-                np.testing.assert_allclose(end[: cut + 1], changed_end[: cut + 1], atol=1e-8)
+        known, other = (rolling_intervals(r)[:2] for r in (before, after))
+        for end, changed_end in zip(known, other, strict=True):
+            np.testing.assert_allclose(end[: cut + 1], changed_end[: cut + 1], atol=1e-8)
 
 
-@pytest.mark.parametrize(("horizon", "rho"), [(12, 0.95), (6, 0.95), (12, 0.97)])
-def test_skill_on_a_planted_series_is_near_the_best_possible(horizon, rho):
-    """Of AR(1) with a known cycle, errors are to each other as sqrt(1 - r^2) : 1 : sqrt(2 (1 - r)), r = rho^h."""
-    rolling = rolling_forecasts(timed(planted(90, rho, cycle=0.8, seed=4)), (horizon,))[0]
-    r = rho**horizon
-    best = 1 - math.sqrt(1 - r**2) / min(1.0, math.sqrt(2 * (1 - r)))
-    assert 0 < best < 0.14  # no forecast of such a series can have more
-    assert best - 0.04 < skill(rolling) < best + 0.03
+@pytest.mark.parametrize(("horizon", "rho"), [(3, 0.95), (12, 0.95), (24, 0.97)])
+def test_errors_of_a_planted_series_are_those_of_theory(horizon, rho):
+    """Of AR(1) with a known cycle, as-now and as-usual err as sqrt(2 (1 - r)) : 1, r = rho^h."""
+    rolling = rolling_forecasts(timed(planted(90, rho, seed=4)), (horizon,))[0]
+    now, usual, chosen = errors(rolling)
+    want = math.sqrt(2 * (1 - rho**horizon))
+    assert now / usual == pytest.approx(want, rel=0.04)
+    assert chosen / usual == pytest.approx(min(want, 1.0), rel=0.04)
 
 
-@pytest.mark.parametrize("kind", ["white noise", "random walk"])
-def test_no_skill_where_there_is_none(kind):
-    noise = np.random.default_rng(5).standard_normal(40 * PER_DAY)
-    values = noise if kind == "white noise" else np.cumsum(noise)
-    for rolling in rolling_forecasts(timed(values), (1, 6, 24)):
-        assert -0.05 < skill(rolling) < 0.01
+def test_the_choice_of_a_day_rests_on_the_days_before_it():
+    """White noise for 20 days, then a random walk: 'as usual' at first, and 'as now' once its past errors are less."""
+    rng = np.random.default_rng(5)
+    noise = rng.standard_normal(40 * PER_DAY)
+    values = np.where(np.arange(len(noise)) < 20 * PER_DAY, noise, np.cumsum(noise) * 0.2)
+    rolling = rolling_forecasts(timed(values), (1,))[0]
+    error = np.abs(rolling.point[:CHOSEN] - rolling.truth)
+    for today in (10, 19, 21, 30, 39):
+        past = (rolling.target_day < today) & np.isfinite(error).all(axis=0)
+        best = error[:, past].sum(axis=1).argmin()
+        here = rolling.day == today
+        np.testing.assert_array_equal(rolling.point[CHOSEN, here], rolling.point[best, here])
+        assert best == (CLIMATOLOGY if today < 21 else PERSISTENCE)
 
 
 @pytest.mark.parametrize(("shape", "off"), [("normal", 0.025), ("bursts", 0.025), ("drifting", 0.045)])
@@ -88,11 +89,11 @@ def test_intervals_hold_as_often_as_promised(shape, off):
     if shape == "drifting":  # four times the spread within two months
         values = values * np.linspace(0.5, 2.0, len(values))
     for rolling in rolling_forecasts(timed(values), (1, 12, 24)):
-        _, _, within = rolling_intervals(rolling, COMBINED)
+        _, _, within = rolling_intervals(rolling)
         judged = np.isfinite(within)
         assert judged.sum() > 50 * PER_DAY
         assert 0.9 - off < np.mean(within[judged]) < 0.94
-        last = judged & (rolling.past.day >= 30)
+        last = judged & (rolling.day >= 30)
         assert np.mean(within[last]) == pytest.approx(0.9, abs=off)
 
 
@@ -107,13 +108,13 @@ def test_gaps_are_neither_input_nor_truth():
     assert np.isnan(rolling.truth[:-6][missing[6:]]).all()
     after = slice(12 * PER_DAY, None)
     assert np.isfinite(rolling.point[:, after][:, ~missing[after]]).all()
-    _, _, within = rolling_intervals(rolling, COMBINED)
+    _, _, within = rolling_intervals(rolling)
     assert np.isnan(within[gap]).all()
     assert 0.85 < np.nanmean(within) < 0.97
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 100, 2 * PER_DAY])
-def test_too_short_a_series_has_no_combined_forecast(count):
+def test_too_short_a_series_has_no_forecast(count):
     for rolling in rolling_forecasts(timed(planted(3)[:count]), (1, 24)):
         assert not rolling.scored().any()
 

@@ -73,7 +73,7 @@ def test_steps_above_the_peak_of_the_file_system_are_not_real() -> None:
     scratch = FileSystem("scratch", peak_bytes_per_s=10.0)
     steps = without_impossible(recorded, Facility(filesystems=(scratch,)), "scratch")
     assert steps.usable.tolist() == [True, False, True, True]
-    assert dict(steps.excluded) == {"above the peak of the system": 1}
+    assert dict(steps.excluded) == {"above the system peak": 1}
     assert without_impossible(recorded, Facility(), "scratch").usable.all(), "nobody said what the peak is"
 
 

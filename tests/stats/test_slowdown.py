@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Baseline
 from ioweather.core.tables import RESPONSES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.stats.slowdown import (
@@ -87,22 +86,10 @@ def test_longer_intervals_of_shorter_ones_are_those_of_the_operations():
 def test_a_sliding_window_follows_a_lasting_change():
     durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
     series = series_of(durations)
-    sliding = series.slowdown(baseline=Baseline(window_ns=60 * MINUTE_NS))
+    sliding = series.slowdown(60 * MINUTE_NS)
     assert np.isnan(sliding[0])
     assert sliding[205] == pytest.approx(3, rel=0.05)
     assert sliding[399] == pytest.approx(1, rel=0.05)
-
-
-def test_a_fixed_period_and_fixed_values():
-    durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
-    series = series_of(durations)
-    quiet = Baseline(period_ns=(T, T + 100 * MINUTE_NS))
-    assert series.expected(quiet) == (pytest.approx(0.01, rel=0.02), 1000)
-    assert series.slowdown(baseline=quiet)[300] == pytest.approx(3, rel=0.03)
-    given = Baseline(seconds={"read": 0.005})
-    assert series.slowdown(baseline=given)[0] == pytest.approx(2, rel=0.03)
-    others = Baseline(seconds={"write": 0.005})
-    np.testing.assert_array_equal(series.slowdown(baseline=others), series.slowdown())
 
 
 def test_roll_ups_are_within_a_percent_of_the_order_statistics():

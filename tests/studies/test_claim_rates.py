@@ -34,7 +34,7 @@ def test_no_true_claim_is_contradicted_in_more_than_a_tenth_of_20_sites(kind) ->
 def test_one_site_of_each_paper_is_judged_as_planted() -> None:
     found = {claim: standing for kind in KINDS if kind.name in ("jobs beyond criteria", "slow phases")
              for claim, _, standing in count(kind, [0])}  # fmt: skip
-    assert {found[f"car11.{name}"] for name in ("large_jobs_share", "sequential", "slower_per_node")} == {"supported"}
+    assert {found[f"car11.{name}"] for name in ("unaligned", "sequential", "slower_per_node")} == {"supported"}
     assert found["kun19.benchmark_visible"] == "supported"
 
 

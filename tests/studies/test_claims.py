@@ -37,10 +37,10 @@ def test_statements_and_keys_of_a_later_version_are_left_out(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "not JSON"), ("[1]", "not a file of claims"), ("{}", "not a file of claims"), ("[" * 100_000, "not JSON"),
+        ("", "not JSON"), ("[1]", "not a claims file"), ("{}", "not a claims file"), ("[" * 100_000, "not JSON"),
         ('{"format": "ioweather claims", "version": 2}', "version 2"),
-        ('{"format": "ioweather claims", "version": 1}', "cannot be read"),
-        ('{"format": "ioweather claims", "version": 1, "site": "x", "simulated": 0, "claims": [1]}', "cannot be read"),
+        ('{"format": "ioweather claims", "version": 1}', "unreadable"),
+        ('{"format": "ioweather claims", "version": 1, "site": "x", "simulated": 0, "claims": [1]}', "unreadable"),
         ('{"format": "ioweather claims", "version": 1, "site": "x", "simulated": 0, "claims": '
          '[{"id": "pat19.more_read", "standing": "surely"}]}', "unknown standing"),
         ('{"format": "ioweather claims", "version": 1, "site": "x", "simulated": 0, "claims": '

@@ -29,7 +29,7 @@ def facts(answer, title):
 
 def test_volume_jobs_and_share():
     answer = project_answer("Earth", study_data(JOBS), facility(), {})
-    assert facts(answer, "Volume") == {"read": 500, "written": 100, "of all bytes of all jobs": 0.6}
+    assert facts(answer, "Volume") == {"read": 500, "written": 100, "of the data of all jobs": 0.6}
     assert facts(answer, "Jobs")["jobs with a log"] == 2
     assert answer.headline.startswith("Earth: 2 jobs read 500 B")
     assert sum(row[2] for row in answer.exhibits[0].charts[0].table.rows) == 600
@@ -37,7 +37,7 @@ def test_volume_jobs_and_share():
 
 def test_accounting_adds_coverage_and_nodes():
     data = study_data(JOBS, jobs=accounting([{"raw_job_id": 1, "node_count": 2}, {"raw_job_id": 2, "node_count": 2}]))
-    assert facts(project_answer("Earth", data, facility(), {}), "Performance")["per node, median"] is not None
+    assert facts(project_answer("Earth", data, facility(), {}), "Performance")["median per node"] is not None
 
 
 def test_contents_of_scans_and_their_growth():
@@ -51,7 +51,7 @@ def test_contents_of_scans_and_their_growth():
         }
     )
     answer = project_answer("Earth", {**data, "sizes": sizes}, facility(), {})
-    kept = facts(answer, "What it keeps")
+    kept = facts(answer, "What it stores")
     assert (kept["files"], kept["bytes"], kept["files added per day"]) == (25, 300, 2.0)
 
 

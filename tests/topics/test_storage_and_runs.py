@@ -10,8 +10,8 @@ from small_facility import make_small_lake
 
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.tables import TABLES
-from ioweather.core.units import HOUR_NS
-from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.core.units import HOUR_NS, MINUTE_NS, now_ns
+from ioweather.diagnosis.file_systems import StorageOutcome, past_moment
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
@@ -140,4 +140,5 @@ def test_the_state_at_the_end_of_a_past_period_is_not_called_that_of_now(lake: L
     period = (START_NS, START_NS + LENGTH_NS)
     past = ask("storage", lake, {"where": "scratch"}, period_ns=period).headline
     assert " at 2026-03-02 09:00" in past
-    assert " at 20" not in ask("storage", lake, {"where": "scratch"}).headline
+    assert " at 2026-03-03 00:00" in ask("storage", lake, {"where": "scratch"}).headline, "the newest data are old"
+    assert past_moment(now_ns() - MINUTE_NS, is_newest=True) == ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
-from ioweather.agent.status import OperationStatus, SpoolStatus, Status, TargetStatus, keep_status, write_status
+from ioweather.agent.status import SpoolStatus, Status, write_status
 from ioweather.core.tables import TABLES
 from ioweather.core.units import DAY_NS, NS, now_ns
 from ioweather.lake.lake import open_lake
@@ -40,24 +40,6 @@ def test_unmapped_names_and_clocks_from_the_future(lake, tmp_path):
     assert "snx1" in found["names"].found
     assert found["clocks"].state == "problem"
     assert run(["doctor", "--lake", str(lake.root), "--spool", str(tmp_path)]) == 1
-
-
-def test_probes_of_many_hosts_that_load_the_file_system_are_a_problem(lake, tmp_path):
-    """Each host reads and writes 1 MiB/s: 2.1 MB/s of a peak of 1 GB/s are 0.2%, of a peak of 10 TB/s nothing."""
-    moment = now_ns()
-    operations = tuple(OperationStatus(op, 1 << 20, "nocache") for op in ("read", "write", "write_sync"))
-    target = TargetStatus("/scratch/p", "mount:/scratch", "waiting", NS, operations=operations)
-    for host in ("n1", "n2"):
-        spool = SpoolStatus("/spool")
-        status = Status(host, 1, "b", host, "running", moment, moment, NS, spool, (target,), ship_period_ns=60 * NS)
-        keep_status(lake.root, status, moment)
-    for peak, state in ((1e9, "problem"), (1e13, "ok")):
-        text = f'[filesystem.scratch]\nmounts = ["/scratch"]\npeak_bytes_per_s = {peak}\n'
-        (lake.root / "facility.toml").write_text(text)
-        found = states(lake, tmp_path)["probe load"]
-        assert found.state == state
-        assert "2 hosts read and write 4 MiB/s on scratch" in found.found
-        assert ("5 times less often" in found.fix) == (state == "problem")
 
 
 def test_without_a_lake(tmp_path, capsys, monkeypatch):

@@ -187,7 +187,7 @@ _CYCLES_PER_COLLECTION = 100
 class Worker:
     """The process of a live source, and the pipes to and from it."""
 
-    def __init__(self, source: LiveSource, documents: Path) -> None:
+    def __init__(self, source: LiveSource) -> None:
         self._buffer = b""
         self.has_ended = False
         ticks_read, self._ticks = os.pipe()
@@ -196,7 +196,7 @@ class Worker:
             fcntl.fcntl(reports_write, _F_SETPIPE_SZ, _PIPE_BYTES)
         self.pid = os.fork()
         if self.pid == 0:
-            _run_child(source, documents, ticks_read, reports_write)
+            _run_child(source, ticks_read, reports_write)
         os.close(ticks_read)
         os.close(reports_write)
         os.set_blocking(self._reports, False)
@@ -237,7 +237,7 @@ class Worker:
             os.waitpid(self.pid, os.WNOHANG)
 
 
-def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) -> None:
+def _run_child(source: LiveSource, ticks: int, reports: int) -> None:
     """Run the source in the forked process; never returns."""
     code = 1
     try:
@@ -258,7 +258,7 @@ def _run_child(source: LiveSource, documents: Path, ticks: int, reports: int) ->
         os.chdir("/")  # do not keep a mount busy
         gc.freeze()
         gc.disable()  # no collection during a timed operation
-        _serve(source, Reporter(reports, documents), ticks)
+        _serve(source, Reporter(reports), ticks)
         code = 0
     finally:
         os._exit(code)
@@ -305,7 +305,7 @@ _MAX_MISSED_TICKS = 600
 _MIN_HUNG_NS = NS
 _FILE_WORK = ("prepare", "clean up")
 
-StartWorker = Callable[[LiveSource, Path], Worker]
+StartWorker = Callable[[LiveSource], Worker]
 
 
 class Child:
@@ -320,14 +320,13 @@ class Child:
         clocks: Clocks,
         *,
         start_worker: StartWorker,
-        documents: Path,
         baselines: dict[TargetOperation, RunningMedian],
         retry: bool,
         phase_ns: int = 0,
     ) -> None:
         self.source, self.origin = source, origin
         self._add, self._clocks = add, clocks
-        self._start_worker, self._documents = start_worker, documents
+        self._start_worker = start_worker
         self._baselines, self._retry, self._phase_ns = baselines, retry, phase_ns
         self._worker: Worker | None = None
         self.next_tick_ns: int | None = None
@@ -362,7 +361,7 @@ class Child:
 
     def start(self) -> None:
         """Start the worker."""
-        self._worker = self._start_worker(self.source, self._documents)
+        self._worker = self._start_worker(self.source)
         self.is_busy, self.failed = True, False
         self.last_message_ns = self._clocks.monotonic_ns()
 
@@ -564,7 +563,6 @@ class AgentSettings:
     host: str = field(default_factory=socket.gethostname)
     duration_ns: int | None = None  # from the moment when every source is ready
     status_period_ns: int = NS
-    annotation: str | None = None
     retry: bool = True
     record_gap: bool = False
 
@@ -592,7 +590,6 @@ class Agent:
         self._next_baseline_ns = self._next_status_ns + _BASELINE_NS
         self._deadline_ns: int | None = None  # set once all sources are ready
         self._stopping = 0
-        self._annotation: dict[str, object] | None = None
         self._boot_id = boot_id()
         self._baselines = load_baselines(spool.directory)
         self._write_gap()
@@ -603,7 +600,6 @@ class Agent:
                 self.add,
                 self._clocks,
                 start_worker=start_worker,
-                documents=spool.segments,
                 baselines=self._baselines,
                 retry=settings.retry,
                 phase_ns=place * source.period_ns // len(sources),
@@ -675,7 +671,7 @@ class Agent:
             self._publish()
 
     def _begin_measuring(self, now: int) -> None:
-        """Once all children are ready, over or failed: start the time given by --for, and the annotation."""
+        """Once all children are ready, over or failed: start the time given by --for."""
         if self._deadline_ns is not None:
             return
         if not all(child.is_ready or child.is_over or child.failed for child in self.children):
@@ -685,11 +681,6 @@ class Agent:
         # Shortly before the first source's ticks: its operations have ended, and the tick finds warm caches.
         period_ns = self._settings.status_period_ns
         self._next_status_ns = first + period_ns - min(_STATUS_LEAD_NS, period_ns // 2)
-        if self._settings.annotation is not None:
-            name = f"annotation:{self._settings.host}:{self._settings.run_id}"
-            text, at_ns = self._settings.annotation, self._clocks.wall_ns()
-            self._annotation = event_row(name, "annotation", text, at_ns, host=self._settings.host)
-            self.add(row_line("events", self._annotation))
 
     def _is_over(self) -> bool:
         """Return whether the time is over, or every source is."""
@@ -767,8 +758,6 @@ class Agent:
                     child.leave_behind()
             _sleep(wakeup, 0.02)
         wall = self._clocks.wall_ns()
-        if self._annotation is not None:
-            self.add(row_line("events", {**self._annotation, "end_ns": wall}))
         self._spool.flush(wall)
         self._spool.flush(wall, last=True)  # once more: a short fault must not lose rows
         self._spool.close_segment()

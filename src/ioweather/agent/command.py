@@ -9,14 +9,12 @@ import argparse
 import io
 import json
 import logging
-import math
 import pkgutil
 import shutil
 import sys
 import time
 import zipfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -32,16 +30,22 @@ from ioweather.agent.status import Journal, Status, find_problems, read_status
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import Facility, load_facility, parse_facility
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import NS, format_bytes, format_seconds, names_of, now_ns, parse_duration_ns, parse_size
+from ioweather.core.units import (
+    NS,
+    format_bytes,
+    format_seconds,
+    names_of,
+    now_ns,
+    parse_duration_ns,
+    parse_size,
+)
 
 State = Literal["ok", "note", "problem"]
 _PROGRAMS: Final = {
     "lfs": "per-OST samples (`ioweather probe --sizes`) need Lustre's client tools",
-    "sacct": "live Slurm accounting (`ioweather agent run slurm`) needs Slurm's client",
+    "sacct": "`ioweather ingest --watch` reads Slurm's accounting with its client",
     "iostat": "sysstat records block-device history: apt-get install sysstat",
 }
-# Above this share of a file system's bandwidth, the probes of all hosts together disturb what they measure.
-LARGEST_PROBE_SHARE: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -116,39 +120,6 @@ def check_agent(spool: Path) -> Iterator[Check]:
         yield Check("spool", "ok", f"{format_bytes(waiting.bytes)} waiting")
 
 
-def probe_loads(statuses: Iterable[Status], facility: Facility) -> Mapping[str, tuple[int, float]]:
-    """Return, by file system, how many hosts probe it, and the bytes/s that their probes read and write together."""
-    hosts: dict[str, set[str]] = defaultdict(set)
-    loads: dict[str, float] = defaultdict(float)
-    for status in statuses:
-        for target in status.targets:
-            moved = sum(o.request_bytes for o in target.operations if o.op in ("read", "write") and o.mode == "nocache")
-            found = facility.filesystem_of_path(target.target)
-            name = found.name if found else facility.filesystem_of(target.system)
-            hosts[name].add(status.host)
-            loads[name] += moved * NS / target.period_ns
-    return {name: (len(hosts[name]), loads[name]) for name in loads}
-
-
-def check_loads(statuses: Iterable[Status], facility: Facility) -> Iterator[Check]:
-    """Compare the load of all probes with the bandwidth of the file system that they measure."""
-    for name, (hosts, load) in sorted(probe_loads(statuses, facility).items()):
-        described = facility.filesystem(name)
-        peak = (described.peak_bytes_per_s or described.highest_bytes_per_s) if described else None
-        text = f"{hosts} {'host' if hosts == 1 else 'hosts'} read and write {format_bytes(load)}/s on {name}"
-        if peak is None:
-            fix = f"set peak_bytes_per_s in [filesystem.{name}] to compare the load with the peak"
-            yield Check("probe load", "note", text, fix)
-            continue
-        text += f", {load / peak:.2%} of its peak"
-        if load <= LARGEST_PROBE_SHARE * peak:
-            yield Check("probe load", "ok", text)
-        else:
-            times = math.ceil(load / (LARGEST_PROBE_SHARE * peak))
-            fix = f"probe from fewer hosts, or {times} times less often (probe_period in [collect])"
-            yield Check("probe load", "problem", f"{text}; more than 0.1% distorts the measurement", fix)
-
-
 _PACKAGE: Final = Path(__file__).parent.parent
 _CORE: Final = names_of("__init__ errors facility safe_files units")
 _MAIN: Final = "import sys\n\nfrom ioweather.agent.command import main\n\nsys.exit(main())\n"
@@ -180,7 +151,7 @@ def write_bundle(out: Path, facility: Mapping[str, Any] | None = None) -> None:
         raise UsageError(f"Cannot write {out}: {error.strerror}.") from None
 
 
-KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
+KINDS = ("probe", "block", "lustre", "gpfs", "nfs")
 EMBEDDED_SETTINGS = "facility.json"
 
 
@@ -250,12 +221,13 @@ def _arguments() -> argparse.ArgumentParser:
     """Return the command line of the one-file agent."""
     parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host continuously.")
     parser.add_argument("--version", action="version", version=f"ioweather-agent {__version__}")
-    parser.add_argument("--verbose", action="store_true", help="Log each start, stop and problem.")
+    parser.add_argument("--verbose", action="store_true", help="Log every start, stop and problem.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(
         name: str, run: Callable[[argparse.Namespace], int], text: str, *, settings: bool = False
     ) -> argparse.ArgumentParser:
+        """Add a subcommand with --spool, and --settings if asked for; return its parser."""
         found = commands.add_parser(name, help=text, description=text)
         found.set_defaults(run=run)
         found.add_argument("--spool", type=Path, metavar="DIR", help="Directory of the row queue and status.json.")

@@ -1,5 +1,5 @@
 """Counters of this machine every few seconds, as amounts in `series`: block devices, NFS mounts, GPFS, and Lustre with
-its jobs in `job_operations`; and jobs of Slurm's accounting, as the source `sacct` reads them.
+its jobs in `job_operations`.
 
 `root` may be a copy of a machine's /proc and /sys.
 """
@@ -30,10 +30,6 @@ _NOT_STORAGE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+(?:p\d+)?")
 MOUNTSTATS = Path("proc/self/mountstats")
 # Where GPFS installs its commands; it is rarely on the PATH.
 _GPFS_COMMANDS = "/usr/lpp/mmfs/bin"
-SACCT_FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
-# Accounting arrives late: each poll looks back beyond the last one, and the lake ignores rows that it has.
-_SACCT_OVERLAP_NS = HOUR_NS
-
 
 # Clocks that NTP slews differ by 500 ppm at most; what differs more was set, or the machine slept.
 _TOLERANCE_NS = 20_000_000
@@ -67,7 +63,7 @@ class ForwardTime:
         if abs(jumped) <= max(_TOLERANCE_NS, length // 10):
             start = last[0]
         elif jumped > 0:
-            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set or host slept)")
+            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set, or host suspended)")
         else:
             reported_until = max([wall_ns, *(end for first, end in self._covered if first < wall_ns)])
             self.gap = (wall_ns, reported_until, f"clock jumped back by {-jumped / 1e9:.3f} s")
@@ -153,6 +149,7 @@ class BlockDevices(_FileSource):
         self._away: dict[str, dict[str, object]] = {}
 
     def _report(self, name: str, before: Any, after: Any, interval: tuple[int, int], reporter: Reporter) -> None:
+        """Report the growth of a device as rows of `series`."""
         start_ns, length_ns = interval[0], interval[1] - interval[0]
         amounts, restarted = amounts_between(before, after, length_ns / NS) or ({}, False)
         target = Target(f"{self.host}:{name}", "device", name)
@@ -160,6 +157,7 @@ class BlockDevices(_FileSource):
             reporter.row("series", series_row(target, start_ns, length_ns, metric, value, RESET if restarted else 0))
 
     def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
+        """Report devices that disappeared as gaps, and the end of a gap when a device is back."""
         for device in self._last.keys() - found.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
             named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}
@@ -270,50 +268,6 @@ class GpfsNode(LiveSource):
         return [sample._replace(target=sample.target._replace(name=self.host)) for sample in found], refused
 
 
-def has_sacct() -> bool:
-    """Return whether Slurm's accounting can be queried."""
-    return shutil.which("sacct") is not None
-
-
-@dataclass
-class SlurmAccounting(LiveSource):
-    """Jobs of all users, as documents with the output of `sacct`."""
-
-    period_ns: int = 5 * MINUTE_NS
-    timeout_seconds: float = 120.0
-    host: str = field(default_factory=socket.gethostname)
-    clocks: Clocks = field(default_factory=Clocks)
-    name = "slurm"
-
-    def __post_init__(self) -> None:
-        self._since_ns: int | None = None
-        self._last = ""
-
-    def prepare(self, reporter: Reporter) -> Ready:
-        """Check that `sacct` is installed."""
-        if not has_sacct():
-            raise SourceError("sacct is not on the PATH.", hint="Run this on a host with the Slurm commands.")
-        return Ready(self.host)
-
-    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        """Report the output of `sacct` since the last poll as a document, if it changed."""
-        now = self.clocks.wall_ns()
-        since = now - 24 * HOUR_NS if self._since_ns is None else self._since_ns - _SACCT_OVERLAP_NS
-        text = poll_accounting((now - since) // NS, self.timeout_seconds)
-        self._since_ns = now
-        if text.count("\n") > 1 and text != self._last:
-            reporter.document(f"sacct-{now}.txt", text)
-        self._last = text
-
-
-def poll_accounting(back_seconds: int, timeout_seconds: float = 120.0) -> str:
-    """Return the jobs of all users in the last seconds, as the source `sacct` reads them."""
-    command = ["sacct", "--allusers", "--parsable2", "--delimiter=\x1f"]
-    command += [f"--starttime=now-{back_seconds}seconds", f"--format={SACCT_FIELDS}"]
-    # Epochs: no zone to guess.
-    return run_tool(command, timeout_seconds, environment={"SLURM_TIME_FORMAT": "%s"})
-
-
 # The server of a target, as `series` calls it.
 _SERVERS: Final = {"ost": "oss", "mdt": "mds"}
 # user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice already.
@@ -321,59 +275,42 @@ _COUNTED: Final = 8
 _IDLE: Final = slice(3, 5)
 
 
-_STAT: Final = ("proc/stat",)
-_LNET_STATS: Final = ("sys/kernel/debug/lnet/stats", "proc/sys/lnet/stats")
-# Places of its numbers: errors and messages, then lengths; as lnet_counters has them.
-_LNET_METRICS: Final = {"network_drop_ops": 6, "network_send_bytes": 7, "network_receive_bytes": 8}
-_LNET_NUMBERS: Final = 11
-
-
 @dataclass
 class ServerLoad:
-    """Load of the machine that serves the targets of Lustre: its processors, and Lustre's network.
+    """Load of the processors of a machine that serves targets of Lustre.
 
     `cpu_ratio` of each oss or mds that it is, once per file system: waiting for I/O counts as idle; time that other
-    guests of a virtual machine took (steal) does not, as in sar. What the network moved, if the machine serves or
-    mounts a single file system: the counters do not say whose messages they count. An interval in which a counter ran
-    backwards is left out: those of idle time may do so (proc(5)), and others restart.
+    guests of a virtual machine took (steal) does not, as in sar. An interval in which a counter ran backwards is left
+    out: those of idle time may do so (proc(5)).
     """
 
     root: Path
     host: str
     clocks: Clocks
-    _last: dict[tuple[str, ...], tuple[int, ...]] = field(default_factory=dict)
+    _last: tuple[int, ...] = ()
     _time: ForwardTime = field(default_factory=ForwardTime)
 
     def cycle(self, targets: Iterable[Target], reporter: Reporter) -> None:
         """Report the load since the last cycle."""
-        systems = {(target.system, _SERVERS.get(target.kind, "host")) for target in targets}
+        servers = {(target.system, _SERVERS[target.kind]) for target in targets if target.kind in _SERVERS}
         interval = self._time.step(self.clocks.wall_ns(), self.clocks.monotonic_ns())
-        ticks, network = self._read_growth(_STAT), self._read_growth(_LNET_STATS)
-        if interval is None:
+        last, self._last = self._last, self._read_ticks()
+        ticks = tuple(map(operator.sub, self._last, last)) if len(last) == len(self._last) else ()
+        if interval is None or len(ticks) < 4 or min(ticks) < 0 or sum(ticks) == 0:
             return
-        ticks = ticks[1 : 1 + _COUNTED]
-        rows: list[tuple[tuple[str, str], str, float]] = []
-        if len(ticks) >= 4 and min(ticks) >= 0 and sum(ticks) > 0:
-            busy = 1.0 - sum(ticks[_IDLE]) / sum(ticks)
-            rows += [(each, "cpu_ratio", busy) for each in sorted(systems) if each[1] != "host"]
-        moved = {name: network[place] for name, place in _LNET_METRICS.items() if len(network) == _LNET_NUMBERS}
-        if len(systems) == 1 and moved and min(moved.values()) >= 0:
-            rows += [(each, name, float(value)) for each in systems for name, value in moved.items()]
-        for (system, kind), metric, value in rows:
+        busy = 1.0 - sum(ticks[_IDLE]) / sum(ticks)
+        for system, kind in sorted(servers):
             server = Target(system, kind, self.host)
-            reporter.row("series", series_row(server, interval[0], interval[1] - interval[0], metric, value, 0))
+            reporter.row("series", series_row(server, interval[0], interval[1] - interval[0], "cpu_ratio", busy, 0))
 
-    def _read_growth(self, places: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the growth of the numbers in the first line of the first of these files; empty where it is unknown."""
-        numbers: tuple[int, ...] = ()
-        for place in places:
-            with suppress(OSError):
-                words = (self.root / place).read_text(encoding="ascii", errors="replace").rstrip("\0").split("\n")[0]
-                found = [0 if word == "cpu" else word for word in words.split()]
-                numbers = tuple(int(word) for word in found) if all(str(w).isdecimal() for w in found) else ()
-                break
-        last, self._last[places] = self._last.get(places, ()), numbers
-        return tuple(map(operator.sub, numbers, last)) if len(last) == len(numbers) else ()
+    def _read_ticks(self) -> tuple[int, ...]:
+        """Return the ticks of all processors since boot, by use; empty where they cannot be read."""
+        with suppress(OSError):
+            text = (self.root / "proc/stat").read_text(encoding="ascii", errors="replace")
+            name, _, ticks = text.partition("\n")[0].partition(" ")
+            if name == "cpu" and all(map(str.isdecimal, ticks.split())):
+                return tuple(map(int, ticks.split()))[:_COUNTED]
+        return ()
 
 
 @dataclass

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ioweather.agent.spool import READABLE, row_line
+from ioweather.agent.spool import row_line
 from ioweather.core.counters.diskstats import RESET
 from ioweather.core.counters.growth import Growth, Target, in_base_unit
 from ioweather.core.errors import SourceError
-from ioweather.core.safe_files import PrivateDirectory
 from ioweather.core.units import NS
 
 _PROGRESS_NS = NS // 2
@@ -62,8 +61,8 @@ class Reporter:
     """The child's end of the pipe to the agent: one JSON line per message. A report does not block unless the agent is
     stuck for minutes; without a pipe it is discarded. If the agent is gone, the child runs until its next tick."""
 
-    def __init__(self, fd: int | None = None, documents: Path = Path()) -> None:
-        self._fd, self._documents = fd, documents
+    def __init__(self, fd: int | None = None) -> None:
+        self._fd = fd
         self._last_progress_ns = 0
         self.ticks: int | None = None  # while set, `progress` raises Dismissed once this pipe is closed
 
@@ -74,11 +73,6 @@ class Reporter:
     def row(self, table: str, values: Mapping[str, object]) -> None:
         """Report a row of a table, without the columns that the lake adds."""
         self._write(row_line(table, values))
-
-    def document(self, name: str, text: str) -> None:
-        """Report a file for `ioweather ingest`, for data that have a reader of their own."""
-        with PrivateDirectory.named(self._documents, keep=READABLE) as folder:
-            folder.replace(name, text.encode())
 
     def progress(self, done: int, total: int | None, what: str) -> None:
         """Report progress of making or removing files."""

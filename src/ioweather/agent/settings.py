@@ -81,7 +81,6 @@ class CollectSettings:
     lustre_period_ns: int = 10 * NS
     gpfs_period_ns: int = 10 * NS
     nfs_period_ns: int = 10 * NS
-    slurm_period_ns: int = 5 * MINUTE_NS
     root: Path = Path("/")
     ship_every_ns: int = 5 * MINUTE_NS
     spool_limit_bytes: int = GIB
@@ -149,6 +148,11 @@ def _parsed(
 ) -> dict[str, Any]:
     """Return the fields that a section sets. Raises FacilityError for an unknown key or a wrong value."""
     unknown = sorted(section.keys() - keys.keys())
+    if unknown == ["slurm_period"]:
+        raise FacilityError(
+            f"slurm_period in [{name}] was removed.",
+            hint="Remove the line: `ioweather ingest --watch` reads Slurm's accounting.",
+        )
     if unknown:
         raise FacilityError(f"unknown key {', '.join(unknown)} in [{name}].", hint=f"Keys: {', '.join(keys)}.")
     found = {}
@@ -182,7 +186,6 @@ def sources_for(
         (is_tree(root), counters.LustreServer(settings.lustre_period_ns, root, host, cluster)),
         (counters.mmpmon() is not None, counters.GpfsNode(settings.gpfs_period_ns, host=host)),
         (counters.has_nfs(root), counters.NfsClient(settings.nfs_period_ns, root, host)),
-        (counters.has_sacct(), counters.SlurmAccounting(settings.slurm_period_ns, host=host)),
     ]
     made += [source for is_here, source in offered if (source.name in kinds if kinds else is_here)]
     if not made:

@@ -1,6 +1,6 @@
 """The spool: rows on their way to the lake, as append-only NDJSON segments.
 
-<spool>/segments/      segments, and documents for other sources: all that `ioweather ingest` is given
+<spool>/segments/      segments: what `ioweather ingest` is given
 <spool>/refused/       what it refused
 <spool>/status.json    the current state of the agent
 <spool>/baseline.json  the live baselines, for the next agent
@@ -213,7 +213,7 @@ class Spool:
             self.message = f"{self._name}: {error.strerror}"
 
     def closed_files(self) -> list[Path]:
-        """Return the files that can be shipped, oldest first: segments, and documents for other sources."""
+        """Return the files that can be shipped, oldest first."""
         return [self.segments / name for name in self._sizes()]
 
     def _sizes(self) -> dict[str, int]:
@@ -263,6 +263,6 @@ def row_line(table: str, values: Mapping[str, object]) -> str:
 
 
 def _number_in(name: str) -> int:
-    """Return the time in 'seg-HOST-TIME-1.ndjson' or 'sacct-TIME.txt': the longest run of digits."""
+    """Return the time in 'seg-HOST-TIME-1.ndjson': the longest run of digits."""
     digits = [part for part in name.replace(".", "-").split("-") if part.isdigit()]
     return int(max(digits, key=len, default="0"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ioweather.core.results import Cell
     from ioweather.lake.lake import Snapshot
 
-JOB: Final = Param("job", "A Darshan log, or the id of a job in the lake.", required=True, metavar="LOG|JOBID")
+JOB: Final = Param("job", "A Darshan log, or the ID of a job in the lake.", required=True, metavar="LOG|JOBID")
 _HELP = "Processes per node, if accounting has no node count."
 PROCESSES_PER_NODE: Final = Param("processes_per_node", _HELP, "int", least=1, option="ppn", metavar="N")
 PATHS: Final = Param(
@@ -24,7 +24,7 @@ PATHS: Final = Param(
 UID: Final = Param("uid", "User ID of the job, if several jobs have this ID.", "int", metavar="N")
 CLUSTER: Final = Param("cluster", "Cluster of the job, if several jobs have this ID.")
 FILESYSTEM_SAMPLED: Final = Param("filesystem", "File system (default: the one with the most samples).")
-MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))
+MODE: Final = Param("mode", "Use only samples in this mode.", choices=("cache", "nocache"))
 
 
 TRAFFIC = ("read_bytes", "write_bytes")
@@ -112,5 +112,5 @@ def _is_burst_buffer(name: str) -> bool:
 TRAFFIC_PARAMS = (
     Param("filesystem", "file system; default: the busiest", choose=busiest_filesystem),
     Param("component_kind", "ost or device; default: ost if available", choose=traffic_kind),
-    Param("resolution", "length of an interval; default: 60 s", kind="duration", choose=resolution),
+    Param("resolution", "interval length; default: 60 s", kind="duration", choose=resolution),
 )

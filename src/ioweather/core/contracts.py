@@ -39,7 +39,7 @@ class ReadContext:
     # Users whose files may have rows of any user; None: all. From others a reader takes only rows of themselves: all
     # users can write where Darshan writes, so a file there may claim to be of another user.
     believed_owners: frozenset[int] | None = None
-    # For labelled samples (Prometheus, telegraf): a mapping file of the user.
+    # For samples of Prometheus: a mapping file of the user.
     mapping: Mapping[str, Any] | None = None
 
     def doubted_owner(self, path: Path) -> int | None:

@@ -11,7 +11,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union
 from zoneinfo import ZoneInfo
@@ -23,79 +23,11 @@ from ioweather.core.units import (
     MIB,
     NS,
     format_seconds,
-    format_time_ns,
     parse_duration_ns,
     parse_size,
     parse_time_ns,
     zone_named,
 )
-
-_BASELINE_FORMS = (
-    "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "
-    "in place of the median); or read=12ms,stat=1ms"
-)
-_QUANTILE = re.compile(r"q([1-9]\d?):(.+)")
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """What response times are compared with: at most one of a window before each interval, a period, or given seconds;
-    without any, the whole period. `quantile` of these times is the usual time."""
-
-    window_ns: int | None = None
-    period_ns: tuple[int, int] | None = None
-    seconds: Mapping[str, float] | None = None  # by operation; others are compared with the whole period
-    quantile: float = 0.5
-
-    @property
-    def statistic(self) -> str:
-        return "median" if self.quantile == 0.5 else f"{self.quantile:.0%} quantile"
-
-    def __str__(self) -> str:
-        if self.window_ns is not None:
-            return f"the {format_seconds(self.window_ns / NS)} before each interval"
-        if self.period_ns is not None:
-            return " to ".join(format_time_ns(moment) for moment in self.period_ns)
-        if self.seconds is not None:
-            given = ", ".join(f"{op} {format_seconds(value)}" for op, value in self.seconds.items())
-            return f"fixed values ({given}); the whole period for other operations"
-        return "the whole period"
-
-
-WHOLE = Baseline()
-
-
-def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
-    """Parse a baseline as the command line and facility.toml spell it (_BASELINE_FORMS). Raises ValueError, or
-    UndatedInput without a zone."""
-    stripped = text.strip()
-    if found := _QUANTILE.fullmatch(stripped):
-        whole = parse_baseline(found[2], zone)
-        if whole.seconds is not None:
-            raise ValueError(f"{text!r} is not a baseline: fixed values have no quantile")
-        return replace(whole, quantile=int(found[1]) / 100)
-    if stripped == "whole":
-        return WHOLE
-    if ".." in stripped:
-        first, _, last = stripped.partition("..")
-        period = (parse_time_ns(first, zone), parse_time_ns(last, zone))
-        if period[1] <= period[0]:
-            raise ValueError(f"the baseline {text!r} ends before it begins")
-        return Baseline(period_ns=period)
-    if "=" in stripped:
-        pairs = [entry.partition("=") for entry in stripped.split(",")]
-        seconds = {op.strip(): parse_duration_ns(value.strip()) / NS for op, _, value in pairs}
-        if not all(value > 0 for value in seconds.values()):
-            raise ValueError(f"the baseline {text!r} has an operation with a time of 0")
-        return Baseline(seconds=seconds)
-    try:
-        window_ns = parse_duration_ns(stripped)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a baseline: expected {_BASELINE_FORMS}") from None
-    if window_ns <= 0:
-        raise ValueError(f"a baseline of {text!r} has no length")
-    return Baseline(window_ns=window_ns)
-
 
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 T = TypeVar("T")
@@ -211,7 +143,8 @@ class Facility:
     node_limit_bytes_per_s: float | None = None
     node_cores: int | None = None
     simulated: bool = False
-    baseline: Baseline = WHOLE  # what response times are compared with
+    # Usual response times are medians of so long before; None: of the whole period.
+    baseline_ns: int | None = None
     visibility: Visibility = field(default_factory=Visibility)
     # Limits of reading one file, besides a part that grows with its size.
     stuck_after_ns: int = 30 * NS
@@ -221,6 +154,13 @@ class Facility:
     # Addresses and other labels of hosts, with their names: of [hosts], and of the lake.
     hosts: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
+
+    @property
+    def baseline_text(self) -> str:
+        """The time that usual response times are of, in words."""
+        if self.baseline_ns is None:
+            return "the whole period"
+        return f"the {format_seconds(self.baseline_ns / NS)} before each interval"
 
     def filesystem_of(self, system: str) -> str:
         """Canonical file system of a raw `system` (an fsname, 'mount:/path' or 'host:device'); itself if unmapped.
@@ -412,6 +352,11 @@ def _duration(value: Any) -> int:
     return parse_duration_ns(str(value))
 
 
+def _baseline(value: Any) -> int | None:
+    """A converter: a duration, or 'whole'."""
+    return None if value == "whole" else _from(1, _duration)(value)
+
+
 def parse_facility(data: Mapping[str, Any]) -> Facility:
     """The facility of a parsed facility.toml. Raises FacilityError."""
     top = _Section(data, "the top level")
@@ -427,7 +372,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         "projects": tuple(map(_project, lists["project"])),
         "maintenance": tuple(_window(body, zone) for body in lists["maintenance"]),
         "retention_ns": {key: retention.read(key, _duration, usual) for key, usual in _RETENTION.items()},
-        "baseline": top.read("baseline", lambda text: parse_baseline(_text(text), zone), "whole"),
+        "baseline_ns": top.read("baseline", _baseline, "whole"),
         "visibility": top.read("visibility", parse_visibility, {}),
         "hosts": {label: _text(name) for label, name in top.read("hosts", _table, {}).items()},
         "stuck_after_ns": ingest.read("stuck_after", _from(1, _duration), "30s"),

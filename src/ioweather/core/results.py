@@ -79,15 +79,8 @@ class ResultTable(Tabular):
     def _table(self) -> Any:
         return frame_of_rows([column.name for column in self.columns], self.rows)
 
-    def to_pandas(self) -> Any:
-        """A pandas.DataFrame whose times are datetimes in UTC. pandas must be installed."""
-        frame = super().to_pandas()
-        if times := [column.name for column in self.columns if column.unit == "time_ns"]:
-            from pandas import to_datetime  # optional
-
-            for name in times:
-                frame[name] = to_datetime(frame[name], unit="ns", utc=True)
-        return frame
+    def _times(self) -> list[str]:
+        return [column.name for column in self.columns if column.unit == "time_ns"]
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
@@ -303,8 +296,11 @@ def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, E
     """Decorator: an exhibit of the pieces that a function yields. Each goes to the field for its type, in order."""
 
     def made_of(pieces: Callable[P, Iterable[Piece]]) -> Callable[P, Exhibit]:
+        """The function that makes the exhibit of the pieces."""
+
         @wraps(pieces)
         def made(*args: P.args, **kwargs: P.kwargs) -> Exhibit:
+            """The exhibit: each piece in the field for its type."""
             places: dict[str, Any] = {}
             for piece in _flat(pieces(*args, **kwargs)):
                 place = _PLACES[type(piece)]

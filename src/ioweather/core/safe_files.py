@@ -397,7 +397,8 @@ def _check_owner(found: os.stat_result, path: Path, *, shared: bool = False) -> 
         return
     if shared and found.st_mode & 0o002:
         raise UnsafePlace(
-            f"{path} belongs to uid {found.st_uid}; every user can write to it.", hint=f"Its owner: chmod o-w {path}"
+            f"{path} belongs to uid {found.st_uid}; every user can write to it.",
+            hint=f"Its owner can run: chmod o-w {path}",
         )
     if not shared or us == 0:
         raise UnsafePlace(f"{path} belongs to uid {found.st_uid}, not to uid {us}.", hint=_NOTHING_WRITTEN)
@@ -408,7 +409,7 @@ def _check_file(found: os.stat_result, path: Path) -> None:
     _check_kind(found, path, stat.S_IFREG)
     _check_owner(found, path)
     if found.st_nlink > 1:
-        text = f"{path} has {found.st_nlink} hard links: it may belong to another user."
+        text = f"{path} has {found.st_nlink} hard links, so it may belong to another user."
         raise UnsafePlace(text, hint="Nothing was written. Remove this link.")
 
 

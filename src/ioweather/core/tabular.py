@@ -60,9 +60,16 @@ class Tabular:
         """The table as a Frame."""
         raise NotImplementedError
 
+    def _times(self) -> Sequence[str]:
+        """Columns of nanoseconds since 1970."""
+        return ()
+
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame; null is NaN, or NA in whole numbers. pandas must be installed."""
-        return _dataframes().to_pandas(self._table())
+        """A pandas.DataFrame; times are datetimes in UTC, null is NaN, NaT, or NA. pandas must be installed."""
+        frame = _dataframes().to_pandas(self._table())
+        for name in self._times():
+            frame[name] = _dataframes().import_optional("pandas").to_datetime(frame[name], unit="ns", utc=True)
+        return frame
 
     def to_polars(self) -> Any:
         """A polars.DataFrame; null is null. polars must be installed."""

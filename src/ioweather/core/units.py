@@ -283,15 +283,23 @@ def format_value(value: object, unit: str = "") -> str:
         except OverflowError:  # beyond the years that a calendar has
             return f"{_plain(value)} ns"
     if unit == "ratio":
-        percent = value * 100
-        if math.isinf(percent):
-            return _plain(value)
-        if 0 < percent < 1e-3:  # an exponent is no percentage that people read
-            return "<0.001%"
-        return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
+        return format_ratio(value)
     if unit == "percent":
-        return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"
+        return format_ratio(value / 100)
     return _plain(value)
+
+
+def format_ratio(ratio: float) -> str:
+    """A share in percent for people: two significant digits, and less than all is never 100%."""
+    percent = ratio * 100
+    magnitude = abs(percent)
+    if math.isinf(percent):
+        return _plain(ratio)
+    if 0 < magnitude < 1e-3:  # an exponent is no percentage that people read
+        return "<0.001%"
+    if 99.5 <= magnitude < 100:
+        return ">99%" if percent > 0 else "-99%"
+    return f"{percent:.2g}%" if magnitude < 9.95 else f"{percent:,.0f}%"
 
 
 def _plain(value: float) -> str:

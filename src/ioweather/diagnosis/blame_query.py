@@ -96,7 +96,7 @@ def find_competing_jobs(records: Records, row: int, usual_seconds: float) -> Com
     """The jobs that competed with run `row` of the records, whose I/O usually takes `usual_seconds`."""
     mine = records.by_run.take(records.by_run.job == row)
     if not len(mine.job):
-        raise DataUnavailable("the log has no times of its I/O")
+        raise DataUnavailable("the log has no I/O times")
     width, me = len(records.components) + 1, int(records.run_job[row])
     windows = records.windows(row)
     seconds = float((windows[1] - windows[0]).sum()) / 1e9
@@ -195,7 +195,7 @@ def read_slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -
     rows, files = np.zeros(1, np.int64), similar.view.files.select(FILES)
     found = read_suspects(snapshot, filesystem, concat([run, others]), rows, times, files)
     if not found:
-        raise DataUnavailable("the log has no times of its I/O")
+        raise DataUnavailable("the log has no I/O times")
     return found[0]
 
 
@@ -313,7 +313,7 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     exact = [row for row in events if row["event_id"] == name] or events
     if len(exact) != 1:
         how = "No event has the id" if not exact else f"{len(exact)} events have ids that begin with"
-        raise UsageError(f"{how} {name!r}; it is not a job ID.", hint="`ioweather events --json` lists their ids.")
+        raise UsageError(f"{how} {name!r}; it is not a job ID.", hint="List event ids with `ioweather events --json`.")
     return exact[0]
 
 
@@ -331,7 +331,9 @@ def _recorded_period(snapshot: Snapshot, *, of_jobs: bool = False) -> Period:
     if not (of_jobs and times):
         times += [(group.first_ns, group.end_ns) for group in snapshot.series()]
     if not times:
-        raise DataUnavailable("The lake has no samples, logs or job counters.", hint="Ingest some: `ioweather ingest`.")
+        raise DataUnavailable(
+            "The lake has no samples, logs or job counters.", hint="Ingest some with `ioweather ingest`."
+        )
     return min(first for first, _ in times), max(last for _, last in times)
 
 
@@ -340,7 +342,9 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
     oldest, newest = _recorded_period(snapshot)
     low, high = period = max(period[0], oldest), min(period[1], newest + 1)
     if high <= low:
-        raise DataUnavailable("The lake has no data in this period.", hint="`ioweather lake` lists its periods.")
+        raise DataUnavailable(
+            "The lake has no data in this period.", hint="`ioweather lake` lists the periods with data."
+        )
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _filesystem_without_samples(whole)
     all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
@@ -377,14 +381,14 @@ def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> With
     """Estimate the other runs of the period (default: an hour around the job) without the job `without`."""
     job = params["without"]
     if job is None:
-        raise UsageError("Name the job to leave out: --without JOB.")
+        raise UsageError("Specify the job to leave out: --without JOB.")
     whole = snapshot.whole
     mine = snapshot.frame("applications", ("job_id", "start_ns", "end_ns"), {"job_id": job})
     counted = snapshot.frame("job_operations", ("start_ns", "interval_ns"), {"job_id": job})
     starts = [*mine.ints("start_ns").tolist(), *counted.ints("start_ns").tolist()]
     ends = [*mine.ints("end_ns").tolist(), *(counted.ints("start_ns") + counted.ints("interval_ns")).tolist()]
     if not starts:
-        raise DataUnavailable(f"No I/O of job {job} in the lake.")
+        raise DataUnavailable(f"The lake has no I/O from job {job}.")
     low, high = (min(starts) - HOUR_NS, max(ends) + HOUR_NS) if period == ALL_TIME else period
     filesystem = params["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
@@ -396,7 +400,7 @@ def estimate_without(snapshot: Snapshot, params: Params, period: Period) -> With
     parties = records.parties
     number = next((i for i, party in enumerate(parties) if party.job_id == job), None)
     if number is None:
-        raise DataUnavailable(f"No I/O of job {job} on {filesystem} in this period.")
+        raise DataUnavailable(f"The lake has no I/O from job {job} on {filesystem} in this period.")
     usual = usual_times(all_runs, is_inside).usual
     seconds = records.runs.floats("io_seconds")
     # With too few similar runs, it may have lost all but its own work.

@@ -28,7 +28,7 @@ MEASURES: Final = (
     ("moved_bytes", "bytes moved", 1.25),
     ("seek_share", "seeks per operation", 2.0),
     ("collective_share", "share of collective operations", 2.0),
-    ("random_share", "share of requests out of order", 1.2),
+    ("random_share", "share of out-of-order requests", 1.2),
     ("sync_share", "syncs per file", 1.5),
 )
 FILES, BYTES_MOVED = 1, 3  # columns

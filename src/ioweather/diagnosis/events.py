@@ -117,7 +117,7 @@ def events_screen(answer: Answer, params: Params) -> Iterator[Block]:
     found = [event for event in result.events if event.kind != "phase"] or phases
     items = tuple(event_item(event) for event in found[:20])
     left = [f"{len(found) - len(items):,} more: narrow with --from, --to or --kind"] if len(found) > len(items) else []
-    left += [f"{len(phases):,} benchmark phases: --kind phase"] if phases and found is not phases else []
+    left += [f"{len(phases):,} benchmark phases: list them with --kind phase"] if phases and found is not phases else []
     if items:
         yield Items("", items, more="; ".join(left))
 
@@ -132,7 +132,7 @@ def event_item(event: EventOutcome) -> Item:
     where = event.component or event.filesystem.removeprefix("mount:") or "facility"
     text = without_name(event.label, event.component)
     if event.kind == "episode" and event.strength_ratio is not None:
-        text = f"{text}, {event.strength_ratio:.1f}x as long as usual"
+        text = f"{text}, {event.strength_ratio:.1f}x its usual time"
     return Item(where, text, event.start_ns, event.end_ns, page=f"components/{where}" if event.component else "")
 
 
@@ -143,9 +143,9 @@ QUESTION = Question(
     tables=frozenset({"events"}),
     params=(
         Param("kind", "Only events of this kind.", choices=KINDS),
-        Param("strongest", "Sort by strength instead of by time.", "flag", default=False),
+        Param("strongest", "Sort by strength instead of time.", "flag", default=False),
     ),
-    help="""List events: slow episodes, benchmark phases, incidents, maintenance, gaps.
+    help="""List events: slow episodes, benchmark phases, incidents, maintenance and gaps.
 
     Episodes and unhealthy components (--kind component_health) are detected when rows are ingested; `ioweather health`
     has details of unhealthy components. To search all rows again, run `ioweather lake compact --everything`.""",
@@ -184,7 +184,7 @@ def find_episodes(lake: Lake) -> int:
         stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
     # Episodes have raw system names; readers map them to file systems.
     series = usual_requests(operation_series(rollups, {}, interval))
-    found = _episode_rows(all_episodes(series, _THRESHOLD, baseline=snapshot.facility.baseline))
+    found = _episode_rows(all_episodes(series, _THRESHOLD, snapshot.facility.baseline_ns))
     gone = _is_withdrawn(stored, found, interval)
     return replace_events(lake, found, stored.take(gone), SOURCE)
 

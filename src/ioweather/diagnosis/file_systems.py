@@ -28,7 +28,7 @@ from ioweather.core.results import (
     largest_facts,
     snake_case,
 )
-from ioweather.core.units import NS, format_span, format_time_ns, format_value
+from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value, now_ns
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first, without_name
 from ioweather.diagnosis.now import SLOW
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
@@ -90,6 +90,7 @@ class StorageOutcome:
     events: tuple[EventOutcome, ...] = ()
 
 
+_OLD_NS: Final = 2 * HOUR_NS  # a state of data that end earlier is past
 # Events that are shaded in time lines.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
 _PROBLEMS: Final = ("incident", "component_health", "episode")
@@ -233,10 +234,14 @@ def _shaded(start_ns: int, end_ns: int, events: Sequence[EventOutcome]) -> Refer
     return Reference("x", start_ns, name, end_ns, "bad" if first.kind in _PROBLEMS else "")
 
 
+def past_moment(end_ns: int, *, is_newest: bool) -> str:
+    """Return the time of a state as ` at TIME` if the lake has newer samples or the newest are old; else nothing."""
+    return "" if is_newest and now_ns() - end_ns < _OLD_NS else f" at {format_time_ns(end_ns)}"
+
+
 def _past_moment(source: DataSource, loads: Loads) -> str:
-    """Return the end of the period as ` at TIME` if the lake has newer samples; else nothing."""
     newest = max((group.end_ns for group in source.snapshot.series()), default=0)
-    return f" at {format_time_ns(loads.end_ns)}" if source.period_ns[1] < newest else ""
+    return past_moment(loads.end_ns, is_newest=source.period_ns[1] >= newest)
 
 
 def _headline(loads: Loads, states: Sequence[FileSystemState], events: Sequence[EventOutcome], at: str) -> str:
@@ -260,7 +265,7 @@ def _headline(loads: Loads, states: Sequence[FileSystemState], events: Sequence[
         listed = ", ".join(f"{s.filesystem} ({format_value(s.slowdown, 'factor')})" for s in slow)
         busy = [s for s in states if s.load_ratio is not None]
         most = max(busy, key=lambda s: s.load_ratio or 0.0, default=None)
-        load = f" Busiest: {most.filesystem}, {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
+        load = f" Busiest: {most.filesystem} at {format_value(most.load_ratio, 'ratio')} of its peak." if most else ""
         none = f"None of {len(states)} file systems {'was' if at else 'is'} slow{at}.{load}"
         return f"Slow{at}: {listed}.{load}" if slow else none
     return " ".join(_describe_state(state, at) for state in states) or "No storage data in this period."
@@ -282,12 +287,13 @@ def _describe_state(state: FileSystemState, at: str) -> str:
     word = "slow" if state.slow else "normal"
     op = f" ({state.slowest_op})" if state.slow else ""
     word = f"was {word}{at}" if at else f"is {word}"
-    return f"{state.filesystem} {word}: {format_value(state.slowdown, 'factor')} its usual time{op}{load}{share}."
+    times = format_value(state.slowdown, "factor")
+    return f"{state.filesystem} {word}: {times} its usual time{op}{load}{share} in the last hour."
 
 
 def _state_facts(state: FileSystemState) -> FactGroup:
     facts = [
-        Fact("slowdown", "slowdown", state.slowdown, "factor", note=state.slowest_op or "no probe data"),
+        Fact("slowdown", "slowdown, last hour", state.slowdown, "factor", note=state.slowest_op or "no probe data"),
         Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
@@ -419,7 +425,7 @@ def _coverage(loads: Loads) -> tuple[Coverage, ...]:
         return (Coverage(steps, known, "time steps with samples"),)
     found = tuple(
         Coverage(
-            steps, round(t.coverage * steps), f"time steps of {t.filesystem}", detail="with samples of all its targets"
+            steps, round(t.coverage * steps), f"time steps on {t.filesystem}", detail="with samples from all targets"
         )
         for t in loads.traffic
     )
@@ -469,8 +475,8 @@ QUESTION = Question(
     result=StorageOutcome,
     run=run,
     tables=frozenset({"components", "events", "response_rollups", "series"}),
-    params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
-    help="""Show storage activity: load relative to its peak, slowdown and events. For a file system, also its targets
+    params=(Param("where", "File system, server or target (default: all file systems).", positional=True),),
+    help="""Show storage activity: load as a share of its peak, slowdown and events. For a file system, also its targets
     over time; for a server or target, also a comparison with its peers.""",
     epilog="Example: ioweather fs scratch-OST0007 --from 2026-11-01",
     seen_by="public",

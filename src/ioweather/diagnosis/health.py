@@ -69,8 +69,8 @@ class HealthOutcome:
 
 
 _COLUMNS: Final = columns_of(
-    "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: time lost [seconds]; "
-    "runs: runs hit [count]; filesystem: file system [text]; kind [text]; cause [text]; probability [ratio]"
+    "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: delay of runs [seconds]; "
+    "runs: runs delayed [count]; filesystem: file system [text]; kind [text]; cause [text]; probability [ratio]"
 )
 _NAMED_IN_HEADLINE: Final = 3
 
@@ -128,8 +128,8 @@ def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
     if lost:
         runs = sum(each.runs or 0 for each in found)
         facts += [
-            Fact("runs", "runs affected", runs, "count"),
-            Fact("lost_seconds", "I/O time lost", sum(lost), "seconds"),
+            Fact("runs", "runs on them", runs, "count"),
+            Fact("lost_seconds", "delay of these runs", sum(lost), "seconds"),
         ]
     return (FactGroup("cost", "Incidents and their cost", tuple(facts)),)
 
@@ -152,7 +152,7 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
     """What was searched of each file system in the period, the one with most components first."""
     low, high = period
     windows: dict[str, list[SearchWindow]] = {}
-    for window in list_windows(snapshot, max(low, 0)):
+    for window in list_windows(snapshot, max(low, 0), high):
         if filesystem in (None, window.filesystem) and window.start_ns < high and window.end_ns > low:
             windows.setdefault(window.filesystem, []).append(window)
     found = []
@@ -196,9 +196,9 @@ def _component_word(window: SearchWindow, kind: str) -> str:
 def _list_unseen(sources: set[str], sampled: int) -> Iterator[str]:
     """What a search with these sources of evidence and sampled targets cannot see."""
     if not sources - _BY_METADATA:
-        yield "slow targets (no request times, no job counters, and probes of fewer than three targets)"
+        yield "slow targets (no request times, no job counters, and probes on fewer than three targets)"
     elif sources - _BY_METADATA == {"service"}:
-        yield "stalled servers with fast devices (no probes of single targets)"
+        yield "stalled servers with fast devices (no probes on single targets)"
     if sampled < LEAST_REPORTING:
         yield "silent targets (fewer than three report)"
     if sampled < LEAST_LIMITED:
@@ -235,7 +235,7 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
     for each in found[:10]:
         what = without_name(each.cause, each.component)
         runs = each.runs or 0
-        lost = f"{runs:,} run{'s' if runs != 1 else ''} lost {format_seconds(each.lost_seconds or 0.0)}"
+        lost = f"delayed {runs:,} run{'s' if runs != 1 else ''} by {format_seconds(each.lost_seconds or 0.0)}"
         sure = f"{each.probability:.0%} sure" if each.probability is not None else ""
         note = ", ".join(filter(None, [lost if runs and each.lost_seconds else "", sure]))
         page = f"components/{each.component}" if each.component else ""
@@ -256,15 +256,14 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"components", "events", "job_operations", "responses", "series"}),
     params=(Param("filesystem", "Only this file system."), Param("component", "Only this server or target.")),
-    help="""List unhealthy servers and targets: start and end, symptom, probability, the number of runs that used them
-    at that time and the I/O time that these runs lost. Also lists what was searched, the shortest problem that can be
-    found, and what cannot be detected.
+    help="""List unhealthy servers and targets: start and end, symptom, probability, number of affected runs and
+    their delay. The answer also lists what was searched, the shortest detectable problem, and what cannot be detected.
 
-    A component is unhealthy when it does less than its peers under the same demand: its operations take longer than
-    its load explains, it never exceeds a limit that it did not have before, or it does not report. The search runs
-    when new rows are ingested. On six simulated weeks that were not used to set thresholds, 25 of the 27 reported
-    incidents were real, and 25 of 36 real ones were found. Three healthy weeks with up to twice the usual load had no
-    false reports, if jobs that wait for one target send less over the network.""",
+    A component is unhealthy when it does less than its peers under the same demand. Its operations take longer than its
+    load explains, a new limit caps it, or it does not report. The search runs when new rows are ingested. On six
+    simulated weeks that were not used to set thresholds, 25 of the 27 reported incidents were real, and 25 of 36 real
+    incidents were found. Three healthy weeks with up to twice the usual load had no false reports, provided that jobs
+    send less network traffic while they wait for one target.""",
     epilog="Example: ioweather health --from 2026-11-01",
     seen_by="public",
     table="incidents",

@@ -748,14 +748,14 @@ def _merge_in_time(found: Sequence[Incident]) -> list[Incident]:
 # Rows of `events`.
 
 _SHOWN: Final = {
-    "service": "time per request at its device",
-    "served": "time per request at its server",
+    "service": "device time per request",
+    "served": "server time per request",
     "probe": "its probes",
-    "metadata": "probes of metadata operations",
-    "runs": "jobs that used several targets at the time",
-    "metadata_served": "time per operation at its server",
+    "metadata": "metadata probes",
+    "runs": "jobs that used several targets",
+    "metadata_served": "server time per operation",
     "clients": "most of its clients",
-    OVERLOAD: "probes of metadata operations",
+    OVERLOAD: "metadata probes",
 }
 
 
@@ -777,7 +777,7 @@ def describe_cause(incident: Incident) -> str:
     if incident.kind == "overloaded":
         return f"{name} was overloaded: metadata operations took {times} as usual"
     if "clients" in incident.shown_by:
-        return f"{what} of most clients of {name} took {times} as expected: its server or the network is slow"
+        return f"{what} from most clients to {name} took {times} as expected: its server or the network is slow"
     return f"{what} on {name} took {times} as expected under its load (evidence: {by})"
 
 

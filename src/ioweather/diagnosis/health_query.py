@@ -133,8 +133,8 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
         for number, window in enumerate(windows):
             if time.monotonic() - began > most_seconds:
                 left_out.append(
-                    f"{len(windows) - number} of {len(windows)} time windows, until "
-                    f"{format_time_ns(window.end_ns)}, were skipped after {most_seconds:.0f} s"
+                    f"the search stopped after {most_seconds:.0f} s and skipped {len(windows) - number} of "
+                    f"{len(windows)} time windows, until {format_time_ns(window.end_ns)}"
                 )
                 break
             if window.components > _MOST_COMPONENTS:
@@ -162,14 +162,18 @@ def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = ma
     return changed
 
 
-def list_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
-    """Windows to search if rows are new from `since_ns` on; probes are used where no server is sampled."""
+def list_windows(snapshot: Snapshot, since_ns: int, until_ns: int | None = None) -> Iterator[SearchWindow]:
+    """Windows to search if rows are new from `since_ns` on; probes are used where no server is sampled. With `until_ns`
+    only probes of the last days before it are read."""
     sampled = set()
-    for filesystem in snapshot.filesystems():
-        groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
-        timed = [g for g in groups if _describes_server(g.component_kind, g.metric)]
-        # A single component has no peers: the local disks of a thousand nodes are a thousand of these.
-        if not timed or (len({g.component_kind for g in timed}) == 1 and _count_components(timed) == 1):
+    # The local disks of ten thousand hosts are as many file systems, so groups are read once for all of them.
+    of_filesystem: dict[str, list[SeriesGroup]] = {}
+    for group in snapshot.series():
+        if group.interval_ns > 0 and _describes_server(group.component_kind, group.metric):
+            of_filesystem.setdefault(group.filesystem, []).append(group)
+    for filesystem, timed in sorted(of_filesystem.items()):
+        # A single component has no peers: neither has a local disk.
+        if len({g.component_kind for g in timed}) == 1 and _count_components(timed) == 1:
             continue
         sampled.add(filesystem)
         first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)
@@ -190,7 +194,7 @@ def list_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
                 break
             following = min(max(g.first_ns, end) for g in timed if g.end_ns > end)  # skips gaps
             start = (following - _OVERLAP_NS) // bin_ns * bin_ns
-    yield from (each for each in _probe_windows(snapshot, since_ns) if each.filesystem not in sampled)
+    yield from (each for each in _probe_windows(snapshot, since_ns, until_ns) if each.filesystem not in sampled)
 
 
 def _count_components(groups: Sequence[SeriesGroup]) -> int:
@@ -208,11 +212,15 @@ def _describes_server(kind: str, metric: str) -> bool:
     return kind in (*_TARGETS, *_METADATA) and METRICS[metric].extensive
 
 
-def _probe_windows(snapshot: Snapshot, since_ns: int) -> Iterator[SearchWindow]:
+def _probe_windows(snapshot: Snapshot, since_ns: int, until_ns: int | None) -> Iterator[SearchWindow]:
     """Windows of file systems whose targets are probed, in the last `_LONGEST_NS` of their probes."""
-    if not snapshot.pinned["responses"].uris:
+    since_ns = max(0, since_ns - _HISTORY_NS)
+    last_day = "9" if until_ns is None else utc_day(until_ns)
+    days = sorted(day for day in snapshot.pinned["responses"].days() if utc_day(since_ns) <= day <= last_day)
+    if not days:
         return
-    rows = snapshot.rows("responses", {"start_ns >=": max(0, since_ns - _HISTORY_NS)})
+    near = days if until_ns is None else days[-(_LONGEST_NS // DAY_NS) :]
+    rows = snapshot.rows("responses", {"start_ns >=": since_ns}, days=near)
     found = snapshot.bare.execute(
         f"""SELECT system, min(start_ns), max(start_ns), count(*), count(DISTINCT component)
         FROM ({rows}) WHERE component IS NOT NULL AND status = 'ok' GROUP BY system ORDER BY system"""

@@ -85,12 +85,12 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
         extra = took - usual.value
         if result.harm_seconds is not None and extra >= result.harm_seconds:
             yield FactGroup(
-                "extra", f"Where the extra {format_seconds(extra)} went", tuple(_extra_parts(answer, result, extra))
+                "extra", f"Causes of the extra {format_seconds(extra)}", tuple(_extra_parts(answer, result, extra))
             )
     if steps := _advice_steps(result.worth):
-        yield replace(steps, title="What makes it faster on any day") if result.kind == "system" else steps
+        yield replace(steps, title="How to make it faster in any case") if result.kind == "system" else steps
     elif result.kind == "system":
-        yield Items("What you can do", (Item("", "Nothing: your job's own I/O was as usual."),))
+        yield Items("What you can do", (Item("", "Nothing: the job's own I/O was as usual."),))
     yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
 
 
@@ -130,7 +130,7 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
     is_unpriced = is_open and bool(result.changed) and "unexplained" in (result.kind, result.likeliest)
     for name, label, note in (
         ("system", "storage", reason),
-        ("own", "your job", change or "requests, files and sizes as in similar runs"),
+        ("own", "your job", change or "requests, files and sizes match similar runs"),
         ("unexplained", "not explained", ""),
     ):
         value = split.get(name)
@@ -138,7 +138,7 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
             continue
         is_small = value <= _LEAST_RATIO * extra
         if name == "own" and is_unpriced and is_small:
-            yield Fact(name, label, "cost not known", note=note)
+            yield Fact(name, label, "unknown cost", note=note)
         elif name != "unexplained" or not is_small:
             yield Fact(name, label, value, "seconds", note=note)
 
@@ -205,9 +205,9 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
     notes = _NOTES_OF_JOB if result.worth else tuple(name for name in _NOTES_OF_JOB if name != "one_process_io")
     yield from _named_findings(answer, notes, ("alarm", "undecided"))
     if result.logs:
-        yield Next(f"ioweather why {params['job']}", "My job or the storage system")
+        yield Next(f"ioweather why {params['job']}", "My job or the storage")
     else:
-        yield Next(f"ioweather why {params['job']}", "Was storage slow during it")
+        yield Next(f"ioweather why {params['job']}", "Was storage slow")
 
 
 def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
@@ -269,7 +269,7 @@ def _with_quotas(source: DataSource, answer: Answer, uid: int | None) -> Answer:
             when = format_time_ns(each.recorded_ns)[:16]
             text = f"{user} has used {each.full_ratio:.0%} of the quota on {where} (recorded {when})."
             findings.append(Finding(one_line(text), "alarm", "quota"))
-    title = f"Quotas of {user}, last recorded {format_time_ns(found[0].recorded_ns)[:16]}"
+    title = f"{user} quotas, last recorded {format_time_ns(found[0].recorded_ns)[:16]}"
     group = FactGroup("quota", one_line(title), tuple(facts))
     return replace(answer, facts=(*answer.facts, group), findings=(*findings, *answer.findings))
 
@@ -294,7 +294,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if params["file"]:  # neither counts of servers nor the verdict are about single files
         view = only_files(whole, params["file"])
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
-        note = Finding(f"Only files that match {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        note = Finding(f"Shows only files that match {params['file']}: {used:,} of {every:,}.", name="only_these_files")
         found, advised = job_answer(view), advise(view)
         found = replace(found, findings=(note, *found.findings))
     else:
@@ -339,16 +339,15 @@ QUESTION = Question(
         PATHS,
         UID,
         CLUSTER,
-        Param("file", "Only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
+        Param("file", "Show only files whose name matches this pattern (with a slash: whose path).", metavar="PATTERN"),
         Param("detail", "Show all modules and mounts, and the largest files.", "flag", default=True, shown=False),
     ),
-    help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
-    epilog="""\b
-Logs are read in place. No lake is needed and no files are written. With
---lake, the nodes come from accounting. For a job ID, the run with the most
-I/O time is shown; without a log, its accounting and server counts.
---file limits the analysis to one file or a pattern: --file 'restart.*'.
---json and --html also include each target's share.
+    help="Show the I/O of one job on one screen: time, speed, files, accesses and activity.",
+    epilog="""Logs are read in place. No lake is needed and no files are written. With --lake, the nodes come from
+accounting. For a job ID, the run with the most I/O time is shown. Without a log, accounting data and server counters
+are shown. --file limits the analysis to one file or a pattern, such as 'restart.*'. --json and --html also include each
+target's share.
+
 Exit codes: 0 shown; 1 no such job in the lake; 2 not a log, or ambiguous.
 
 \b

@@ -15,7 +15,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats, Frame, Ints
 from ioweather.core.tables import Quality, query_columns
-from ioweather.core.units import DAY_NS, names_of, utc_day
+from ioweather.core.units import DAY_NS, day_start_ns, names_of, utc_day
 from ioweather.diagnosis.blame import Evidence, Party, Volume
 from ioweather.diagnosis.job_loads import (
     AMOUNTS,
@@ -419,8 +419,10 @@ def _find_peaks(
     days = sorted({g.day for g in groups if g.day[:7] == nearest})
     chosen = {days[round(i)] for i in np.linspace(0, len(days) - 1, min(len(days), _CAPACITY_DAYS)).tolist()}
     step = max(1, min(group.interval_ns for group in groups if group.interval_ns > 0))
-    selection = snapshot.selection(filesystem, kind, metrics, step, excluded_quality=_EXCLUDED)
-    selection = replace(selection, groups=tuple(group for group in selection.groups if group.day in chosen))
+    near = [(start, start + DAY_NS) for start in map(day_start_ns, chosen)]
+    selection = snapshot.selection(filesystem, kind, metrics, step, excluded_quality=_EXCLUDED, windows=near)
+    selected = tuple(group for group in selection.groups if group.day in chosen)
+    selection = replace(selection, groups=selected, windows=())
     stored = snapshot.pinned["series"].days()
     files = sorted(uri.rsplit("/", 1)[1] for day in chosen for uri in stored.get(day, []))
     place = f"peaks-{nearest}-{_digest([filesystem, kind, sorted(amounts)])[:12]}"

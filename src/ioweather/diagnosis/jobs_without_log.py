@@ -46,12 +46,12 @@ _MOST_JOBS: Final = 400
 _REACH_DAYS: Final = 10
 _MEASURES: Final = {
     "service": "requests at the slowest target",
-    "probe_data": "reads and writes of the probe",
-    "probe_metadata": "metadata operations of the probe",
+    "probe_data": "probe reads and writes",
+    "probe_metadata": "probe metadata operations",
 }
 _MOST_BUSY: Final = 3
 RECORD_NEXT: Final = Finding(
-    "To see a job's own I/O next time: module load darshan (ioweather docs: jobs-without-a-log).",
+    "To see a job's own I/O next time, load Darshan: module load darshan (ioweather docs: jobs-without-a-log).",
     name="record_next_time",
 )
 
@@ -112,7 +112,7 @@ def accounted_why_answer(source: DataSource, params: Params) -> Answer | None:
     if row["end_ns"] is None:
         return Answer(
             f"Was storage slow during job {row['job_id']}?",
-            f"Job {row['job_id']} is still running: it can be judged after it ends.",
+            f"Job {row['job_id']} is still running. A verdict is possible after it ends.",
             result=WhyOutcome("unknown", Reason.NO_RUN_TIME),
         )
     return judge_accounted_job(source.snapshot, job, counted, params.get("filesystem"), params.get("as_of"))
@@ -144,8 +144,8 @@ def judge_accounted_job(
         _headline(verdict),
         tuple(group for group in groups if group.facts),
         findings=(*_findings(verdict, filesystem, counted), RECORD_NEXT),
-        caveats=("This verdict uses run times alone. It is weaker than one with a Darshan log.",),
-        coverage=(Coverage(1, int(coverage > 0), "jobs with samples of the system"),),
+        caveats=("This verdict uses only run times. It is weaker than a verdict with a Darshan log.",),
+        coverage=(Coverage(1, int(coverage > 0), "jobs with system samples"),),
         result=WhyOutcome(
             verdict.kind,
             Reason.FEW_SIMILAR_RUNS if verdict.similar < accounting.LEAST_SIMILAR else reason,
@@ -335,8 +335,8 @@ def _headline(verdict: _JobVerdict) -> str:
     if verdict.similar < accounting.LEAST_SIMILAR:
         return f"Unknown: only {verdict.similar} similar jobs; a verdict needs {accounting.LEAST_SIMILAR}. {without}"
     if verdict.is_exposed:
-        return f"Unknown: job and storage were both slow, but slow storage did not slow similar jobs. {without}"
-    return f"It ran longer than similar jobs, and there are no storage data for that time. {without}"
+        return f"Unknown: the job and the storage were both slow, but slow storage did not slow similar jobs. {without}"
+    return f"It ran longer than similar jobs, but there are no storage data for that time. {without}"
 
 
 def _comparison_facts(verdict: _JobVerdict, seconds: float) -> Iterator[Fact]:
@@ -370,7 +370,7 @@ def _findings(verdict: _JobVerdict, filesystem: str | None, counted: ServerIo | 
     if verdict.kind == "system" and verdict.exposed:
         then, else_ = verdict.slow_exposed / verdict.exposed, verdict.slow_others / max(verdict.others, 1)
         count = f"{verdict.slow_exposed} of {verdict.exposed}"
-        text = f"At such times {then:.0%} of jobs are slow ({count}); at other times, {else_:.0%}."
+        text = f"At such times, {then:.0%} of jobs are slow ({count}); at other times, {else_:.0%}."
         yield Finding(text, name="follows_system")
     if counted is not None:
         read, wrote = (format_bytes(each) for each in (counted.read_bytes, counted.write_bytes))

@@ -63,6 +63,12 @@ class RunOutcome:
         return (self.read_bytes or 0) + (self.write_bytes or 0)
 
     @property
+    def extra_seconds(self) -> float | None:
+        """I/O time beyond the median of similar runs; of a job without a log its run time; None if unknown."""
+        seconds = self.run_seconds if self.known_by else self.io_seconds
+        return max(0.0, seconds * (1 - 1 / self.slowness)) if seconds and self.slowness else None
+
+    @property
     def log_words(self) -> str:
         return {None: "yes", "servers": "no (servers)", "accounting": "no"}[self.known_by]
 
@@ -97,7 +103,8 @@ _NO_JOBS: Final = "The lake has no jobs. Ingest accounting or Darshan logs: iowe
 _VERDICTS: Final = {"system": "storage", "you": "the job", "unexplained": "not explained", "unknown": "not sure"}
 _ORDERS: Final = {
     "newest": "the newest first",
-    "slowest": "the slowest relative to similar runs first",
+    "slowest": "the slowest compared with similar runs first",
+    "extra": "the most time beyond similar runs first",
     "largest": "the largest first",
     "longest": "the longest I/O first",
 }
@@ -107,7 +114,8 @@ _READ: Final = names_of("""
 _COLUMNS: Final = columns_of(
     "job_id: job [text]; cluster [text]; run_words: run [text]; user [text]; project [text]; program [text]; "
     "processes [count]; start_ns: start [time_ns]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
-    "io_seconds: I/O time [seconds]; slowness: against similar [factor]; run_seconds: ran [seconds]; "
+    "io_seconds: I/O time [seconds]; slowness: × similar [factor]; "
+    "extra_seconds: beyond similar [seconds]; run_seconds: ran [seconds]; "
     "log_words: log [text]; verdict_words: verdict [text]"
 )
 # Columns that are shown only if a listed job has a value; with jobs without a log, all are.
@@ -207,7 +215,7 @@ def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
     if not wanted:
         return f"{count:,} jobs, none with a Darshan log."
     if count > wanted:
-        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log; these moved {moved}."
+        return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log and moved {moved}."
     jobs = f"{count:,} jobs ({sums['count']:,.0f} runs)" if sums["count"] > count else f"{count:,} runs"
     return f"{jobs} moved {moved}."
 
@@ -256,12 +264,18 @@ def _logged_jobs(source: DataSource, params: Params) -> tuple[_Matching, dict[st
     )
     mine = jobs.take(rows)
     sums = {name: float(mine.floats(f"all_{name}").sum()) for name in sums}
-    order = {
+
+    def ratios() -> Floats:
+        return slowdowns(runs, mine.ints("row"), facility)[0]
+
+    orders: dict[str, Callable[[], Floats]] = {
         "newest": lambda: mine.ints("start_ns").astype(np.float64),
-        "slowest": lambda: slowdowns(runs, mine.ints("row"), facility)[0],
+        "slowest": ratios,
+        "extra": lambda: mine.floats("io_seconds") * (1 - 1 / ratios()),
         "largest": lambda: mine.floats("moved_bytes"),
         "longest": lambda: mine.floats("io_seconds"),
-    }[params["order"]]()
+    }
+    order = orders[params["order"]]()
 
     def describe(at: Indices) -> list[dict[str, Any]]:
         first = mine.take(at)
@@ -324,6 +338,7 @@ def _unlogged_jobs(source: DataSource, params: Params) -> tuple[_Matching, float
     orders: dict[str, Callable[[], Floats]] = {
         "newest": lambda: mine.ints("start_ns").astype(np.float64),
         "slowest": lambda: groups.ratios(rows)[0],
+        "extra": lambda: seconds * (1 - 1 / groups.ratios(rows)[0]),
         "largest": moved_bytes,
         "longest": lambda: seconds,
     }
@@ -432,7 +447,7 @@ def main_runs(every: Frame) -> Frame:
 
 
 _COLUMNS_OF_SCREEN: Final = names_of("""
-    job_id cluster user program start_ns io_seconds run_seconds log_words slowness verdict_words
+    job_id cluster user program start_ns io_seconds run_seconds log_words slowness extra_seconds verdict_words
 """)
 
 
@@ -440,7 +455,9 @@ def jobs_screen(answer: Answer, params: Params) -> Iterator[Block]:
     """The columns of the list that a screen has room for."""
     table = answer.exhibits[0].tables[0]
     names = [column.name for column in table.columns]
-    kept = [names.index(name) for name in _COLUMNS_OF_SCREEN if name in names]
+    left_out = "slowness" if params["order"] == "extra" else "extra_seconds"
+    shown = [name for name in _COLUMNS_OF_SCREEN if name != left_out]
+    kept = [names.index(name) for name in shown if name in names]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows[:18])
     yield ResultTable(table.name, tuple(table.columns[i] for i in kept), rows)
     assert isinstance(answer.result, RunsOutcome)
@@ -458,25 +475,26 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"applications", "job_io", "job_operations", "jobs", "verdicts"}),
     params=(
-        Param("words", "Only runs with all these words in job id, user, project or program.", metavar="TEXT"),
+        Param("words", "Only runs with all these words in their job ID, user, project or program.", metavar="TEXT"),
         Param("user", "Only runs of this user."),
         Param("project", "Only runs of this project."),
         Param("program", "Only runs of this program."),
         Param("cluster", "Only jobs of this cluster."),
-        Param("filesystem", "Only runs that used mainly this file system."),
+        Param("filesystem", "Only runs that mainly used this file system."),
         Param("order", "Sort order.", default="newest", choices=tuple(_ORDERS)),
         Param("without_log", "Only jobs without a Darshan log.", "flag", default=False),
-        Param("every_run", "Every run of a job, not only the one with the most I/O time.", "flag", default=False),
+        Param("every_run", "List every run of a job, not only the one with the most I/O time.", "flag", default=False),
         Param("most", "Maximum number of jobs to list.", "int", default=50, least=1),
     ),
-    help="""List jobs: the newest, the slowest against similar ones, the largest, the longest.
+    help="""List the newest, slowest, largest or longest jobs. Order `slowest` compares the I/O time with similar
+    runs, and `extra` sorts by extra time.
 
-    For a job with several runs, the one with the most I/O time is listed, as in `job` and `why`. Similar runs have the
-    same user, program, number of processes and file system, and bytes within 25%. Jobs without a Darshan log come from
-    accounting: their run time is compared with that of jobs with the same user, name and nodes; bytes come from server
-    counters (job_stats), if available. Verdicts are as recorded at the end of the run, or revised a day later.
-    `ioweather why JOB` computes the verdict again from current data.""",
-    epilog="Example: ioweather jobs --order slowest --from yesterday",
+    For a job with several runs, the run with the most I/O time is listed, as in `job` and `why`. Similar runs have the
+    same user, program, number of processes and file system, and move an amount of data within 25%. Jobs without a
+    Darshan log come from accounting: their run time is compared with jobs of the same user, name and nodes. Data
+    amounts come from server counters (job_stats), if available. Verdicts were recorded at the end of the run or revised
+    a day later. `ioweather why JOB` computes the verdict again from current data.""",
+    epilog="Example: ioweather jobs --order extra --from yesterday",
     table="runs",
     blocks=jobs_screen,
 )

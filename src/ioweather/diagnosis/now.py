@@ -24,7 +24,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
 from ioweather.stats.slowdown import RELATIVE_ERROR, ROLLUP_COLUMNS, OperationSeries, operation_series
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ _DATA: Final = ("read", "write", "write_sync")
 # Paths with facts, the slowest first; the result lists all.
 _MOST_PATHS: Final = 12
 _RECENT_MINUTES: Final = 30
+# A facility whose baseline is the whole period: so much of it, so that the cost does not grow with the lake. [ours]
+_USUAL_NS: Final = 28 * DAY_NS
 
 # Target's system, operation and request size.
 Key: TypeAlias = tuple[str, str, int]
@@ -115,8 +117,8 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     moment = at_ns or now_ns()
     if not snapshot.pinned["response_rollups"].uris:
         return History(snapshot.facility)
-    baseline = snapshot.facility.baseline
-    history = (moment - baseline.window_ns, moment) if baseline.window_ns is not None else baseline.period_ns
+    window_ns = snapshot.facility.baseline_ns
+    history = (moment - (window_ns or _USUAL_NS), moment)
     recent = (moment - _RECENT_MINUTES * MINUTE_NS, moment)
     hours, minutes = (
         {
@@ -127,7 +129,7 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
         }
         for interval, period in ((HOUR_NS, history), (MINUTE_NS, recent))
     )
-    expected = {key: series.expected(baseline, moment) for key, series in hours.items()}
+    expected = {key: series.expected(window_ns, moment) for key, series in hours.items()}
     usual = {key: (seconds, n) for key, (seconds, n) in expected.items() if seconds is not None}
     return History(snapshot.facility, usual, minutes)
 
@@ -141,13 +143,12 @@ def _next_step(source: DataSource) -> str:
     start = "tart one: ioweather probe PATH"
     if not ends:
         return f"S{start}"
-    return f"The newest samples in the lake are of {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
+    return f"The newest samples in the lake are from {format_time_ns(max(ends))}: ioweather fs. Or s{start}"
 
 
 def run(source: DataSource, params: Params) -> Answer:
     """What the agents measure now, compared with the baseline of the lake."""
     source.reads_agents = True
-    history = source.shared(recent_history, params)
     moment = params["at"] or now_ns()
     statuses = list[Status]()
     for spool in [Path(spool) for spool in params["spool"]] or [default_spool_dir()]:
@@ -156,6 +157,7 @@ def run(source: DataSource, params: Params) -> Answer:
     remote = remote_agents(source.directory, moment, statuses)
     if not statuses and not remote:
         raise DataUnavailable("No agent has run here.", hint=_next_step(source))
+    history = source.shared(recent_history, params)
     # Numbers of a remote agent that is gone are days old.
     live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
@@ -170,9 +172,10 @@ def run(source: DataSource, params: Params) -> Answer:
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
     if left_out:
-        caveats.append(f"{left_out:,} more probed paths, none slower: --json lists them.")
+        caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
-        caveats.append(f"Baseline: {history.facility.baseline}, from roll-ups, accurate to {RELATIVE_ERROR:.1%}.")
+        usual = history.facility.baseline_text.replace("the whole period", "the last four weeks")
+        caveats.append(f"Baseline: {usual}, from roll-ups, accurate to {RELATIVE_ERROR:.0%}.")
     good, missed = sum(o.count for o in outcomes), sum(o.missed for o in outcomes)
     failed = sum(sum(o.errors.values()) for o in outcomes)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
@@ -317,7 +320,7 @@ def _facts_by_path(
         titles[path] = f"{_where(o)} ({o.target})"
         if o.slowdown is None:
             note = (
-                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "nothing in the last minute"
+                f"no baseline yet ({o.usual_count})" if o.median_seconds is not None else "no data in the last minute"
             )
             fact = Fact(o.op, o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
         else:
@@ -392,7 +395,7 @@ QUESTION = Question(
     params=(
         Param(
             "spool",
-            "Spool directory of an agent; repeat for several (default: yours).",
+            "Agent spool directory, repeatable (default: yours).",
             many=True,
             metavar="DIR",
             local=True,

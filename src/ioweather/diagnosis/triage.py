@@ -211,7 +211,7 @@ def triage_answer(
     ]
     if others:
         tables.append(
-            ResultTable("others", _OTHERS, tuple(_table_row(item, _OTHERS) for item in others), "Cost others most")
+            ResultTable("others", _OTHERS, tuple(_table_row(item, _OTHERS) for item in others), "Slow others most")
         )
     if gone:
         tables.append(ResultTable("fixed", _FIXED, tuple(_table_row(item, _FIXED) for item in gone), "Fixed since"))
@@ -263,9 +263,12 @@ def _program_key(party: Party) -> str | None:
 
 
 def _caveats(activity: Activity | str) -> Iterator[str]:
-    yield "Times are estimated savings; overlapping ones of one run are counted once."
+    yield "Times are estimated savings. Overlapping savings of one run are counted once."
     if isinstance(activity, Activity):
-        yield ('"Cost to others" is the time they waited for this program (see `who`). A fix saves at most that.')
+        yield (
+            '"Cost to others" is the time that other jobs waited for this program (see `who`). A fix saves at most '
+            "this time."
+        )
     else:
         yield f"Cost to others is unknown: {activity}."
 
@@ -294,7 +297,7 @@ def triage_screen(answer: Answer, params: Params) -> Iterator[Block]:
             "program [text]; user [text]; runs: slowed [count]; seconds: cost others [seconds]; sure [ratio]; "
             "change: pattern to change [text]"
         )
-        yield ResultTable.of("others", columns, slowing, "These slow others most")
+        yield ResultTable.of("others", columns, slowing, "Programs that slow others most")
     yield from [finding for finding in answer.findings if finding.name.startswith("fixed_")][:3]
     if rows:
         yield Next(f"ioweather job {rows[0][-1]}")
@@ -306,10 +309,13 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"applications", "files", "job_io", "job_operations", "jobs", "series"}),
     params=(
-        Param("since", "How far back to look, counted from the newest run.", "duration", default="7d", metavar="TIME"),
-        Param("most", "Maximum number of runs to judge, longest I/O time first.", "int", default=500, least=1),
+        Param(
+            "since", "Length of the period, which ends with the newest run.", "duration", default="7d", metavar="TIME"
+        ),
+        Param("most", "Maximum number of runs to analyse, longest I/O time first.", "int", default=500, least=1),
     ),
-    help="""List the programs where a fix would save the most I/O time, those that slow others most, and recent fixes.
+    help="""List the programs where a fix would save the most I/O time, the programs that slow others most, and
+    recent fixes.
 
     A pattern counts as fixed when later runs with the same number of processes no longer show it and are faster.""",
     epilog="Example: ioweather triage --since 7d",
@@ -348,12 +354,18 @@ def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[_Ad
     rows = _rows_in_time(frames, facility)
     place = rows_of(job_io.text("log_digest"), files.text("log_digest"))
     of_application = rows_of(applications.text("log_digest"), job_io.text("log_digest")).tolist()
-    digests = job_io.text("log_digest").tolist()
+    number_of = {digest: number for number, digest in enumerate(job_io.text("log_digest").tolist())}
+    # Those of all runs at once take less time than those of each.
+    runs = instances_of({"job_io": job_io, "applications": applications}, facility, {})
+    run_of = {digest: number for number, digest in enumerate(runs.frame.text("log_digest").tolist())}
     for row in rows:
-        number = digests.index(row["log_digest"])
+        number = number_of[row["log_digest"]]
         application = applications.take([of_application[number]])
         mine = files.take(np.flatnonzero(place == number)).without_unused_texts()
-        view = JobView(str(row["job_id"]), application, mine, job_io.take([number]), facility=facility)
+        known = runs.take([run_of[row["log_digest"]]])
+        view = JobView(
+            str(row["job_id"]), application, mine, job_io.take([number]), facility=facility, known_runs=known
+        )
         yield _AdvisedRun(row, advise(view))
 
 

@@ -43,12 +43,12 @@ _SLOWDOWNS: Final = {
     "probe_data": "probe, data",
     "probe_targets": "probe, targets",
     "probe_metadata": "probe, metadata",
-    "probe_start": "probe, delay to start",
+    "probe_start": "probe, start delay",
 }
 _PROBED: Final = {
-    "probe_data": "probes of data took {:.1f} times as long as usual",
-    "probe_targets": "probes of its targets took {:.1f} times as long as usual",
-    "probe_metadata": "probes of metadata took {:.1f} times as long as usual",
+    "probe_data": "data probes took {:.1f} times as long as usual",
+    "probe_targets": "target probes took {:.1f} times as long as usual",
+    "probe_metadata": "metadata probes took {:.1f} times as long as usual",
     "probe_start": "the probe waited {:.1f} times as long as usual to open its directory",
 }
 _UMAMI_UNITS: Final = {
@@ -57,10 +57,10 @@ _UMAMI_UNITS: Final = {
     "ratio": (1.0, "x usual"),
     "count": (1.0, "count"),
 }
-_NO_COVERAGE: Final = Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
+_NO_COVERAGE: Final = Coverage(1, 0, "runs with system samples", {"no system data": 1})
 _NO_SYSTEM: Final = (
-    "Whether the system was busy is not known ({reason}). Ingest its samples (iostat, LMT, Lustre, block devices) with "
-    "`ioweather ingest`, and earlier logs of this program."
+    "It is unknown whether the system was busy ({reason}). Use `ioweather ingest` to add system samples (iostat, "
+    "LMT, Lustre, block devices) and earlier logs of this program."
 )
 
 
@@ -93,30 +93,30 @@ _KINDS: Final[Mapping[VerdictKind, _KindWords]] = {
 }
 # Why there is no verdict, and what would help.
 _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
-    Reason.NO_IO_TIME: ("the log records no I/O time", "A verdict needs the time that the run spent in I/O."),
+    Reason.NO_IO_TIME: ("the log records no I/O time", "A verdict needs the I/O time of the run."),
     Reason.FEW_SIMILAR_RUNS: (
-        f"{{n}} similar runs{{sampled}}, {LEAST_RUNS} are needed",
-        f"A verdict needs {LEAST_RUNS} or more similar runs with samples of the system: ingest earlier logs.",
+        f"{{n}} similar runs{{sampled}}, but {LEAST_RUNS} are needed",
+        f"A verdict needs at least {LEAST_RUNS} similar runs with system samples. Ingest earlier logs.",
     ),
     Reason.NO_SYSTEM_DATA: (
-        "it took {took} as usual, and there are no samples of the system",
-        _NO_SYSTEM.format(reason="no samples of it"),
+        "it took {took} as usual, and there are no system samples",
+        _NO_SYSTEM.format(reason="no system samples"),
     ),
     Reason.PARTLY_SAMPLED: (
-        "the system was sampled in {coverage:.0%} of the run",
-        "Samples of the system over the whole run would decide it.",
+        "system samples cover only {coverage:.0%} of the run",
+        "A verdict needs system samples of the whole run.",
     ),
     Reason.COARSE_SAMPLES: (
         "the sampling interval is too long for this run: most of each sample falls outside its I/O",
-        "Finer samples (block devices every second, Lustre every 5 s) would decide it.",
+        "A verdict needs more frequent samples (block devices every second, Lustre every 5 s).",
     ),
     Reason.COST_NOT_KNOWN: (
         "too few runs have made this change to estimate its cost",
-        "More runs with that change, of any program, would say what it costs.",
+        "The estimate needs more runs with this change, of any program.",
     ),
     Reason.LOW_PROBABILITY: (
         "most likely ({probability:.0%}) {cause}",
-        "The likeliest is {likeliest} ({probability:.0%}); more similar runs would sharpen it.",
+        "The likeliest verdict is {likeliest} ({probability:.0%}). More similar runs would make it surer.",
     ),
 }
 
@@ -224,14 +224,14 @@ def _list_unusual(found: Comparison, measures: Sequence[_Measure]) -> tuple[str,
     sick = sorted(found.unhealthy, key=lambda each: -(each.probability or 0.0))
     listed = list[tuple[float, str]]()
     if (each := found.queue) is not None:
-        text = f"{each.name} had the longest queue, {each.value:.1f} requests (next target: {each.next_value:.1f})"
+        text = f"{each.name} had the longest queue with {each.value:.1f} requests (next target: {each.next_value:.1f})"
         listed.append((each.value / max(each.next_value, each.usual, 0.5), text))
     if (each := found.wait) is not None:
         times = each.value / each.next_value
-        text = f"requests at {each.name} took {times:.1f} times as long as at another of its targets"
+        text = f"requests at {each.name} took {times:.1f} times as long as at another target"
         listed.append((times, text))
     if (each := found.probe) is not None:
-        text = f"probes of {one_line(each.name)} took {each.value:.1f} times as long as usual"
+        text = f"probes on {one_line(each.name)} took {each.value:.1f} times as long as usual"
         listed.append((each.value, text))
     for name, label, values, unit in measures:
         least = _UNUSUAL_TIMES.get(name, _UNUSUAL_TIMES.get(unit, math.inf))
@@ -270,7 +270,7 @@ def _headline(view: JobView, found: Comparison, verdict: Verdict, unusual: Seque
     elif verdict.kind == "unexplained" and unusual:
         words, more = "Slow for a cause that is not proved", f"; perhaps because {unusual[0]}"
     if verdict.growth is not None:
-        grown = f"moved {verdict.growth.factor:.1f} times its usual bytes"
+        grown = f"moved {verdict.growth.factor:.1f} times its usual amount of data"
         words, more = (f"Your job {grown}", "") if verdict.kind == "you" else (words, f"; it {grown}{more}")
     return f"{words} ({say_how_sure(verdict.probability)}): {times}{more}."
 
@@ -282,7 +282,7 @@ def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tupl
         took = f"{verdict.io_seconds / verdict.usual.value:.1f} times as long"
     values = {
         "n": verdict.n,
-        "sampled": " with samples of the system" if found.pool.loads else "",
+        "sampled": " with system samples" if found.pool.loads else "",
         "took": took,
         "coverage": verdict.coverage_ratio,
         "probability": verdict.probability,
@@ -310,19 +310,19 @@ def _attribute_delay(verdict: Verdict) -> tuple[float, float, float]:
 
 def _comparison_facts(found: Comparison, verdict: Verdict) -> Iterator[Fact]:
     """The run's I/O time beside the usual one."""
-    definition = "same user, program, processes; bytes within 25%"
+    definition = "same user, program, processes; data within 25%"
     yield Fact("similar_runs", "similar runs", verdict.n, "count", note=definition)
     if verdict.usual is None:
         return
     others = _known_of_others(found.runs.floats("io_seconds"))
-    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the system's usual state")
+    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="in the usual system state")
     if len(others):
         slower = int(np.sum(others < verdict.io_seconds))
         of_all = f"{slower} of" if slower < len(others) else "all"
         note = f"slower than {of_all} {len(others)} similar runs"
         yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower / len(others), note)
     threshold = "15%, or twice the usual spread"
-    yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=threshold)
+    yield Fact("harm_seconds", "slow means at least", verdict.harm_seconds, "seconds", note=threshold)
 
 
 def _known_of_others(values: NDArray[Any]) -> Floats:
@@ -419,7 +419,7 @@ def _findings(
     if changes:
         yield Finding(f"This run differs from similar runs: {'; '.join(describe_changes(changes))}.", name="changed")
     elif verdict.kind == "unexplained":
-        text = "Its I/O pattern matches the similar runs; the log does not show what slowed it."
+        text = "Its I/O pattern matches the similar runs, so the log does not show what slowed it."
         yield Finding(text, "undecided", "unchanged")
     is_late, may_be_cause = verdict.probabilities.get("normal", 1.0) < 0.5, verdict.likeliest == "unexplained"
     if unusual and is_late and may_be_cause:
@@ -433,11 +433,11 @@ def _findings(
     if verdict.level is not None:
         since, factor = format_time_ns(verdict.level.since_ns), verdict.level.factor
         text = (
-            f"Every run with this change is on one side of {since}, every run without it on the other, and no other "
-            "program ran on both sides. The effect of the change cannot be separated from the effect of the date."
+            f"Every run with this change is on one side of {since}, and every run without it is on the other. No "
+            "other program ran on both sides, so the effects of change and date cannot be separated."
         )
         if factor is not None:
-            text = f"{_describe_level(verdict.level, factor)}, also programs that did not change."
+            text = f"{_describe_level(verdict.level, factor)}, including programs that did not change."
         yield Finding(text, "undecided", "level")
     if is_late and not may_be_cause:
         yield from _slow_places(found, is_own=verdict.kind == "you")
@@ -451,7 +451,7 @@ def _findings(
 
 def _describe_level(level: LevelMove, factor: float) -> str:
     """A move of the level: since when, what and how much."""
-    what = "everything this user runs" if level.of_user else "everything"
+    what = "all of this user's I/O" if level.of_user else "everything"
     return f"Since {format_time_ns(level.since_ns)} {what} is {factor:.1f} times slower"
 
 
@@ -466,22 +466,22 @@ def _slow_places(found: Comparison, *, is_own: bool) -> Iterator[Finding]:
     """
     if (each := found.wait) is not None:
         text = (
-            f"A request at {each.name} took {format_seconds(each.value)}, and {format_seconds(each.next_value)} at "
-            "another of its targets with about as many requests."
+            f"A request at {each.name} took {format_seconds(each.value)}, but {format_seconds(each.next_value)} at "
+            "another target with about as many requests."
         )
         yield Finding(text, name="longest_wait")
     if is_own:
         return
     if (each := found.queue) is not None:
         text = (
-            f"{each.name} had the longest queue: {each.value:.1f} requests, against {each.next_value:.1f} on the next "
-            f"target. In 75% of similar runs it was at most {each.usual:.1f}."
+            f"{each.name} had the longest queue: {each.value:.1f} requests, compared with {each.next_value:.1f} on "
+            f"the next target. In 75% of similar runs, the queue had at most {each.usual:.1f}."
         )
         yield Finding(text, name="longest_queue")
     if (each := found.probe) is not None:
         text = (
-            f"Probes of {one_line(each.name)} took {each.value:.1f} times as long as usual, elsewhere "
-            f"at most {each.next_value:.1f} times."
+            f"Probes on {one_line(each.name)} took {each.value:.1f} times as long as usual; elsewhere, at most "
+            f"{each.next_value:.1f} times."
         )
         yield Finding(text, name="slowest_probe")
 
@@ -495,14 +495,17 @@ def _changes(found: Comparison, verdict: Verdict) -> tuple[Change, ...]:
 
 
 def _caveats(verdict: Verdict) -> Iterator[str]:
-    yield "The verdict compares this run with similar runs; for making all of them faster, see the advice."
+    yield "The verdict compares this run with similar runs. The advice shows how to make all of them faster."
     yield "Ranges are 90% intervals. Unexplained time has no measured cause."
     if verdict.kind == "both":
-        yield "A busy system and an unusual pattern multiply. Their joint effect is split evenly between the two."
+        yield "The effects of a busy system and an unusual pattern multiply. Their joint effect is split evenly."
     if verdict.pooled and verdict.n < _FEW_RUNS:
-        yield f"With only {verdict.n} similar runs, it relies largely on {verdict.pooled} runs of other programs."
+        yield (
+            f"There are only {verdict.n} similar runs, so the verdict relies largely on {verdict.pooled} runs of "
+            "other programs."
+        )
     if verdict.changed and verdict.kind in ("you", "both"):
-        yield f"What the change costs is estimated from {verdict.changed_alike} other runs with such a change."
+        yield f"The cost of the change is estimated from {verdict.changed_alike} other runs with such a change."
 
 
 def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
@@ -511,7 +514,7 @@ def _coverage(found: Comparison, system: Frame, verdict: Verdict) -> Coverage:
     excluded = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
     included = len(others) - sum(excluded.values())
-    return Coverage(len(others), included, "similar runs with samples throughout", excluded, share)
+    return Coverage(len(others), included, "similar runs with complete samples", excluded, share)
 
 
 def _umami(found: Comparison, measures: Sequence[_Measure]) -> Iterator[Exhibit]:
@@ -547,7 +550,7 @@ def _umami(found: Comparison, measures: Sequence[_Measure]) -> Iterator[Exhibit]
 _SMALL_REQUEST_BYTES: Final = 64 * 1024
 _MOST_SENTENCES: Final = 3
 NOT_ADDITIVE: Final = (
-    "Costs of several jobs may not add up: with one of two jobs gone, the run may still wait for the other."
+    "The costs of several jobs may not add up. Without one of two jobs, the run may still wait for the other."
 )
 
 
@@ -577,7 +580,7 @@ def describe_without(run: Slowed, found: Blame) -> str:
     took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
     interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
     who, certainty = name_job(found.suspect.party), say_how_sure(found.probability)
-    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {certainty})."
+    return f"Without {who}, this run's I/O would have taken {less} instead of {took} ({interval}; {certainty})."
 
 
 def describe_work(suspect: Suspect) -> str:
@@ -600,12 +603,12 @@ def advise_owner(suspect: Suspect) -> str:
     """Advice to the owner of the job."""
     moved = suspect.read_bytes + suspect.write_bytes
     if suspect.metadata_seconds > suspect.data_seconds:
-        return "Ask for fewer opens and stats: pack small files together, or do them from fewer processes at a time."
+        return "Ask for fewer opens and stats: pack small files together, or use fewer processes at a time."
     if suspect.requests >= 1 and moved / suspect.requests < _SMALL_REQUEST_BYTES:
-        return "Ask for larger requests: small ones cost the targets more than their bytes."
+        return "Ask for larger requests: each small request has a high overhead on the targets."
     if suspect.targets and suspect.targets[0][1] > 0.5 and len(suspect.targets) <= 2:
-        return "Ask to stripe its files over more targets: its bytes go to few of them."
-    return "Ask to move it to quieter hours, or to spread its I/O over more time."
+        return "Ask to stripe its files over more targets: its data goes to few of them."
+    return "Ask to move the job to quieter hours, or to spread its I/O over more time."
 
 
 def as_culprit(found: TotalBlame) -> Culprit:
@@ -645,7 +648,7 @@ def describe_one_of_two(run: Slowed) -> str:
     if either is None:
         return ""
     one, other, probability = either
-    return f"One of {name_job(one)} and {name_job(other)} slowed it ({say_how_sure(probability)})."
+    return f"Either {name_job(one)} or {name_job(other)} slowed it ({say_how_sure(probability)})."
 
 
 def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Finding]:
@@ -667,5 +670,5 @@ def why_no_culprit(run: Slowed, known_ratio: float | None = None) -> str:
     if not run.suspects:
         return "no log shows another active job"
     if known_ratio is not None and known_ratio < 0.5:
-        return f"{1 - known_ratio:.0%} of the traffic is in no job's log"
-    return "the jobs that ran at the same time do not explain the lost time"
+        return f"job logs do not explain {1 - known_ratio:.0%} of the traffic"
+    return "the jobs that ran at the same time do not explain the delay"

@@ -89,7 +89,7 @@ _GROUPINGS: Final = ("job", "user", "project", "program")
 _LEAST_FELT: Final = 0.001
 _KNOWN_BY: Final = {"servers": "server counters", "log": "its Darshan log"}
 _CAVEATS: Final = (
-    f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. The cost of a job is at most its work on the "
+    f"Jobs are named if their probability is at least {NAMED_FROM:.0%}. A job's cost is at most its work on the "
     "targets that the slowed run waited for.",
 )
 _CULPRIT_COLUMNS: Final = columns_of(
@@ -122,9 +122,9 @@ def _answer_without(found: WithoutJob) -> Answer:
     low, high = sorted(abs(each or 0.0) for each in (found.saved.low, found.saved.high))
     before = sum(seconds for _, seconds, _ in found.runs)
     headline = (
-        f"Without {wording.name_job(found.party)} the I/O of {len(found.runs):,} other runs would have taken "
-        f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} "
-        f"({format_seconds(low)} to {format_seconds(high)}) than the {format_seconds(before)} they took."
+        f"Without {wording.name_job(found.party)}, the I/O of {len(found.runs):,} other runs would have taken "
+        f"{format_seconds(abs(saved))} {'less' if saved >= 0 else 'more'} ({format_seconds(low)} to "
+        f"{format_seconds(high)}) than the actual {format_seconds(before)}."
     )
     felt = [each for each in found.runs if abs(each[2]) > _LEAST_FELT * max(each[1], 1e-9)]
     shown = sorted(felt, key=lambda each: -abs(each[2]))[:_MOST_GAINS]
@@ -152,7 +152,7 @@ def _answer_without(found: WithoutJob) -> Answer:
         (FactGroup("runs", "Time saved per run", facts),) if facts else (),
         name="who",
         coverage=(Coverage(len(found.runs), len(felt), "logged runs that this job affected"),),
-        caveats=("Ranges are 90% intervals. The job itself and runs without a log are not counted.",),
+        caveats=("Ranges are 90% intervals. The job itself and runs without a log are excluded.",),
         result=WhoOutcome("period", found.filesystem, found.start_ns, found.end_ns, without=without),
     )
 
@@ -171,7 +171,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
             question,
             f"Unknown: {error.message or 'no storage samples'}.",
             name="who",
-            coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
+            coverage=(Coverage(1, 0, "runs with system samples", {"no system data": 1}),),
             result=WhoOutcome("run", None, start, end),
         )
     known_ratio = known_ratio_around(snapshot, state.filesystem, start, end)
@@ -208,7 +208,7 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
         exhibits=(_culprit_table(found),),
         findings=tuple(findings),
         caveats=_CAVEATS,
-        coverage=(Coverage(1, 1, "runs with samples of the system"),),
+        coverage=(Coverage(1, 1, "runs with system samples"),),
         result=WhoOutcome(
             about="run",
             filesystem=state.filesystem,
@@ -253,7 +253,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     known_by = {volume.known_by for volume in asked.volumes}
     last_hour = (
-        f" This is the last hour with jobs, {_describe_period(asked)}; choose another period with --from and --to."
+        f" This is the last hour with jobs, {_describe_period(asked)}. Choose another period with --from and --to."
         if asked.is_last_hour
         else ""
     )
@@ -265,9 +265,9 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         (FactGroup("storms", "Metadata storms", number_names(_storm_facts(storms))),) if storms else (),
         name="who",
         findings=tuple(_period_findings(asked, found)),
-        exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does most I/O", tables=(talker_table,))),
+        exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does the most I/O", tables=(talker_table,))),
         caveats=_CAVEATS,
-        coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log that took longer than similar runs"),),
+        coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log were slower than similar runs"),),
         result=WhoOutcome(
             about="period",
             filesystem=asked.filesystem or None,
@@ -303,13 +303,13 @@ def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) 
     if not asked.runs:
         return "Unknown: no run with a Darshan log in this period. Choose a longer period."
     if not asked.slowed:
-        return f"No job slowed others: {_runs(asked.runs)} with a log, none slower than usual."
-    runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
+        return f"No job slowed others: none of {_runs(asked.runs)} with a log was slower than usual."
+    runs = f"{len(asked.slowed):,} of {asked.runs:,} runs were slowed, by {format_seconds(lost)} in all"
     if not found:
-        return f"No culprit found: {runs}, and no logged job accounts for it."
+        return f"No culprit found: {runs}; no logged job accounts for it."
     first = found[0]
     cost = f"{format_seconds(first.seconds)} ({wording.say_how_sure(first.probability)})"
-    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. In all, {runs}."
+    return f"{wording.name_job(first.party, begins=True)} slowed {_other_runs(first.runs)} by {cost}. {runs}."
 
 
 def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[Finding]:
@@ -399,7 +399,7 @@ QUESTION = Question(
             positional=True,
             metavar="LOG|JOBID|EVENT",
         ),
-        Param("without", "Estimate other runs' I/O time without this job.", "int", metavar="JOB"),
+        Param("without", "Estimate the I/O time of other runs without this job.", "int", metavar="JOB"),
         Param("at", "Show activity around this time.", "time", metavar="TIME"),
         Param("window", "Length of that time window.", "duration", default="10m", metavar="TIME"),
         Param("filesystem", "File system (default: the busiest).", metavar="NAME"),
@@ -409,13 +409,11 @@ QUESTION = Question(
         CLUSTER,
     ),
     help="Show which jobs and users slowed others, by how much, and who does the most I/O.",
-    epilog="""\b
-For a job: the jobs that ran at the same time, and its estimated I/O time
-without each of them. For an event, a time (--at) or a period (--from, --to):
-the jobs that cost others the most time, and who moved the most bytes. By
-default: the last hour with jobs in the lake. Per-job counters of the servers
-(Lustre job_stats) are the best source; Darshan logs are used where there are
-none. Jobs with a probability below 50% are not named.
+    epilog="""For a job: the jobs that ran at the same time, and its estimated I/O time without each of them. For an
+event, a time (--at) or a period (--from, --to): the jobs that cost others the most time, and who moved the most data.
+The default is the last hour with jobs in the lake. Per-job server counters (Lustre job_stats) are the best source.
+Darshan logs are used if there are none. Jobs with a probability below 50% are not named.
+
 Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.
 
 \b
@@ -445,6 +443,6 @@ WHAT_IF = Question(
         Param("without", "The job to leave out.", "int", metavar="JOB"),
         Param("filesystem", "File system (default: the busiest).", metavar="NAME"),
     ),
-    help="Estimate other runs' I/O time without a job. Same as `who --without JOB`.",
+    help="Estimate the I/O time of other runs without a job. Same as `who --without JOB`.",
     epilog="Example: ioweather what-if --without 4711",
 )

@@ -49,22 +49,22 @@ QUESTION = Question(
     tables=LOG_TABLES | COMPARED_TABLES | {"job_operations", "verdicts"},
     params=(
         JOB,
-        Param("filesystem", "File system to judge (default: the one with most of the bytes).", metavar="NAME"),
+        Param("filesystem", "File system to judge (default: the one with the most data moved).", metavar="NAME"),
         Param("as_of", "Compare only with runs that ended by this time (default: all).", "time", metavar="TIME"),
         UID,
         CLUSTER,
     ),
     help="Find out whether the job or storage slowed a run, by comparing it with similar runs.",
-    epilog="""\b
-The run is compared with similar runs in the lake (same user, program and
-processes, bytes within 25%), given the state of the servers. Verdicts:
-normal, system, you, both, unexplained (slower, but nothing measured explains
-it), unknown. Without system samples the run is still compared, but the cause
-is unknown.
-Without a log, the run time is compared with similar jobs in accounting (same
-user, name and nodes). This verdict is weaker and never "you".
-Exit codes: 0 answered, including unknown; 1 no such job in the lake;
-2 not a log, or ambiguous.
+    epilog="""The run is compared with similar runs in the lake, given the state of the servers. Similar runs have the
+same user, program and number of processes, and move an amount of data within 25%.
+
+Verdicts: normal, system, you, both, unexplained (slow without a measured cause), unknown. Without system samples, the
+run is still compared, but the cause is unknown.
+
+Without a log, the run time is compared with similar jobs in accounting (same user, name and nodes). Such a verdict is
+weaker and never "you".
+
+Exit codes: 0 answered, including unknown; 1 no such job in the lake; 2 not a log, or ambiguous.
 
 \b
 Example: ioweather why run.darshan --lake lake

@@ -313,7 +313,7 @@ def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:
     """Return the usual time of each kind of request, over all hours of the lake."""
     hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
     series = operation_series(hours, _filesystems(hours, snapshot.facility), HOUR_NS)
-    return {_request_kind(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
+    return {_request_kind(each): each.expected(snapshot.facility.baseline_ns)[0] for each in usual_requests(series)}
 
 
 def _request_kind(series: OperationSeries) -> tuple[Any, ...]:

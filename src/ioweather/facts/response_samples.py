@@ -35,7 +35,7 @@ from ioweather.stats.mixture import (
     fit_mixture,
     refitted,
 )
-from ioweather.stats.order_statistics import BySize, IndependenceTest, check_maxima, independence
+from ioweather.stats.order_statistics import BySize, IndependenceTest, QuantileBound, check_maxima, independence
 from ioweather.stats.summary_tables import p_text
 from ioweather.stats.tail_fits import sample_of
 
@@ -49,9 +49,9 @@ _COLUMNS: Final = names_of("start_ns host target op request_bytes mode duration_
 FILESYSTEM: Final = Param("filesystem", "file system; default: all")
 # Unlike the probe's requests (kun19: 1 MB), those of the sampler are whole pages, with a known OST.
 _PAGE: Final = 4096
-PROBE: Final = Param("probe", "include the probe's requests of 1 MB in the samples", kind="flag", default=False)
+PROBE: Final = Param("probe", "include the probe's 1 MB requests in the samples", kind="flag", default=False)
 TOO_FEW: Final = (
-    "no request size has 100 response times of one mode by `ioweather probe --sizes` (those of the probe do not "
+    "no request size has 100 response times in one mode from `ioweather probe --sizes` (plain probe requests do not "
     "count); --set minimum=N lowers the limit"
 )
 MINIMUM: Final = Param("minimum", "minimum number of response times in a sample", kind="int", default=100)
@@ -150,7 +150,7 @@ def samples_of(frame: Frame, facility: Facility, params: Params) -> Samples:
         "no time, or a time of 0": int((wanted & ok & ~positive).sum()),
         "no size": int((wanted & ok & positive & ~sized).sum()),
         "by the probe": int((wanted & ok & positive & sized & probed).sum()),
-        f"samples of fewer than {smallest}": sum(sample.n for sample in samples) - present,
+        f"samples with fewer than {smallest} times": sum(sample.n for sample in samples) - present,
     }
     counted = {reason: count for reason, count in excluded.items() if count}
     return Samples(large, (Coverage(int(wanted.sum()), present, "response times", counted),))
@@ -163,7 +163,8 @@ def _group_times(frame: Frame, filesystem: Text, used: Indices) -> list[Response
     mode, op = frame.text("mode"), frame.text("op")
     size = np.asarray(frame.array("request_bytes"))
     keys: list[NDArray[Any]] = [size[used], op.codes[used], mode.codes[used], filesystem.codes[used]]
-    order = np.lexsort([np.asarray(frame.array("start_ns"))[used], *keys])
+    # Times of the same start by duration, so that the order of a lake's rows does not matter.
+    order = np.lexsort([np.asarray(frame.array(name))[used] for name in ("duration_ns", "start_ns")] + keys)
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     samples = []
     for part in np.split(used[order], np.flatnonzero(changes) + 1):
@@ -196,10 +197,10 @@ def largest_place(samples: Sequence[ResponseSample]) -> tuple[str, str, str]:
 
 COMBINATION: Final = Param(
     "combination",
-    "how the distances of head and tail are combined: weighted (by group size), sum or maximum",
+    "combination of head and tail distances: weighted (by group size), sum or maximum",
     default="weighted",
 )
-REPLICATES: Final = Param("replicates", "bootstrap replicates of each fit; 0: no intervals", kind="int", default=40)
+REPLICATES: Final = Param("replicates", "bootstrap replicates for each fit; 0: no intervals", kind="int", default=40)
 
 # Replicates per task of a worker. One of some thousand times costs about 10 ms, so a batch outweighs its transfer.
 _BATCH: Final = 20
@@ -278,10 +279,10 @@ def _refit_replicates(seconds: Floats, fit: MixtureFit, replicates: range, seed:
 def choices(fit: MixtureFit) -> str:
     """Return a caveat on choices that the paper leaves open."""
     return (
-        f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot; ties at the "
-        "pivot belong to the head, and tails are bounded below by the pivot. The distances of head and tail are "
-        f"combined ({fit.combination}). A tail equivalent to the power law is excluded. The best pair of families has "
-        f"the least {'distance' if fit.select == 'ks' else 'AIC'}."
+        f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot. Ties at "
+        "the pivot belong to the head, and the pivot is the lower bound of the tail. The distances of head and tail "
+        f"are combined ({fit.combination}). A tail equivalent to the power law is excluded. The best pair of "
+        f"families has the smallest {'distance' if fit.select == 'ks' else 'AIC'}."
     )
 
 
@@ -350,32 +351,34 @@ def predict_widths(
     laws = BySize(sizes, tuple(item.fit.distribution for item in ordered))
     rounds = min(len(item.laws) for item in ordered)
     again = [BySize(sizes, tuple(item.laws[b] for item in ordered)) for b in range(rounds)]
-    upper = np.array([1 - p for p in PROBABILITIES])
-    n = sum(item.sample.n for item in ordered)
+    ends = [BySize(sizes, tuple(QuantileBound.of(item.sample.seconds, side) for item in ordered)) for side in (-1, 1)]
+    upper, n = np.array([1 - p for p in PROBABILITIES]), sum(item.sample.n for item in ordered)
     found = []
     for width in (2**k for k in range(int(math.log2(widest)) + 1)):
         if not laws.covers(total_bytes / width):
             continue
-        law = laws.transfer(total_bytes, width, overhead_seconds)
-        values = law.upper_quantile(upper)
-        replicates = np.array(
-            [other.transfer(total_bytes, width, overhead_seconds).upper_quantile(upper) for other in again]
-        ).reshape(rounds, len(upper))
+
+        def quantiles_by(law: BySize, width: int = width) -> Floats:
+            """Quantiles of the transfer in seconds, with the distributions of single requests in `law`."""
+            return law.transfer(total_bytes, width, overhead_seconds).upper_quantile(upper)
+
+        values, lows, highs = (quantiles_by(law) for law in (laws, *ends))
+        replicates = np.array([quantiles_by(other) for other in again]).reshape(rounds, len(upper))
         quantiles = tuple(
-            _quantile_estimate(f"{_NAMES[p]}[{width}]", float(values[i]), replicates[:, i], n)
-            for i, p in enumerate(PROBABILITIES)
+            _quantile_estimate(f"{_NAMES[p]}[{width}]", float(value), float(low), float(high), n)
+            for p, value, low, high in zip(PROBABILITIES, values, lows, highs, strict=True)
         )
-        found.append(WidthPrediction(width, total_bytes / width, quantiles, law.mean, replicates))
+        mean = laws.transfer(total_bytes, width, overhead_seconds).mean
+        found.append(WidthPrediction(width, total_bytes / width, quantiles, mean, replicates))
     return found
 
 
-def _quantile_estimate(name: str, value: float, replicates: Floats, n: int) -> Estimate:
-    """Return a quantile with the interval of its bootstrap replicates, if there are any."""
-    if not replicates.size:
-        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval requested")
-    low, high = spread_about(value, replicates)
-    method = f"fitted mixtures, spread of {len(replicates)} bootstrap replicates"
-    return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
+def _quantile_estimate(name: str, value: float, low: float, high: float, n: int) -> Estimate:
+    """Return a quantile with the interval of the measured times, if there are enough so far out."""
+    if not low <= high:
+        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; too few times beyond it for an interval")
+    method = "fitted mixtures, interval by order statistics"
+    return Estimate(name, value, "seconds", min(low, value), max(high, value), LEVEL, n, method)
 
 
 def best_width(predictions: Sequence[WidthPrediction]) -> tuple[WidthPrediction, int, float | None]:
@@ -398,7 +401,10 @@ def concurrent_rounds(sample: ResponseSample) -> Floats | None:
 
     A round is the usual time between requests to a target; of several requests in a round the first counts.
     """
-    component = sample.frame.text("component").codes[sample.rows]
+    named = sample.frame.text("component")
+    # Codes in alphabetical order, so that they do not depend on the order of a lake's rows.
+    place_of = np.append(np.argsort(np.argsort(np.array(named.categories))), -1)
+    component = place_of[named.codes[sample.rows]]
     targets = np.unique(component[component >= 0])
     start, seconds = sample.start_ns, sample.seconds
     if len(targets) < 2:
@@ -430,20 +436,78 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     name = "independent_targets"
     if test is None:
         return Finding(
-            "Too few joint samples of two targets to test whether targets are slow independently. The prediction "
-            "assumes it.",
+            "There are too few joint samples of two targets to test whether targets are slow independently. The "
+            "prediction assumes that they are.",
             "undecided",
             name,
         )
     over = f"over {test.targets} targets and {test.rounds} rounds, {p_text(test.p_value)}"
     evidence = f"(mean rank correlation {test.correlation:.2f} {over})"
     if test.p_value > 0.05:
-        return Finding(f"The data are consistent with targets that are slow independently {evidence}.", name=name)
+        return Finding(f"The data are consistent with independently slow targets {evidence}.", name=name)
     if test.p_value > 0.01:
         return Finding(f"Targets may not be slow independently {evidence}.", "undecided", name)
     if test.correlation > 0:
-        return Finding(f"Targets are slow together {evidence}: wide stripes are less slow than predicted.", name=name)
+        return Finding(f"Targets are slow together {evidence}: wide stripes are faster than predicted.", name=name)
     return Finding(f"Targets are not independent {evidence}.", name=name)
+
+
+def collective_decision(
+    predictions: Sequence[WidthPrediction], op: str, link_bytes_per_s: float | None = None
+) -> Iterator[Piece]:
+    """Decide whether many processes that each wait for a request of their own finish later than fewer aggregators.
+
+    The most processes whose prediction has an interval are compared with each smaller number, at the 90% quantile.
+    Shipping brings each aggregator the bytes that it does not have, at the speed of a node's link; without a link speed
+    the answer is the speed from which aggregators save time.
+    """
+    at = PROBABILITIES.index(0.9)
+    times = {one.width: one.quantiles[at] for one in predictions if one.quantiles[at].low is not None}
+    *fewer, most = [one for one in predictions if one.width in times] or predictions[-1:]
+    if not fewer:
+        text = "Too few response times to decide whether collective I/O pays."
+        yield Finding(text, "undecided", name="collective")
+        return
+
+    def shipped(one: WidthPrediction) -> float:
+        """Seconds in which an aggregator receives the data of others; 0 without a link speed."""
+        return (one.request_bytes - most.request_bytes) / (link_bytes_per_s or math.inf)
+
+    best = min(fewer, key=lambda one: one.seconds(0.9) + shipped(one))
+    saved, sent = most.seconds(0.9) - best.seconds(0.9) - shipped(best), best.request_bytes - most.request_bytes
+    # The interval of a difference of two independent estimates follows from theirs (MOVER, Zou & Donner 2008).
+    (a, low_a, high_a), (b, low_b, high_b) = (
+        (each.value or 0.0, each.low or 0.0, each.high or 0.0) for each in (times[most.width], times[best.width])
+    )
+    low, high = saved - math.hypot(a - low_a, high_b - b), saved + math.hypot(high_a - a, b - low_b)
+    method = f"90% quantile of {most.width} processes less that of {best.width} aggregators"
+    yield Estimate("collective_saving", saved, "seconds", low, high, LEVEL, times[most.width].n, method)
+    who = f"{most.width} {'readers' if op == 'read' else 'writers'}"
+    over = "" if link_bytes_per_s else ", before any data are shipped"
+    ends = " to ".join(format_seconds(abs(each)) for each in sorted((low, high), key=abs))
+    if low > 0 and link_bytes_per_s:
+        text = f"Collective I/O pays: {best.width} aggregators finish {format_seconds(saved)} ({ends}) before {who}."
+    elif low > 0:
+        speeds = [f"{format_bytes(sent / each)}/s" for each in (saved, high, low)]
+        text = (
+            f"Waiting for the slowest of {who} costs {format_seconds(saved)} ({ends}) more than {best.width} "
+            f"aggregators. Ship the data to them if a node receives more than {speeds[0]} ({speeds[1]} to {speeds[2]})."
+        )
+        yield plain("collective_break_even", sent / saved, "bytes_per_s", method="bytes shipped over the saving")
+    elif high < 0:
+        ratio = (best.seconds(0.9) + shipped(best)) / most.seconds(0.9)
+        text = (
+            f"Collective I/O does not pay: {best.width} aggregators finish {format_seconds(-saved)} ({ends}) after "
+            f"{who}{over}. It would if the slowest of {who} took {ratio:.2g}x as long."
+        )
+    else:
+        text = (
+            f"These data do not decide whether {best.width} aggregators finish before {who}{over}: "
+            f"{format_seconds(abs(saved))} {'earlier' if saved > 0 else 'later'} "
+            f"({format_seconds(-low)} later to {format_seconds(high)} earlier)."
+        )
+    decided = low > 0 or high < 0
+    yield Finding(text, "note" if decided else "undecided", name="collective")
 
 
 @exhibit("don15.maxorder")
@@ -453,14 +517,15 @@ def striping_exhibit(
     predictions: Sequence[WidthPrediction],
     total: int,
     caveats: tuple[str, ...],
+    link_bytes_per_s: float | None = None,
 ) -> Iterator[Piece]:
-    """Yield the parts of the exhibit: quantiles and means by width, the best width, and the tests."""
+    """Yield the parts of the exhibit: quantiles and means by width, the best width, collective I/O, and the tests."""
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
     best, _, agreement = best_width(predictions)
     test, checks = targets_together(fitted)
     yield [quantile for prediction in predictions for quantile in prediction.quantiles]
-    yield plain("best_width", best.width, "count", method="narrowest within 5% of the least q90")
+    yield plain("best_width", best.width, "count", method="narrowest width within 5% of the lowest q90")
     if agreement is not None:
         yield plain("best_width_agreement", agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
@@ -484,7 +549,7 @@ def striping_exhibit(
             "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
             "ratio: predicted / measured [factor]; rounds [count]",
             checks,
-            "Predicted and measured slowest request, targets measured together",
+            "Predicted and measured slowest request of jointly measured targets",
         )
     by_width = ResultTable.of(
         "by_width",
@@ -494,16 +559,17 @@ def striping_exhibit(
     )
     yield Chart.of("band", by_width, "x=width y=seconds low high series=quantile", title, log="xy")
     half, most = (format_seconds(best.seconds(p)) for p in (0.5, 0.99))
-    text = f"{title}: {best.width} is the best of these widths, if there are so many targets; half finish within "
+    text = f"{title}: {best.width} is the best of these widths if there are enough targets; half finish within "
     sure = agreement is None or agreement >= 0.8
     yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
     yield independence_finding(test)
+    yield collective_decision(predictions, sample.op, link_bytes_per_s)
     yield (
-        "The F of a transfer is F(S/n)^n. Request sizes between sampled ones are interpolated, and widths whose "
-        "requests would be outside the sampled sizes are left out."
+        "A transfer has the distribution F(S/n)^n. Request sizes between sampled sizes are interpolated. Widths "
+        "whose requests are outside the sampled sizes are excluded."
     )
     if any(math.isinf(prediction.mean) for prediction in predictions):
-        yield "A missing mean is infinite: the tail has alpha <= 2. Compare quantiles instead."
+        yield "A missing mean is infinite, because the tail has alpha <= 2. Compare quantiles instead."
     yield caveats, samples.coverage
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.frames import Frame, Ints
 from ioweather.core.logs import Progress, silent
-from ioweather.core.tables import concat
+from ioweather.core.tables import TABLES, concat
 from ioweather.core.units import DAY_NS, HOUR_NS, names_of
 from ioweather.lake.lake import Lake, new_ingest_id
 from ioweather.lake.maintenance import SealedDay, compact, seal_new_days
@@ -28,6 +28,13 @@ _NUMBERS: Final = names_of("size_bytes capacity_bytes mtime_ns atime_ns ctime_ns
 _NEW_SCANS: Final = """
 SELECT scan_id, start_ns, any_value(source) FROM scan_entries
 WHERE scan_id NOT IN (SELECT scan_id FROM scans) GROUP BY ALL ORDER BY ALL
+"""
+_BINS_ALONE: Final = """
+SELECT scan_id, start_ns, any_value(root), any_value(source),
+       CAST(sum(count) FILTER (histogram = 'size') AS BIGINT), CAST(sum(bytes) FILTER (histogram = 'size') AS BIGINT),
+       CAST(sum(bytes) FILTER (histogram = 'capacity') AS BIGINT),
+       CAST(sum(count) FILTER (histogram = 'directory_size') AS BIGINT)
+FROM scan_bins WHERE owner_kind = 'all' AND scan_id NOT IN (SELECT scan_id FROM scans) GROUP BY ALL ORDER BY ALL
 """
 # Many days go into one commit, which takes longer than a day of one probe.
 _COMMIT_ROWS: Final = 200_000
@@ -52,13 +59,15 @@ def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] 
     except (LakeError, OSError):
         raise
     except Exception as error:
-        again = "Run `ioweather ingest --again` with these files to repeat it."
+        again = "Run `ioweather ingest --again` with these files to repeat the update."
         _note_failure("Updating `response_rollups` failed", error, again, missing)
         return {}
 
 
 def derive_from_mapped(lake: Lake, table: str) -> dict[str, int]:
     """Make the rows that a user's mapping does not bring, as a reader of ours would. Returns their number by table."""
+    if table == "scan_bins":
+        return {"scans": sum_bins(lake)}
     return {"scans": tally_entries(lake)} if table == "scan_entries" else {}
 
 
@@ -74,7 +83,9 @@ def search_new_rows(
         try:
             seal_new_days(lake, first_ns["series"])
         except Exception as error:
-            _note_failure("Sealing closed days failed", error, "Run `ioweather lake compact` to repeat it.", missing)
+            _note_failure(
+                "Sealing closed days failed", error, "Run `ioweather lake compact` to repeat the sealing.", missing
+            )
     pinned = lake.pinned()
     if not first_ns or not (pinned["series"].uris or pinned["responses"].uris):
         return made
@@ -91,7 +102,7 @@ def search_new_rows(
         try:
             made["events"] = made.get("events", 0) + search()
         except Exception as error:
-            again = "Run `ioweather lake compact --everything` to repeat it."
+            again = "Run `ioweather lake compact --everything` to repeat the search."
             _note_failure(f"{name} did not finish", error, again, missing)
     return made
 
@@ -163,7 +174,19 @@ def _touched_hours(added: Frame) -> Ints:
     return np.unique(np.concatenate([first, last, *(np.arange(low, high) for low, high in spans)]))
 
 
-# Scans whose entries came in alone, from a CSV or Parquet file: they are counted here, so that exhibits find their bins
+# Scans whose entries or bins came in alone, by a SELECT: exhibits need their bins, and a row of each scan
+
+
+def sum_bins(lake: Lake) -> int:
+    """Make rows of `scans` for bins that have none; returns how many scans that were."""
+    with lake.snapshot() as snapshot:
+        found = snapshot.query(_BINS_ALONE).fetchall() if snapshot.pinned["scan_bins"].uris else []
+    for scan_id, start_ns, root, source, files, file_bytes, capacity_bytes, directories in found:
+        same = {"scan_id": scan_id, "start_ns": start_ns, "root": root, "system": f"mount:{root}", "complete": True}
+        sums = {"file_bytes": file_bytes, "capacity_bytes": capacity_bytes, "directory_count": directories}
+        counts = {"entry_count": (files or 0) + (directories or 0), "file_count": files or 0}
+        lake.append("scans", TABLES["scans"].frame_of([same | sums | counts]), source=source, ingest_id=new_ingest_id())
+    return len(found)
 
 
 def tally_entries(lake: Lake) -> int:

@@ -21,22 +21,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, IoweatherError, LakeError, SourceError
 from ioweather.core.frames import Frame
 from ioweather.core.safe_files import write_whole
-from ioweather.core.tables import TABLES, Complaints, concat
-from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS, now_ns
+from ioweather.core.tables import TABLES, concat
+from ioweather.core.units import HOUR_NS, MIB, now_ns
 from ioweather.ingestion import queue
 from ioweather.ingestion.derivations import search_new_rows
 from ioweather.ingestion.ingest import IngestReport, add_rows
-from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.queue import Queued
-from ioweather.ingestion.reading import context_of
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.layout import locked
 from ioweather.lake.ledger import FileOutcome
-from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
@@ -47,12 +43,6 @@ MOST_DEATHS: Final = 5
 # A search of new rows waits so many times as long as the last one took, so that rows of many hosts do not wait for it.
 _SEARCH_REST: Final = 5.0
 _FRAME_ROWS: Final = 50_000
-# Samples of remote write: milliseconds in ns; how late they may come; how far a sender's clock may be ahead (samples of
-# a later time would make all others late); how long after its last sample a series has ended.
-_MILLISECOND_NS: Final = 1_000_000
-_DELAY_NS: Final = MINUTE_NS
-_AHEAD_NS: Final = 10 * MINUTE_NS
-_ENDED_NS: Final = DAY_NS
 
 
 def drain(lake: Lake) -> int:
@@ -101,7 +91,7 @@ def next_batch(lake: Lake) -> list[Queued]:
         if count < 2 * MOST_DEATHS:
             return [file]
         with _counting_deaths(lake.root, [file]):
-            _set_aside(lake, file, "worker_lost", f"It crashed {count} writers of the lake.")
+            _set_aside(lake, file, "worker_lost", f"The file crashed {count} lake writers.")
     return []
 
 
@@ -146,22 +136,10 @@ def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -
                 _write_or_split(lake, [file], report)
         elif left:
             reason = error.reason if isinstance(error, SourceError) else "reader_failed"
-            _set_aside(lake, left[0], reason, f"Writing it to the lake failed ({type(error).__name__}: {error}).")
+            _set_aside(lake, left[0], reason, f"Writing the file to the lake failed ({type(error).__name__}: {error}).")
 
 
 def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
-    """Write files to the tables, then to the ledger, then remove them from the queue."""
-    samples: dict[str, list[Queued]] = {}
-    for file in files:
-        if file.name.startswith(queue.SAMPLES):
-            samples.setdefault(file.name, []).append(file)
-    for name, mine in samples.items():
-        sender = name.removeprefix(queue.SAMPLES).removesuffix(".ndjson")
-        _write_samples(lake, sender, mine, report)
-    _write_rows(lake, [file for file in files if not file.name.startswith(queue.SAMPLES)], report)
-
-
-def _write_rows(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
     """Write rows that were checked when they came, in one commit of each table. Files without a complaint have one
     entry in the ledger: one for each would be more than the rows after some months of many hosts."""
     rows = _CheckedRows()
@@ -237,94 +215,9 @@ def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
     folder = queue.refused_dir(lake.root)
     folder.mkdir(exist_ok=True, mode=0o750)
     place = file.path.replace(folder / file.path.name)
-    message = f"{why} It was moved to {place}."
+    message = f"{why} The file was moved to {place}."
     _LOG.error("%s: %s", file.name, message)
-    source = "prometheus" if file.name.startswith(queue.SAMPLES) else "spool"
-    lake.record([FileOutcome(str(place), file.digest, file.bytes, source, "quarantined", {}, reason, message)])
-
-
-# Samples of remote write are used in the order of time: those of the last minute wait for the next pass
-
-
-def _write_samples(lake: Lake, sender: str, files: Sequence[Queued], report: IngestReport) -> None:
-    """Write the rows that follow from the samples of one sender, and keep its counters for the next pass."""
-    context = ReadContext(cluster=context_of(lake.facility).cluster)
-    mappings = Mappings(own_mapping(lake.root), context)
-    amounts = Amounts(by_minute=True, cluster=context.cluster)
-    path = lake.root / "counters" / f"{sender}.json"
-    names, samples, newest_ns = _read_counters(path, amounts)
-    counts = [_read_samples(file, names, samples) for file in files]
-    samples.sort()
-    newest_ns = max([newest_ns, *(time_ns for time_ns, _, _ in samples[-1:])])
-    ready = [sample for sample in samples if sample[0] <= newest_ns - _DELAY_NS]
-    later = samples[len(ready) :]
-    for time_ns, key, value in ready:
-        mapped = mappings.find(key, *names[key])
-        if mapped is not None:
-            amounts.add(key, mapped, time_ns, value)
-    ingest_id, complaints, has_rows = new_ingest_id(), Complaints(), False
-    for table, frame in amounts.rows():
-        possible, _ = complaints.check(TABLES[table], frame, now_ns())
-        has_rows = has_rows or possible.rows > 0
-        add_rows(lake, table, possible, "prometheus", ingest_id, report)
-    amounts.forget(newest_ns - _ENDED_NS)
-    state = {
-        "version": 1,
-        "newest_ns": newest_ns,
-        "amounts": amounts.state(),
-        "names": {key: names[key] for key in sorted({key for _, key, _ in later})},
-        "waiting": later,
-    }
-    path.parent.mkdir(mode=0o750, exist_ok=True)
-    write_whole(path, json.dumps(state).encode())
-    gaps = f"Skipped {amounts.gaps} difference(s) across gaps." if amounts.gaps else ""
-    message = " ".join(filter(None, [str(complaints), gaps])) or None
-    said = (None, message, complaints.refused_rows, complaints.flagged_rows)
-    entries = [
-        FileOutcome(str(file.path.absolute()), file.digest, file.bytes, "prometheus", "ok", {"samples": count}, *said)
-        for file, count in zip(files, counts, strict=True)
-    ]
-    lake.record(entries, ingest_id if has_rows else None)
-    for file in files:
-        file.path.unlink(missing_ok=True)
-
-
-_Names = dict[str, tuple[str, dict[str, str]]]
-_Samples = list[tuple[int, str, float]]
-
-
-def _read_counters(path: Path, amounts: Amounts) -> tuple[_Names, _Samples, int]:
-    """Names and labels of series, samples that are too new to be used, and the time of the newest sample."""
-    with suppress(FileNotFoundError):
-        try:
-            state = json.loads(path.read_bytes())
-            amounts.restore(state["amounts"])
-            names = {key: (name, labels) for key, (name, labels) in state["names"].items()}
-            return names, [(time, key, value) for time, key, value in state["waiting"]], int(state["newest_ns"])
-        except (ValueError, KeyError, TypeError):
-            raise LakeError(
-                f"{path} is damaged.", hint="Remove the file. Counter increases since the last push will be lost."
-            ) from None
-    return {}, [], 0
-
-
-def _read_samples(file: Queued, names: _Names, samples: _Samples) -> int:
-    """Add the samples of a queued file; returns how many it has. We wrote the file, so an error in it is damage."""
-    try:
-        header, *lines = file.path.read_text(encoding="utf-8").splitlines()
-        latest = json.loads(header)["came_ns"] + _AHEAD_NS
-        count = 0
-        for line in lines:
-            key, name, labels, found = json.loads(line)
-            names[key] = (name, labels)
-            times: list[tuple[int, Any]] = [(milliseconds * _MILLISECOND_NS, value) for milliseconds, value in found]
-            if times and min(times)[0] < 0:
-                raise ValueError(f"{min(times)[0]} ns is before 1970")
-            samples += [(time_ns, key, value) for time_ns, value in times if time_ns <= latest]
-            count += len(times)
-        return count
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptInput(f"The pushed file {file.path} is damaged: {error}.") from None
+    lake.record([FileOutcome(str(place), file.digest, file.bytes, "spool", "quarantined", {}, reason, message)])
 
 
 # The process
@@ -363,6 +256,7 @@ def run_pass(root: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Drain the queue of a lake once, at low priority; return the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     os.nice(10)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server ends

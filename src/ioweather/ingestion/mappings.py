@@ -81,7 +81,8 @@ def read_selected(
     """Frames of `table` by a SELECT over the file, within these limits. Raises SourceError.
 
     The query runs confined (`lake.sandbox`). It sees the file as the view `input`, the variables `file` (for DuckDB's
-    own readers) and `path` (where it is), and the macros of `macros.sql`."""
+    own readers), `path` (where it is), `start_ns` and `system` (both as given by the user), and the macros of
+    `macros.sql`."""
     spec, zone = TABLES[table], context.zone.key if context.zone is not None else None
     known = {**_DEFAULTS.get(table, {}), "system": context.system, "host": context.host}
     memory = f"{max(1, memory_bytes // MIB)}MiB"
@@ -98,6 +99,8 @@ def read_selected(
             f"SET VARIABLE file = {literal(whole.name)}",
             f"SET VARIABLE path = {literal(str(path.absolute()))}",
             f"SET VARIABLE zone = {literal(zone)}",
+            f"SET VARIABLE start_ns = {literal(context.start_ns)}",
+            f"SET VARIABLE system = {literal(context.system)}",
             f"SET TimeZone = {literal(zone or 'UTC')}",
             f"SET memory_limit = {literal(memory)}",
             resources.files("ioweather.lake").joinpath("macros.sql").read_text(encoding="utf-8"),

@@ -50,7 +50,7 @@ _BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
 # How a segment of our own agent begins.
 _SEGMENT: Final = b'{"ioweather_spool"'
 # Sources of logs. From their rows job metrics are computed at once, while they are in memory.
-DERIVED: Final = frozenset({"darshan", "darshan_export"})
+DERIVED: Final = frozenset({"darshan"})
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
 _SECONDS_PER_MIB = 5.0
@@ -177,7 +177,7 @@ class _Version:
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
             raise SourceError(
                 f"{self._path} changed while it was read.",
-                hint="Ingest it again when it is no longer written to.",
+                hint="Ingest it again after all writes to it end.",
                 kind="ChangedInput",
             )
 
@@ -341,8 +341,8 @@ class Cadence:
         if not self._left_out:
             return ""
         return (
-            f"{self._left_out:,} series row(s) skipped that last more than {_MOST_INTERVALS} times the usual "
-            f"interval: clock change or gap in the recording ({self._first})."
+            f"Skipped {self._left_out:,} series row(s) longer than {_MOST_INTERVALS} times the usual interval: clock "
+            f"change or gap in the recording ({self._first})."
         )
 
 

@@ -6,7 +6,6 @@ nothing.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import threading
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ioweather.core.errors import AccessDenied, Busy, LakeError, SourceError, UsageError
-from ioweather.core.units import GIB, KIB, now_ns
+from ioweather.core.units import GIB, KIB
 from ioweather.ingestion import queue
-from ioweather.ingestion.mappings import own_mapping
 from ioweather.ingestion.reading import (
     UNREADABLE,
     Reading,
@@ -30,9 +28,6 @@ from ioweather.ingestion.reading import (
 )
 from ioweather.lake.lake import Lake
 from ioweather.lake.ledger import FileOutcome
-from ioweather.lake.tokens import Token
-from ioweather.readers.prometheus.mapping import Mappings
-from ioweather.readers.prometheus.server import decode_request
 from ioweather.readers.segments import segment_host
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
@@ -148,25 +143,3 @@ def _read_here(path: Path, size: int, reading: Reading) -> list[Any]:
 def _is_refused(outcome: FileOutcome) -> bool:
     """Whether none of the file's rows may go into the lake."""
     return outcome.status == "quarantined" or outcome.reason == "foreign_rows"
-
-
-def receive_samples(lake: Lake, body: bytes, token: Token) -> int:
-    """Put the mapped samples of a remote-write request into the queue, on disk; returns how many. A Prometheus server
-    pushes samples of many hosts, so its token must be valid for all of them."""
-    if token.hosts != "*":
-        raise AccessDenied(
-            f"Token {token.name} is valid for {token.hosts}, but remote write sends samples of any host.",
-            hint="Run: ioweather serve token create NAME --hosts '*'",
-        )
-    mappings = Mappings(own_mapping(lake.root))
-    lines, taken = [json.dumps({"sender": token.name, "came_ns": now_ns()})], 0
-    for series in decode_request(body):
-        if series.samples and mappings.find(series.key, series.name, series.labels) is not None:
-            lines.append(json.dumps([series.key, series.name, series.labels, series.samples]))
-            taken += len(series.samples)
-    if taken:
-        digest = hashlib.sha256("\n".join([token.name, *lines[1:]]).encode()).hexdigest()[:32]
-        with queue.draft_in(lake.root) as draft:
-            draft.write_bytes("\n".join([*lines, ""]).encode())
-            queue.enqueue(lake.root, draft, f"{queue.SAMPLES}{token.name}.ndjson", digest)
-    return taken

@@ -11,24 +11,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule, load_facility
-from ioweather.core.frames import Frame
 from ioweather.core.logs import Progress, silent
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.tables import Complaints
-from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_time_ns, now_ns, ns_to_datetime
+from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_ratio, format_time_ns, now_ns, ns_to_datetime
 from ioweather.lake import layout
 from ioweather.lake.lake import Lake, new_ingest_id, open_lake
 from ioweather.lake.workers import Processes, workers_of
-from ioweather.readers.scan.lists import listing_frames
 from ioweather.readers.scan.scanner import Plan, Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import (
     FUTURE,
@@ -58,7 +55,6 @@ class ScanRequest:
     root: Path
     workers: int = 1
     rate: float | None = None
-    entries: bool = False
     resume: bool = False
     restart: bool = False
     projects: Sequence[ProjectRule] = ()
@@ -106,12 +102,11 @@ class _Files:
     def __init__(self, stem: Path) -> None:
         self.lock = stem.with_suffix(".lock")
         self.state = stem.with_suffix(".state")
-        self.listing = stem.with_suffix(".list")
         self.last = stem.with_suffix(".last")
 
     def remove_state(self) -> None:
         # The state last: while it is there, `resume` finds the rows that were written, and begins no second scan.
-        for file in (self.listing, self.state.with_name(f"{self.state.name}-journal"), self.state):
+        for file in (self.state.with_name(f"{self.state.name}-journal"), self.state):
             file.unlink(missing_ok=True)
 
 
@@ -121,20 +116,16 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
         files.remove_state()
     state = ScanState(files.state)
     about: dict[str, Any] | None = state.load_note("about") if state.usable else None
-    problem = None
     if about and not request.resume:
-        problem = f"An earlier scan of {plan.root}, started {format_time_ns(about['start_ns'])}, is unfinished."
-    elif about and about["listing"] != request.entries:
-        problem = (
-            f"The unfinished scan ran {'with' if about['listing'] else 'without'} --entries. Use the same options."
-        )
-    if problem:
         state.close()
-        raise UsageError(problem, hint="Use --resume to continue it or --restart to start over.")
+        raise UsageError(
+            f"An earlier scan of {plan.root}, started {format_time_ns(about['start_ns'])}, is unfinished.",
+            hint="Use --resume to continue it or --restart to start over.",
+        )
     if about is None:
         start_ns = now_ns()
         stamp = ns_to_datetime(start_ns).strftime("%Y%m%dT%H%M%SZ")
-        about = {"scan_id": f"{stamp}-{secrets.token_hex(4)}", "start_ns": start_ns, "listing": request.entries}
+        about = {"scan_id": f"{stamp}-{secrets.token_hex(4)}", "start_ns": start_ns}
         state.save_note("about", about)
     return state, about
 
@@ -155,23 +146,21 @@ def _scan_and_store(
         request.root,
         start_ns=about["start_ns"],
         rules=(*request.projects, *load_facility(layout.facility_file(lake)).projects),
-        listing=request.entries,
         rate=request.rate,
     )
     tree = tree_facts(plan.root)
-    with _open_listing(files.listing, request.entries) as listing:
-        # The number of entries of the last scan; of a whole file system, its used inodes.
-        expected = tree.used_inodes if plan.root == tree.mount else None
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            expected = int(json.loads(files.last.read_text(encoding="utf-8"))["entries"])
-        processes = Processes(request.workers) if executor is None and request.workers > 1 else None
-        hands = request.workers if executor is None else max(2, workers_of(executor))
-        work = Scan(plan, state, executor or processes, hands, expected=expected, progress=progress, listing=listing)
-        try:
-            tally = work.run()
-        finally:
-            if processes is not None:
-                processes.stop()
+    # The number of entries of the last scan; of a whole file system, its used inodes.
+    expected = tree.used_inodes if plan.root == tree.mount else None
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        expected = int(json.loads(files.last.read_text(encoding="utf-8"))["entries"])
+    processes = Processes(request.workers) if executor is None and request.workers > 1 else None
+    hands = request.workers if executor is None else max(2, workers_of(executor))
+    work = Scan(plan, state, executor or processes, hands, expected=expected, progress=progress)
+    try:
+        tally = work.run()
+    finally:
+        if processes is not None:
+            processes.stop()
     now = now_ns()
     facts = ScanFacts(
         scan_id=about["scan_id"],
@@ -185,37 +174,13 @@ def _scan_and_store(
         cpu_seconds=work.cpu_seconds,
     )
     seconds = time.monotonic() - started
-    # Entries and bins first and the scan last: a stored scan is complete.
-    rows: Iterable[tuple[str, Frame]] = scan_frames(facts, tally, request.paths)
-    if request.entries:
-        listed = listing_frames(files.listing, facts.scan_id, facts.start_ns, request.paths)
-        rows = chain((("scan_entries", frame) for frame in listed), rows)
     opened, ingest_id, complaints, added = Lake(lake), new_ingest_id(), Complaints(), Counter[str]()
-    for table, frame in rows:
+    # Bins first and the scan last: a stored scan is complete.
+    for table, frame in scan_frames(facts, tally, request.paths):
         added[table] += opened.append(table, frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
     files.last.write_text(json.dumps({"entries": tally.counts["entries"]}), encoding="utf-8")
     files.remove_state()
     return ScanReport(facts, tally, lake, seconds, resumed, dict(added), complaints.refused_rows, str(complaints))
-
-
-@contextmanager
-def _open_listing(path: Path, wanted: bool) -> Iterator[BinaryIO | None]:
-    """The list of entries, opened for appending, without a last record that an interruption cut."""
-    if not wanted:
-        yield None
-        return
-    with path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - (1 << 16))
-            file.seek(start)
-            last = file.read(end - start).rfind(b"\0")
-            if last >= 0:
-                end = start + last + 1
-                break
-            end = start
-        file.truncate(end)
-        yield file
 
 
 # What a scan found, on one screen
@@ -244,7 +209,7 @@ def summary(report: ScanReport) -> Answer:
     for limit in _SIZES:
         below = [cell for index, cell in sizes.items() if 1 << index <= limit]
         share = sum(map(entries_in, below)) / files if files else None
-        note = f"{sum(map(weight_in, below)) / held if held else 0.0:.1%} of the bytes"
+        note = f"{format_ratio(sum(map(weight_in, below)) / held if held else 0.0)} of the bytes"
         by_size.append(Fact(f"below_{limit}_bytes", f"below {format_bytes(limit)}", share, "ratio", share, note))
     for first in _AGES:
         older = sum(weight_in(cell) for index, cell in whole["mtime"].items() if first <= index < FUTURE)

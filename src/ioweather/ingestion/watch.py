@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import tempfile
@@ -27,7 +28,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ioweather.agent.counters import has_sacct, poll_accounting
+from ioweather.agent.sensor import run_tool
 from ioweather.agent.settings import WatchSettings
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError, UsageError
@@ -57,6 +58,8 @@ _GROWING_NS: Final = 10 * MINUTE_NS
 # Accounting arrives late: each poll looks back further than the last one, and the lake takes no row twice.
 _FIRST_POLL_NS: Final = DAY_NS
 _POLL_OVERLAP_NS: Final = HOUR_NS
+SACCT_FIELDS: Final = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
+_POLL_SECONDS: Final = 120.0
 _TELL_SECONDS: Final = 20.0
 _TOLD_NS: Final = DAY_NS
 _MOST_JUDGING_SECONDS: Final = 30.0
@@ -202,7 +205,7 @@ def catch_up(
             of_top = replace(context, believed_owners=frozenset(believed)) if settings.check_owner else context
             added.update(_read_directory(lake, top, of_top, state, done, clock(), everything=everything))
             keep(stored.get("last", {}))
-        if settings.accounting and has_sacct():
+        if settings.accounting and shutil.which("sacct"):
             added.update(_read_accounting(lake, context, state, done, clock()))
         done.rows_added = {table: n for table, n in sorted(added.items()) if n}
         done.verdicts, done.left_verdicts = judge_due(lake, most_seconds=_MOST_JUDGING_SECONDS, clock=clock)
@@ -284,6 +287,13 @@ def _read_directory(
     return added
 
 
+def _poll_accounting(back_seconds: int) -> str:
+    """The jobs of all users in the last seconds, as the source `sacct` reads them: with epochs, so without a zone."""
+    command = ["sacct", "--allusers", "--parsable2", "--delimiter=\x1f"]
+    command += [f"--starttime=now-{back_seconds}seconds", f"--format={SACCT_FIELDS}"]
+    return run_tool(command, _POLL_SECONDS, environment={"SLURM_TIME_FORMAT": "%s"})
+
+
 def _read_accounting(
     lake: Lake, context: ReadContext, state: dict[str, Any], done: CaughtUp, at_ns: int
 ) -> Counter[str]:
@@ -291,7 +301,7 @@ def _read_accounting(
     since = state["polled_ns"] - _POLL_OVERLAP_NS if state["polled_ns"] else at_ns - _FIRST_POLL_NS
     added: Counter[str] = Counter()
     try:
-        text = poll_accounting((at_ns - since) // NS)
+        text = _poll_accounting((at_ns - since) // NS)
     except SourceError as error:
         if state["polled_ns"]:  # a login node may have `sacct` without a cluster: it never answered
             done.troubles.append(error.message)

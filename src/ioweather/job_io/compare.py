@@ -66,7 +66,7 @@ def run(source: DataSource, params: Params) -> Answer:
     for view in views:
         note_log(source, "runs", view)
     if len(views) < 2:
-        raise UsageError("Name at least two runs to compare, the original first.")
+        raise UsageError("Specify at least two runs to compare, the original first.")
     return comparison([view.row() for view in views], [view.label for view in views])
 
 
@@ -87,9 +87,8 @@ QUESTION = Question(
         choices.PATHS,
     ),
     help="Compare runs before and after a change: how much faster, and what changed in their I/O.",
-    epilog="""\b
-The first is the original; the others are compared with it. Logs are read in
-place and need no lake; job IDs refer to jobs in the lake.
+    epilog="""All runs are compared with the first one. Logs are read in place and need no lake. Job IDs refer to jobs
+in the lake.
 
 \b
 Example: ioweather compare before.darshan after.darshan
@@ -105,10 +104,10 @@ Row = Mapping[str, Any]
 EQUAL: Final = 0.1
 _REASONS: Final = 2
 _NAME_CHARACTERS: Final = 24
-_ONE_RUN: Final = "one run: no interval"
+_ONE_RUN: Final = "no interval: only one run"
 CAVEATS: Final = (
     "With one run each, the difference also includes changes in storage load.",
-    "File system operations are POSIX calls. Application operations are MPI-IO calls if it made any.",
+    "File system operations are POSIX calls. Application operations are MPI-IO calls, if there are any.",
 )
 # Metrics side by side: label, name in a row of `_with_ratios`, and unit.
 _METRICS: Final = (
@@ -116,14 +115,14 @@ _METRICS: Final = (
     ("nodes", "node_count", "count"),
     ("run time", "run_seconds", "seconds"),
     ("I/O time", "io_seconds", "seconds"),
-    ("I/O of the run", "io_ratio", "ratio"),
+    ("run I/O", "io_ratio", "ratio"),
     ("bytes read", "read_bytes", "bytes"),
     ("bytes written", "write_bytes", "bytes"),
     ("speed", "bytes_per_s", "bytes_per_s"),
     ("read speed", "read_bytes_per_s", "bytes_per_s"),
     ("write speed", "write_bytes_per_s", "bytes_per_s"),
     ("per compute node", "mib_per_s_per_node", "mib_per_s_per_node"),
-    ("metadata of I/O time", "metadata_ratio", "ratio"),
+    ("metadata share of I/O time", "metadata_ratio", "ratio"),
     ("files", "file_count", "count"),
     ("files shared by all", "shared_file_count", "count"),
     ("mean read", "read_size", "bytes"),
@@ -148,13 +147,13 @@ _RUN_VALUES: Final = names_of("""
 """)
 
 
-def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _add_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Add mean requests of the application and of the file system, the collective share of the application's reads and
     writes (None without MPI-IO), and the improvement: the ratio of bandwidths to the first run."""
     found = []
     for row in rows:
         more: dict[str, Any] = {
-            f"{part}_size": _ratio_or_none(row[f"{part}_bytes"], row[f"{part}_count"])
+            f"{part}_size": _divide_or_none(row[f"{part}_bytes"], row[f"{part}_count"])
             for part in ("read", "write", "fs_read", "fs_write")
         }
         collective, independent = row["collective_count"], row["independent_count"]
@@ -164,8 +163,8 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
         took = "an unknown time" if row["io_seconds"] is None else format_seconds(row["io_seconds"])
         more |= {
             "collective_ratio": collective / operations if calls else None,
-            "io_ratio": _ratio_or_none(row["io_seconds"], row["run_seconds"]),
-            "improvement": _ratio_of_amounts(row["bytes_per_s"], rows[0]["bytes_per_s"]),
+            "io_ratio": _divide_or_none(row["io_seconds"], row["run_seconds"]),
+            "improvement": _divide_amounts(row["bytes_per_s"], rows[0]["bytes_per_s"]),
             "program": program,
             "amount": f"{format_bytes(row['moved_bytes'])} in {took}",
             "interface_words": str(row["interfaces"] or "no interface").replace(",", ", "),
@@ -174,12 +173,12 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def _ratio_or_none(part: float | None, whole: float | None) -> float | None:
+def _divide_or_none(part: float | None, whole: float | None) -> float | None:
     """Return part / whole; None if one is missing, or the whole is 0."""
     return part / whole if part is not None and whole else None
 
 
-def _ratio_of_amounts(value: float | None, first: float | None) -> float | None:
+def _divide_amounts(value: float | None, first: float | None) -> float | None:
     """Return value / first; None if one is missing or 0, or if the ratio or its inverse overflows."""
     ratio = value / first if value and first else 0.0
     return ratio if 0 < ratio < math.inf and 1 / ratio < math.inf else None
@@ -187,11 +186,11 @@ def _ratio_of_amounts(value: float | None, first: float | None) -> float | None:
 
 def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     """Return the comparison as the exhibit car11.fig11; the first run is the original."""
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     per_node = all(row["mib_per_s_per_node"] is not None for row in rows)
     unit = "mib_per_s_per_node" if per_node else "mib_per_s"
     pairs = list(zip(labels, rows, strict=True))
-    rates = [row["mib_per_s_per_node"] if per_node else _ratio_or_none(row["bytes_per_s"], MIB) for row in rows]
+    rates = [row["mib_per_s_per_node"] if per_node else _divide_or_none(row["bytes_per_s"], MIB) for row in rows]
     bars = ResultTable.of("rates", f"run [text]; rate [{unit}]", zip(labels, rates, strict=True))
     cells = ((label, row["log_digest"][:12], *(row[name] for name in _RUN_VALUES)) for label, row in pairs)
     estimates, findings = [], []
@@ -221,7 +220,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
     """Return the answer of a comparison: headline, the runs, all metrics side by side, and the changes."""
     labels = [f"{letter(i)} {short_name(name)}" for i, name in enumerate(names)]
     compared = replace(before_after(rows, labels), findings=())
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     facts, runs = [], []
     for i, (row, name) in enumerate(zip(rows, names, strict=True)):
         note = f"{name}: {row['program'] or 'unnamed program'}, {row['nprocs']:,} processes"
@@ -234,7 +233,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
         headline=headline(rows, labels),
         facts=(FactGroup("runs", "Runs", tuple(facts)),),
         exhibits=(Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)), compared),
-        findings=number_names(_findings_of_runs(rows, labels)),
+        findings=number_names(_find_differences(rows, labels)),
         caveats=CAVEATS[:1],
         coverage=recorded_whole([bool(row["partial"]) for row in rows], "runs"),
         name="compare",
@@ -253,7 +252,7 @@ def short_name(name: str) -> str:
     return stem if len(stem) <= _NAME_CHARACTERS else f"…{stem[1 - _NAME_CHARACTERS :]}"
 
 
-def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
+def _find_differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
     """Yield findings: first on runs that cannot be compared, then on changes."""
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
@@ -262,8 +261,8 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
             yield Finding(text, name="partial_log")
     others = list(zip(labels[1:], rows[1:], strict=True))
     for label, row in others:
-        if _differs(first["moved_bytes"], row["moved_bytes"]):
-            text = f"{label} moved a different amount of data than {labels[0]}: compare speeds, not times."
+        if _is_different(first["moved_bytes"], row["moved_bytes"]):
+            text = f"{label} moved a different amount of data than {labels[0]}. Compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
             text = f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}."
@@ -282,10 +281,10 @@ _MOST_PROGRAMS: Final = 3
 
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     """Return a sentence on the run that differs most from the first, by how much, and the main reasons."""
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     known = [(row["improvement"], i) for i, row in enumerate(rows) if row["improvement"] is not None and i]
     if not known:
-        return f"Speeds cannot be compared with {labels[0]}: a log has no data or no I/O time."
+        return f"Speeds cannot be compared with {labels[0]}, because a log has no data or no I/O time."
     factor, place = max(known, key=lambda pair: max(pair[0], 1 / pair[0]))
     first, other = labels[0], labels[place]
     amounts = f"{rows[place]['amount']} against {rows[0]['amount']}"
@@ -293,7 +292,7 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     warning = ""
     if len(programs) > 1:
         named = ", ".join([*programs[:_MOST_PROGRAMS], *(["..."] if len(programs) > _MOST_PROGRAMS else [])])
-        warning = f"These are different programs ({named}); their times do not compare unless they do the same work. "
+        warning = f"These are different programs ({named}). Their times are comparable only if they do the same work. "
     if abs(factor - 1) <= EQUAL:
         return f"{warning}{other} is as fast as {first}: {amounts}."
     times = max(factor, 1 / factor)
@@ -318,11 +317,11 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     for verb in ("write", "read"):
         before, after = (each[f"{verb}_size"] for each in (first, row))
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
-        if before and after and _differs(before, after):
+        if before and after and _is_different(before, after):
             yield f"a {verb} moves {format_bytes(after)} (was {format_bytes(before)})"
-        elif _differs(*calls):
+        elif _is_different(*calls):
             yield f"{verb}s at the file system went from {calls[0]:,} to {calls[1]:,}"
-    if _differs(first["file_count"], row["file_count"]):
+    if _is_different(first["file_count"], row["file_count"]):
         shared = [f" ({n:,} shared by all)" if (n := each["shared_file_count"]) else "" for each in (first, row)]
         counts = f"{first['file_count']:,}{shared[0]} to {row['file_count']:,}{shared[1]}"
         yield f"files went from {counts}"
@@ -331,14 +330,14 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     yield from share(first["sequential_ratio"], row["sequential_ratio"], "{} of accesses are sequential")
 
 
-def _differs(before: float | None, after: float | None) -> bool:
+def _is_different(before: float | None, after: float | None) -> bool:
     """Whether the change of an amount is worth a note."""
     return bool(before and after and not 0.8 <= after / before <= 1.25)
 
 
 def side_by_side(rows: Sequence[Row]) -> ResultTable:
     """Return a table with a line per metric, a column per run, and its ratio to the first run."""
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     columns = [ResultColumn("metric", "", "text"), ResultColumn("run_1", letter(0), "text")]
     for i in range(1, len(rows)):
         name = letter(i)
@@ -349,14 +348,14 @@ def side_by_side(rows: Sequence[Row]) -> ResultTable:
         if any(values):
             line: list[Cell] = [label, format_value(values[0], unit)]
             for each in values[1:]:
-                line += [format_value(each, unit), "" if unit == "text" else _ratio_words(each, values[0])]
+                line += [format_value(each, unit), "" if unit == "text" else _format_ratio(each, values[0])]
             lines.append(tuple(line))
     return ResultTable("metrics", tuple(columns), tuple(lines))
 
 
-def _ratio_words(value: float | None, first: float | None) -> str:
+def _format_ratio(value: float | None, first: float | None) -> str:
     """Format a ratio as ×28 or ÷28; = within 2%."""
-    ratio = _ratio_of_amounts(value, first)
+    ratio = _divide_amounts(value, first)
     if ratio is None:
         return ""
     if abs(ratio - 1) < 0.02:
@@ -404,8 +403,8 @@ def _choose_change_to_compare(snapshot: Snapshot, _: Params) -> Cell:
 
 LOGS: Final = Param(
     "logs",
-    "comma-separated digests of the logs to compare, the original first (8 characters are enough); default: runs "
-    "before and after a lasting change of a program's I/O pattern",
+    "comma-separated log digests to compare, the original first (8 characters are enough). Default: runs before "
+    "and after a lasting change of a program's I/O pattern",
     choose=_choose_change_to_compare,
 )
 
@@ -415,7 +414,7 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
     if not params["logs"]:
         raise DataUnavailable(
             "Nothing to compare: no program changed its I/O pattern for three or more runs.",
-            hint="Name the runs with logs=DIGEST,DIGEST.",
+            hint="Specify the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(fetch_runs(source), source.facility, params)
     digests = [text.strip() for text in str(params["logs"]).split(",") if text.strip()]
@@ -426,8 +425,8 @@ def run_study(source: DataSource, params: Params) -> Iterator[Exhibit]:
         fitting = [place for place, full in enumerate(known) if full.startswith(digest)]
         if len(fitting) != 1:
             raise UsageError(
-                f"logs: {len(fitting) or 'no'} digests begin with {digest!r}.",
-                hint="Digests are in column `log_digest` of table job_io.",
+                f"logs: {len(fitting) or 'no'} digests start with {digest!r}.",
+                hint="Table job_io lists digests in column `log_digest`.",
             )
         places += fitting
     rows = runs.frame.take(np.array(places)).records()

@@ -1,13 +1,11 @@
 """The activity of a run by rank and time: bytes of each group of ranks in each stretch of the run.
 
 It comes from Darshan's heat map module, which counts bytes in bins of time, or from its traces (DXT). Each bin, or
-traced operation, is spread evenly over its time. Processes without MPI, and launches one after the other, write a log
-each: their heat map is made from all of them.
+traced operation, is spread evenly over its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, ResultColumn, ResultTable
-from ioweather.core.units import NS
 from ioweather.readers.darshan.log import DarshanLog
 
 Origin: TypeAlias = Literal["heat map", "trace"]
@@ -26,6 +23,7 @@ _NAMES: Final = {"MPIIO": "MPI-IO"}
 HEAT_MODULES: Final = ("HEATMAP", *_TRACES.values())
 # Operations of a trace per chunk: each may cover every column.
 _CHUNK = 1 << 18
+_FEWEST_BINS: Final = 2  # of a map that shows anything
 # Part of a bin: rounding must not move a bin over the edge of a column.
 _MARGIN: Final = 1e-10
 _SEGMENT: Final = [("write", "?"), ("length", "f8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
@@ -73,43 +71,16 @@ class Operations(NamedTuple):
     unrecorded_ranks: tuple[int, ...] = ()
 
 
-def job_heat_maps(logs: Sequence[DarshanLog], resolution: Resolution) -> tuple[HeatMap, ...]:
-    """Return one heat map per module, over all logs of a job. Time is since the first log's start.
-
-    Logs that overlap in time have their own rows, in order of start; launches one after the other share rows by rank.
-    The columns of a single log are whole bins of its heat map.
-    """
-    if not logs:
-        return ()
-    logs = sorted(logs, key=lambda log: (log.job.start_ns, log.digest))
-    start_ns = logs[0].job.start_ns
-    seconds = (max(log.job.end_ns for log in logs) - start_ns) / NS if len(logs) > 1 else logs[0].job.run_seconds
-    processes = [log.job.nprocs for log in logs]
-    ends = np.maximum.accumulate([log.job.end_ns for log in logs]).tolist()
-    at_once = any(log.job.start_ns < end for log, end in zip(logs[1:], ends[:-1], strict=True))
-    first_rows = [0, *np.cumsum(processes)[:-1].tolist()] if at_once else [0] * len(logs)
-    parts: dict[str, list[Operations]] = {}
-    for log, first_row in zip(logs, first_rows, strict=True):
-        for module, operations in _operations_by_module(log, 2 if len(logs) == 1 else 1).items():
-            later = (log.job.start_ns - start_ns) / NS
-            operations.segments["start_seconds"] += later
-            operations.segments["end_seconds"] += later
-            inside = (operations.ranks >= 0) & (operations.ranks < log.job.nprocs)
-            ranks, segments = operations.ranks[inside] + first_row, operations.segments[inside]
-            parts.setdefault(module, []).append(operations._replace(ranks=ranks, segments=segments))
-    rows = sum(processes) if at_once else max(processes)
+def make_heat_maps(log: DarshanLog, resolution: Resolution) -> tuple[HeatMap, ...]:
+    """Return one heat map per module of a log. Time is since its start; columns are whole bins of its heat map."""
     found = []
-    for module, several in sorted(parts.items()):
-        merged = several[0]
-        if len(logs) > 1:
-            ranks, segments = (np.concatenate([part[column] for part in several]) for column in (0, 1))
-            merged = Operations(ranks, segments)
-        origin: Origin = "heat map" if all(part.bins for part in several) else "trace"
-        found.append(spread_operations(module, rows, seconds, merged, resolution, origin))
+    for module, operations in sorted(_list_operations(log).items()):
+        origin: Origin = "heat map" if operations.bins else "trace"
+        found.append(spread_operations(module, log.job.nprocs, log.job.run_seconds, operations, resolution, origin))
     return tuple(heat for heat in found if heat is not None and heat.total_bytes > 0)
 
 
-def _operations_by_module(log: DarshanLog, least_bins: int) -> dict[str, Operations]:
+def _list_operations(log: DarshanLog) -> dict[str, Operations]:
     """Return operations by module: each bin of its heat map as one operation, else those of its trace."""
     found: dict[str, Operations] = {}
     heat = log.modules.get("HEATMAP")
@@ -121,7 +92,7 @@ def _operations_by_module(log: DarshanLog, least_bins: int) -> dict[str, Operati
         for record_id in np.unique(records["id"]).tolist():
             mine = records["id"] == record_id
             width, bins = float(records["bin_width_seconds"][mine][0]), int(lengths[mine].max())
-            if bins < least_bins or not (np.isfinite(width) and width > 0):
+            if bins < _FEWEST_BINS or not (np.isfinite(width) and width > 0):
                 continue
             parts, ranks = [], []
             for write, name in ((False, "read_bins"), (True, "write_bins")):
@@ -162,10 +133,10 @@ def spread_operations(
         return None
     start, end, ranks, write = start[known], end[known], ranks[known], segments["write"][known]
     length = np.maximum(segments["length"][known], 0).astype(np.float64)
-    rank_step, rows = _size_and_number_of_groups(nprocs, wanted.rows)
+    rank_step, rows = _split_into_groups(nprocs, wanted.rows)
     columns, column_seconds = wanted.columns, max(run_seconds, float(end.max()), 1e-9) / wanted.columns
     if bins:
-        bins_of_column, columns = _size_and_number_of_groups(bins, wanted.columns)
+        bins_of_column, columns = _split_into_groups(bins, wanted.columns)
         column_seconds = bins_of_column * bin_seconds
     grids = np.zeros((2, rows * columns))
     for first in range(0, len(start), _CHUNK):
@@ -191,7 +162,7 @@ def _spread_over_columns(start: Floats, end: Floats, width: float, columns: int)
     return operation, column, share
 
 
-def _size_and_number_of_groups(count: int, most: int) -> tuple[int, int]:
+def _split_into_groups(count: int, most: int) -> tuple[int, int]:
     """Return members per group and number of groups."""
     step = max(1, -(-count // most))
     return step, max(1, -(-count // step))
@@ -205,7 +176,7 @@ def busiest(maps: tuple[HeatMap, ...]) -> HeatMap | None:
     return min(full, key=lambda heat: order.index(heat.module) if heat.module in order else len(order), default=None)
 
 
-def heat_chart(heat: HeatMap, title: str, *, split: bool) -> Chart:
+def draw_heat_map(heat: HeatMap, title: str, *, split: bool) -> Chart:
     """Return the chart of a heat map; `split`: reads and writes side by side. A single process has a row for each."""
     if lost := heat.unrecorded_ranks:
         which = f"rank {lost[0]:,}" if len(lost) == 1 else f"{len(lost):,} of {heat.nprocs:,} ranks"

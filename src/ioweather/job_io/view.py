@@ -1,13 +1,14 @@
 """One job, named by its log or by its id, as plain frames, and the run by which it is judged.
 
 A log is read in place and needs no lake. A job id means all logs of that job in the lake, with its accounting, and with
-the heat maps of those logs that are still in the place where they were ingested.
+the heat map of its log if that is still where it was ingested.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -27,7 +28,7 @@ from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
-from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
+from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, make_heat_maps
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
@@ -53,8 +54,8 @@ class JobView:
     """A job: `applications`, `files` and `job_io` of its logs, and `jobs` if there is accounting.
 
     `log` is set for a log that was read itself; the lake stores neither it nor heat maps. For a job in the lake,
-    `heat_map_logs` is the number of logs with heat maps, `target_count` the storage targets sampled on its day, and
-    `target_bytes_per_s` the highest rate of one of them. `separate`: logs of processes without MPI, seen as one run
+    `target_count` is the number of storage targets sampled on its day, and `target_bytes_per_s` the highest rate of one
+    of them. `known_runs` are `runs`, if the caller has them. `separate`: logs of processes without MPI, seen as one run
     (`as_one_run`). `of_job` is set if the job has several runs and this view is of one of them (`main_run_of`).
     """
 
@@ -67,16 +68,18 @@ class JobView:
     processes_per_node: int | None = None
     log: DarshanLog | None = None
     heat_maps: tuple[HeatMap, ...] = ()
-    heat_map_logs: int = 1
     target_count: int | None = None
     target_bytes_per_s: float | None = None
     separate: bool = False
     of_job: AllRuns | None = None
     run_number: int = 1
+    known_runs: Runs | None = None
 
     @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
+        if self.known_runs is not None:
+            return self.known_runs
         frames = {"job_io": self.job_io, "applications": self.applications}
         frames |= {} if self.jobs is None else {"jobs": self.jobs}
         return jobs_of(frames, self.facility, {"processes_per_node": self.processes_per_node})
@@ -194,7 +197,7 @@ def target_exhibit(view: JobView) -> Iterator[Exhibit]:
     rows_shown = tuple((name, int(v[0]), int(v[1]), int(v[2]), float(v[3])) for name, v in ordered)
     title = f"{len(totals):,} storage targets, the busiest first"
     table = ResultTable("targets", _COLUMNS, rows_shown, title)
-    caveat = "A file's bytes and time are divided evenly over its targets."
+    caveat = "The data and time of a file are divided evenly over its targets."
     yield Exhibit("job_targets", "By storage target", tables=(table,), caveats=(caveat,))
 
 
@@ -258,7 +261,7 @@ def as_one_run(view: JobView) -> JobView:
         start_ns=np.full(files.rows, int(start.min()), np.int64),
         rank=rank[mine],
     )
-    return replace(view, applications=one, files=files, job_io=job_io(one, files), separate=True)
+    return replace(view, applications=one, files=files, job_io=job_io(one, files), separate=True, known_runs=None)
 
 
 # 4711, or what schedulers show for members of arrays and of heterogeneous jobs: 22_1, 43+0.
@@ -283,11 +286,12 @@ def note_log(source: DataSource, param: str, view: JobView) -> None:
 
 
 def find_named_log(source: DataSource, params: Params) -> JobView:
-    """Return the job that the parameter `job` names; with heat maps of its logs if the question draws them."""
+    """Return the job that the parameter `job` names; with the heat map of its log if the question draws it."""
     view = find_job(source, params, params["job"])
-    if view.log is None and source.reads_files and "detail" in params:
-        # A server opens no logs for the asking user: the files at those paths may have changed.
-        return with_heat_maps(view, source.snapshot, PAGE if params["detail"] else SCREEN)
+    if view.log is None and view.logs == 1 and source.reads_files and "detail" in params:
+        # A server opens no logs for the asking user: the file at that path may have changed.
+        log = ingested_log(source.snapshot, view)
+        return replace(view, heat_maps=make_heat_maps(log, PAGE if params["detail"] else SCREEN)) if log else view
     return view
 
 
@@ -325,7 +329,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    heat_maps = job_heat_maps([log], resolution)
+    heat_maps = make_heat_maps(log, resolution)
     return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
 
 
@@ -341,14 +345,14 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_cluster_filter(params)})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_make_cluster_filter(params)})
     if params.get("cluster") is not None:
         state = match_jobs(applications, jobs).text("state")
         applications = applications.take(state.equals("matched"))
     if not applications.rows:
         raise DataUnavailable(
             f"The lake has no Darshan log of job {job_id}.",
-            hint="Ingest its logs (`ioweather ingest`), or name a log instead of a job ID.",
+            hint="Ingest its logs (`ioweather ingest`), or specify a log file instead of a job ID.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
     matches = match_jobs(applications, jobs)
@@ -357,13 +361,20 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
         clusters = matches.text("cluster").tolist()
         question = _list_ambiguous_jobs(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
         raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
-    return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
+    return main_run_of(_build_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
-def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
-    """Add the heat maps of the logs that are still in their place."""
-    logs = known_logs(_ingested_paths(snapshot, view.applications))
-    return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
+def ingested_log(snapshot: Snapshot, view: JobView) -> DarshanLog | None:
+    """Read the log of a view of one log, if it is still where it was ingested and has not changed."""
+    (digest,) = view.applications.text("log_digest").tolist()
+    for place in snapshot.frame("ingests", ("path",), where={"digest": str(digest)}).text("path").tolist():
+        if not Path(str(place)).is_file():  # a pipe would be waited for
+            continue
+        with suppress(OSError, SourceError):
+            log = read_log(Path(str(place)), modules=HEAT_MODULES)
+            if log.digest == digest:
+                return log
+    return None
 
 
 def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
@@ -373,10 +384,10 @@ def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
         raise DataUnavailable(f"The lake has no Darshan log with digest {digest} on {day}.")
     raw_id = int(applications.ints("job_id")[0])
     jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
-    return _view(snapshot, f"job {raw_id}", applications, jobs, "keep")
+    return _build_view(snapshot, f"job {raw_id}", applications, jobs, "keep")
 
 
-def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
+def _build_view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
     """Return the job of these applications, with files, metrics and sampled targets from the lake."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
@@ -388,15 +399,8 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
-        **_sampled_targets(snapshot, min(days)),
+        **_measure_targets(snapshot, min(days)),
     )
-
-
-def _ingested_paths(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
-    """Return the path of each log at its ingest, by digest."""
-    digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
-    ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
-    return dict(zip(map(str, ledger.text("digest").tolist()), map(str, ledger.text("path").tolist()), strict=True))
 
 
 def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
@@ -405,7 +409,11 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     Raises UsageError if jobs of several users or clusters have that id.
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
-    where = {"job_id": raw_id_of(snapshot, job_id), **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
+    where = {
+        "job_id": raw_id_of(snapshot, job_id),
+        **({} if uid is None else {"uid": uid}),
+        **_make_cluster_filter(params),
+    }
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -436,7 +444,7 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     return server_io(rows.take(np.array(theirs, np.bool_)))
 
 
-def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
+def _measure_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
     """Return the number of storage targets sampled on a day, and the highest rate of one of them."""
     where = {"component_kind": "ost", "metric": ("read_bytes", "write_bytes")}
     columns = ("component", "start_ns", "interval_ns", "value")
@@ -456,14 +464,14 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     ids = sorted({int(value) for value in known.array("raw_job_id").tolist() if value is not None})
     if not ids:
         raise DataUnavailable(
-            f"The accounting data have no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
+            f"The accounting data contain no raw ID for job {job_id}.", hint="Use the raw ID: `sacct -o JobIDRaw`."
         )
     if len(ids) > 1:
-        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Name one of them.")
+        raise UsageError(f"Job {job_id} has several raw IDs: {', '.join(map(str, ids))}.", hint="Specify one of them.")
     return ids[0]
 
 
-def _cluster_filter(params: Params) -> dict[str, str]:
+def _make_cluster_filter(params: Params) -> dict[str, str]:
     """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
     return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
 
@@ -495,24 +503,3 @@ def _apply_path_policy(frame: Frame, column: str, paths: PathPolicy) -> Frame:
     return frame.with_columns(
         **{column: encode_text([None if each is None else shown[each] for each in text.tolist()])}
     )
-
-
-# More are not read for a picture: on a parallel file system it is the opening that takes the time.
-MOST_LOGS: Final = 1024
-
-
-def known_logs(places: Mapping[str, str]) -> list[DarshanLog]:
-    """Read the logs that are still in their place. `places` maps digests to paths; changed files are left out."""
-    if len(places) > MOST_LOGS:
-        return []
-    found = []
-    for digest, place in places.items():
-        if not Path(place).is_file():  # a pipe would be waited for
-            continue
-        try:
-            log = read_log(Path(place), modules=HEAT_MODULES)
-        except (OSError, SourceError):
-            continue
-        if log.digest == digest:
-            found.append(log)
-    return found

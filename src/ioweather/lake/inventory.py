@@ -14,7 +14,8 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,6 +92,7 @@ def write_seal(con: duckdb.DuckDBPyConnection, root: Path, sealed: TableFiles, d
     rows = f"{rows_of_groups(scan, regular)} AND {POSSIBLE}"
 
     def summed(component: str, start: str, condition: str) -> str:
+        """SELECT of the sums of `value` and the number `n` of rows, by these SQL expressions of name and time."""
         return f"""(SELECT day, source, system, component_kind, metric, {component} AS component, {start} AS start_ns,
             interval_ns, sum(value) AS value, count(*) AS n, 0 AS quality
             FROM ({rows}) WHERE {condition} GROUP BY ALL)"""
@@ -214,26 +216,24 @@ def list_groups(
     Rows of before the year 2000 (a clock that was never set) and rows longer than LONGEST_NS are left out."""
     groups: list[SeriesGroup] = []
     unsealed: set[str] = set()
+    filesystem_of = cache(facility.filesystem_of)
     for day, uris in files.days().items():
         seal = read_seal(root, day, uris)
         if seal is None:
             unsealed.add(day)
         else:
-            groups += [SeriesGroup(**group["group"]) for group in seal["groups"]]
+            stored = (each["group"] for each in seal["groups"])
+            groups += [SeriesGroup(**{**each, "filesystem": filesystem_of(each["system"])}) for each in stored]
     if unsealed:
         rows = files.scan(unsealed)
         if rows not in _COUNTED:
             _COUNTED[rows] = [group for group, _ in count_groups(con(), rows)]
             while len(_COUNTED) > _MOST_COUNTED:
                 _COUNTED.pop(next(iter(_COUNTED)))
-        groups += _COUNTED[rows]
-    names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
+        groups += [replace(group, filesystem=filesystem_of(group.system)) for group in _COUNTED[rows]]
     oldest = utc_day(OLDEST_NS)
     placed = [group for group in groups if group.day >= oldest and group.end_ns > group.first_ns]
-    return sorted(
-        (replace(group, filesystem=names[group.system]) for group in placed),
-        key=lambda g: (g.day, g.filesystem, g.component_kind, g.metric, g.source, g.system),
-    )
+    return sorted(placed, key=attrgetter("day", "filesystem", "component_kind", "metric", "source", "system"))
 
 
 def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: int | None = None) -> list[SeriesGroup]:
@@ -253,11 +253,11 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
         place.setdefault((group.source, group.selection, raw), []).append(group)
     chosen: list[SeriesGroup] = []
     for same in rivals.values():
-        chosen += same[min(same, key=lambda key: _preference(key, same, rank, minutes_do=minutes_do))]
+        chosen += same[min(same, key=lambda key: _rank_source(key, same, rank, minutes_do=minutes_do))]
     return chosen
 
 
-def _preference(
+def _rank_source(
     key: tuple[str, ...],
     same: Mapping[tuple[str, ...], list[SeriesGroup]],
     rank: Mapping[str, int],

@@ -188,12 +188,13 @@ class Snapshot:
     ) -> str:
         """The rows of `frame` as a SELECT with at least these columns, for a query on `bare` that reduces them."""
         spec = TABLES[table]
-        conditions = [self._condition(table, name, value, days) for name, value in (where or {}).items()]
+        conditions = []
         if period_ns is not None:
             low, high = period_ns
             conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
             if days is None and high - low <= _LISTED_DAYS * DAY_NS:
                 days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
+        conditions += [self._condition(table, name, value, days) for name, value in (where or {}).items()]
         # A revision of a row may lie in another day, unless its time is part of its key.
         part = days is not None and (not spec.revisable or spec.time in spec.key)
         # The owner of a row may be in another column.
@@ -249,7 +250,7 @@ class Snapshot:
         ]
         if not groups:
             raise DataUnavailable(
-                f"The lake has no {', '.join(metrics)} of any {component_kind} of {filesystem} in this period.",
+                f"The lake has no {', '.join(metrics)} for any {component_kind} of {filesystem} in this period.",
                 hint="Run `ioweather lake` for a list of the data.",
             )
         chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))

@@ -13,7 +13,6 @@ one does not show where the lake is.
 
 from __future__ import annotations
 
-import decimal
 import importlib
 import json
 import math
@@ -22,7 +21,6 @@ import re
 import resource
 import subprocess
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -47,14 +45,16 @@ _HIDDEN: Final = re.compile(
     r"|json_execute_serialized_sql)\b",
     re.IGNORECASE,
 )
-# Types that Python represents exactly. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
-# times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
-_PYTHON_TYPES: Final = frozenset(
+# Types that JSON has. Decimals become floats; all others are text as DuckDB writes it.
+_JSON_TYPES: Final = frozenset(
     names_of("""
-    boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double decimal
-    varchar blob uuid enum
+    boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double
+    varchar enum
 """)
 )
+
+
+_LENGTHS: Final = ("duration_ns", "interval_ns")
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +68,11 @@ class SqlResult(Tabular):
 
     def _table(self) -> Any:
         return frame_of_rows(self.columns, self.rows)
+
+    def _times(self) -> list[str]:
+        """Columns named as the times of the tables: start_ns, but not duration_ns or interval_ns."""
+        kinds = dict(zip(self.columns, self.types, strict=True))
+        return [n for n in kinds if n.endswith("_ns") and kinds[n] == "BIGINT" and n not in _LENGTHS]
 
     def __repr__(self) -> str:
         more = ", and there are more" if self.truncated else ""
@@ -90,7 +95,7 @@ def run_user_sql(
     from ioweather.lake.lake import QUARANTINE
 
     if snapshot.owner is not None:
-        raise QueryRefused("SQL reads the whole lake, so it is not available to users with access to a part of it.")
+        raise QueryRefused("SQL reads the whole lake, so it is not available to users with partial access.")
     directory = str(snapshot.root.resolve())
     snapshot.fetch_all()  # a child reaches no network
     tables = {
@@ -127,16 +132,17 @@ def run_user_sql(
         child.kill()
         child.communicate()
     try:
-        answer = json.loads(data, object_hook=_decode)
-    except (ValueError, decimal.InvalidOperation):  # the kernel stopped it before it could say why
-        raise _too_large(memory) from None
+        answer = json.loads(data)  # not pickle: the child ran untrusted SQL
+    except ValueError:  # the kernel stopped it before it could say why
+        raise _make_memory_error(memory) from None
     if "refused" in answer:
         raise QueryRefused(str(answer["refused"]), hint=str(answer["hint"]))
     found = tuple(tuple(row) for row in answer["rows"])
     return SqlResult(tuple(answer["columns"]), tuple(answer["types"]), found, bool(answer["truncated"]))
 
 
-def _too_large(memory: str) -> QueryRefused:
+def _make_memory_error(memory: str) -> QueryRefused:
+    """Return the error of a query that exceeded its memory limit, such as "1GiB"."""
     return QueryRefused(
         f"The query needed more than {memory} of memory and was stopped.", hint="Aggregate, or filter by day."
     )
@@ -202,26 +208,6 @@ def checked_statement(sql: str) -> str:
     return statement
 
 
-# JSON and not pickle: the child ran untrusted SQL. Values without a form in JSON are objects with one key.
-_ENCODERS: Final[dict[type, tuple[str, Any]]] = {
-    decimal.Decimal: ("$decimal", str),
-    uuid.UUID: ("$uuid", str),
-    bytes: ("$bytes", bytes.hex),
-}
-_DECODERS: Final[dict[str, Any]] = {"$decimal": decimal.Decimal, "$uuid": uuid.UUID, "$bytes": bytes.fromhex}
-
-
-def _encode(value: Any) -> dict[str, str]:
-    name, encode = _ENCODERS[type(value)]
-    return {name: encode(value)}
-
-
-def _decode(value: dict[str, Any]) -> Any:
-    if len(value) == 1 and (decode := _DECODERS.get(next(iter(value)))) is not None:
-        return decode(*value.values())
-    return value
-
-
 # In the child
 
 
@@ -236,12 +222,12 @@ def _answer_query(question: Mapping[str, Any]) -> str:
         asked = con.sql(checked_statement(question["sql"]))
         columns, types = asked.columns, asked.types
         every = enumerate(types, start=1)  # by position, because names may be there twice
-        readable = [f"#{n}" if _fits_python(kind) else f"CAST(#{n} AS {_type_as_text(kind)})" for n, kind in every]
+        readable = [f"#{n}" if _is_in_json(kind) else f"CAST(#{n} AS {_write_type(kind)})" for n, kind in every]
         rows = asked.project(", ".join(readable)).limit(question["rows"] + 1).fetchall()
         result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: question["rows"]]}
-        data = json.dumps({**result, "truncated": len(rows) > question["rows"]}, default=_encode)
+        data = json.dumps({**result, "truncated": len(rows) > question["rows"]})
     except (duckdb.OutOfMemoryException, MemoryError):
-        raise _too_large(question["memory"]) from None
+        raise _make_memory_error(question["memory"]) from None
     except duckdb.Error as error:
         raise QueryRefused(f"DuckDB: {error}") from None
     if len(data) > question["answer_bytes"]:
@@ -249,23 +235,25 @@ def _answer_query(question: Mapping[str, Any]) -> str:
     return data
 
 
-def _fits_python(kind: Any) -> bool:
-    """Whether Python represents every value of the DuckDB type exactly."""
+def _is_in_json(kind: Any) -> bool:
+    """Whether JSON has every value of the DuckDB type."""
     if kind.id in ("list", "array"):
-        return _fits_python(kind.children[0][1])
+        return _is_in_json(kind.children[0][1])
     if kind.id == "struct":
-        return all(_fits_python(child) for _, child in kind.children)
-    return kind.id in _PYTHON_TYPES or kind.id == "null"
+        return all(_is_in_json(child) for _, child in kind.children)
+    return kind.id in _JSON_TYPES or kind.id == "null"
 
 
-def _type_as_text(kind: Any) -> str:
-    """The type with text in place of types that Python cannot represent. A map becomes text: its keys may not hash."""
+def _write_type(kind: Any) -> str:
+    """The type with floats for decimals, and text for other types that JSON does not have."""
     if kind.id in ("list", "array"):
-        return f"{_type_as_text(kind.children[0][1])}[]"
+        return f"{_write_type(kind.children[0][1])}[]"
     if kind.id == "struct":
         quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
-        return "STRUCT(" + ", ".join(f'"{name}" {_type_as_text(child)}' for name, child in quoted) + ")"
-    return str(kind) if kind.id in _PYTHON_TYPES else "VARCHAR"
+        return "STRUCT(" + ", ".join(f'"{name}" {_write_type(child)}' for name, child in quoted) + ")"
+    if kind.id == "decimal":
+        return "DOUBLE"
+    return str(kind) if kind.id in _JSON_TYPES else "VARCHAR"
 
 
 def _write_rows(question: Mapping[str, Any]) -> None:
@@ -282,12 +270,12 @@ def _write_rows(question: Mapping[str, Any]) -> None:
                 except duckdb.Error as error:
                     if not line.startswith("CREATE VIEW"):
                         raise
-                    unreadable = f" The file is not a table: {_one_line(error)}"  # but may have lines()
+                    unreadable = f" The file is not a table: {_format_one_line(error)}"  # but may have lines()
             names = [] if unreadable else con.sql("FROM input").columns
             more = f" and {len(names) - _MOST_COLUMNS} more" if len(names) > _MOST_COLUMNS else ""
             present = f"The file has: {', '.join(names[:_MOST_COLUMNS])}{more}." if names else ""
             asked = con.sql(checked_statement(question["sql"]))
-            rows = asked.project(_projection(question, asked.columns)).limit(question["rows"] + 1)
+            rows = asked.project(_write_projection(question, asked.columns)).limit(question["rows"] + 1)
             io.write_ipc_stream(core.RecordBatchReader.from_stream(rows), sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except (duckdb.OutOfMemoryException, MemoryError):
@@ -295,14 +283,14 @@ def _write_rows(question: Mapping[str, Any]) -> None:
         except QueryRefused as refusal:
             raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
         except Exception as error:  # of DuckDB, or of the stream that its rows go through
-            raise QueryRefused(f"DuckDB: {_one_line(error)}{unreadable}", hint=present) from None
+            raise QueryRefused(f"DuckDB: {_format_one_line(error)}{unreadable}", hint=present) from None
 
 
-def _one_line(error: Exception) -> str:
+def _format_one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
 
 
-def _projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
+def _write_projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
     """Every column of the table, in its type. Raises QueryRefused where the SELECT does not fit the table."""
     table, columns = question["table"], question["columns"]
     names = [name for name, *_ in columns]
@@ -355,7 +343,7 @@ def main() -> None:
             else:
                 sys.stdout.write(_answer_query(question))
         except MemoryError:
-            raise _too_large(question["memory"]) from None
+            raise _make_memory_error(question["memory"]) from None
     except QueryRefused as error:
         refusal = json.dumps({"refused": error.message, "hint": error.hint.strip()})
         (sys.stderr if is_file else sys.stdout).write(refusal)

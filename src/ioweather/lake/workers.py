@@ -7,9 +7,8 @@ The order makes a run on a cluster equal to one in a single process: sums and co
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -21,10 +20,9 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from ioweather.core.errors import FacilityError, UsageError
-from ioweather.core.logs import Progress, silent
+from ioweather.core.errors import UsageError
 from ioweather.lake.limited import CONTEXT, WorkerDied, end_with_parent
 
 T = TypeVar("T")
@@ -34,10 +32,6 @@ _TRIES_ALONE = 2
 _IN_FLIGHT = 3
 # How often a cluster is checked for workers while a result is awaited.
 _LOOK_SECONDS = 10.0
-_FORMS = {
-    "walltime": ('as in "02:00:00"', re.compile(r"(\d+-)?\d{1,3}:\d\d(:\d\d)?")),
-    "memory": ('as in "4 GiB"', re.compile(r"\d+(\.\d+)? ?[KMGT]i?B")),
-}
 
 
 class Processes(Executor):
@@ -49,6 +43,7 @@ class Processes(Executor):
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run fn(*args, **kwargs) in a worker process."""
         if self._pool is not None:
             try:
                 return self._pool.submit(fn, *args, **kwargs)
@@ -65,6 +60,7 @@ class Processes(Executor):
         self.shutdown(wait=True, cancel_futures=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes; the next task starts new ones."""
         if self._pool is not None:
             self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
             self._pool = None
@@ -108,7 +104,7 @@ def in_order(
             if not waiting:
                 return
             try:
-                result = _result(executor, waiting[0][1])
+                result = _await_result(executor, waiting[0][1])
             except BrokenExecutor:
                 wait([future for _, future in waiting])
                 while waiting:
@@ -133,7 +129,7 @@ def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ..
         return broken
 
 
-def _result(executor: Executor, future: Future[T]) -> T:
+def _await_result(executor: Executor, future: Future[T]) -> T:
     """The result of the task; raises IoweatherError where a cluster has no workers for minutes."""
     while not wait((future,), _LOOK_SECONDS).done:
         workers_of(executor)  # raises, if a cluster has had none for long
@@ -146,7 +142,7 @@ def _run_alone(
     """Run a task while no other is in flight, twice at most; then `lost` gives its result."""
     for _ in range(_TRIES_ALONE):
         try:
-            return _result(executor, _submit(executor, task, arguments))
+            return _await_result(executor, _submit(executor, task, arguments))
         except (BrokenExecutor, CancelledError):
             continue
     if lost is None:
@@ -157,69 +153,22 @@ def _run_alone(
     return lost(*arguments)
 
 
-# A Slurm job of workers, by the keys of [engine]: `cores` workers of one thread each share `memory`; `interface` is the
-# network between login node and compute nodes; `setup` are shell lines before the workers start (modules, an
-# environment), `directives` further options of sbatch.
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "partition": None,
-    "account": None,
-    "walltime": "01:00:00",
-    "cores": 1,
-    "memory": "2 GiB",
-    "interface": None,
-    "setup": [],
-    "directives": [],
-}
-
-
-def cluster_settings(section: Mapping[str, Any]) -> dict[str, Any]:
-    """[engine] of facility.toml, checked and completed by defaults. FacilityError names the key that is wrong."""
-    if unknown := sorted(set(section) - set(_DEFAULTS)):
-        raise FacilityError(
-            f"unknown key {', '.join(unknown)} in [engine].", hint=f"Keys: {', '.join(sorted(_DEFAULTS))}."
-        )
-    for key, value in section.items():
-        if key in ("setup", "directives"):
-            wanted, is_good = "a list of strings", isinstance(value, list) and all(isinstance(v, str) for v in value)
-        elif key == "cores":
-            wanted, is_good = "a whole number from 1", type(value) is int and value >= 1
-        else:
-            wanted, form = _FORMS.get(key, ("a string", re.compile(".*", re.DOTALL)))
-            is_good = isinstance(value, str) and form.fullmatch(value) is not None
-        if not is_good:
-            raise FacilityError(f"`{key}` in [engine] must be {wanted}, not {value!r}.")
-    return {**_DEFAULTS, **section}
-
-
 @contextmanager
-def open_executor(
-    *,
-    workers: int | None = None,
-    dask: str | None = None,
-    slurm: int | None = None,
-    settings: Callable[[], Mapping[str, Any]] = dict,
-    progress: Progress = silent,
-) -> Iterator[Executor]:
-    """The executor that options ask for, closed at the end: processes end, Slurm jobs are cancelled, a cluster that
-    was there before stays. `settings` returns [engine] of facility.toml; it is called for Slurm alone."""
-    if sum(choice is not None for choice in (workers, dask, slurm)) > 1:
-        raise UsageError("Use only one of --workers, --dask and --slurm.")
+def open_executor(*, workers: int | None = None, dask: str | None = None) -> Iterator[Executor]:
+    """The executor that options ask for, closed at the end: processes end, a Dask cluster stays."""
+    if workers is not None and dask is not None:
+        raise UsageError("Use only one of --workers and --dask.")
     if dask is not None:
         from ioweather.lake.dask_cluster import connect_dask
 
         with connect_dask(dask) as cluster:
             yield cluster
-    elif slurm is not None:
-        from ioweather.lake.dask_cluster import start_slurm_cluster
-
-        with start_slurm_cluster(slurm, cluster_settings(settings()), progress) as cluster:
-            yield cluster
-    else:
-        processes = Processes(workers)
-        try:
-            yield processes
-        except BaseException:
-            processes.stop()
-            raise
-        finally:
-            processes.shutdown(cancel_futures=True)
+        return
+    processes = Processes(workers)
+    try:
+        yield processes
+    except BaseException:
+        processes.stop()
+        raise
+    finally:
+        processes.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The topic `relieve`: files to move off a target that is fuller or busier than the others (pat19 section 6)."""
+"""The topic `relieve`: files to move off a target that is busier than the others (pat19 section 6)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ioweather.core.contracts import Param, Params, Period, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Floats, Indices
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultTable
-from ioweather.core.units import NS, format_value
+from ioweather.core.units import NS, format_bytes, format_value
 from ioweather.facts.loads import loads
 from ioweather.facts.run_targets import target_number
 from ioweather.lake.database import literal
@@ -28,32 +28,22 @@ _COLUMNS: Final = (
     "last_used_ns: last used [time_ns]"
 )
 _MOST_FILES: Final = 10_000
-_ROOM: Final = ("capacity_bytes", "free_bytes")
-_LIST: Final = "lfs find DIRECTORY -type f -printf '%s %b %T@ %A@ %C@ %U %G %n %Lo %p\\n'"
 # SQL of the stripes of a file: those of all components of its layout.
 _STRIPES: Final = "string_split(replace(osts, ';', ','), ',')"
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
-_SURE: Final = "`lfs migrate -n` skips files that are in use."
-_CAVEATS: Final = {
-    "space": (
-        "A file's bytes are assumed to be spread evenly over all stripes of its layout.",
-        "The file list is older than the samples and may include deleted files.",
-        _SURE,
-    ),
-    "load": (
-        "The load of targets comes from server samples. Bytes of files come from Darshan logs, spread evenly over a "
-        "file's stripes. Runs without a log are not included.",
-        "Files used by a single run are excluded: their load will not recur. If each run creates new files, change the "
-        "striping of their directory: `ioweather predict --stripe`.",
-        _SURE,
-    ),
-}
+_CAVEATS: Final = (
+    "Target load comes from server samples. File traffic comes from Darshan logs and is spread evenly over the "
+    "stripes of a file. Runs without a log are not included.",
+    "Files used by a single run are excluded, because their load will not recur. If each run creates new files, "
+    "change the striping of their directory: `ioweather predict --stripe`.",
+    "`lfs migrate -n` skips files that are in use.",
+)
 
 
 @dataclass(frozen=True)
 class FileToMove:
-    """A file with stripes on the target. `bytes_there` lie there, or were moved there; `command` moves it, None where
-    its path is not known or its layout has several parts."""
+    """A file with stripes on the target, where `bytes_there` were moved. `command` moves the file, None where its path
+    is not known or its layout has several parts."""
 
     path: str
     bytes_there: float
@@ -67,11 +57,9 @@ class FileToMove:
 
 @dataclass(frozen=True)
 class RelieveOutcome:
-    """`level` of the target and the mean of all: the share of its space that is used (bytes, where its size is not
-    known), or by load the bytes it moved. `files` are the fewest that bring it to the mean; all that are known, where
-    these are not enough."""
+    """`level` is the bytes that the target moved, `mean_level` the mean of all targets. `files` are the fewest that
+    bring it to the mean; all that are known, where these are not enough."""
 
-    by: str
     filesystem: str
     target: str
     level: float
@@ -83,9 +71,9 @@ class RelieveOutcome:
 
 
 class FileThere(NamedTuple):
-    """A file with stripes on the target, and its bytes there, stored or moved.
+    """A file with stripes on the target, and the bytes moved there.
 
-    `path` is as stored; `escaped`: not UTF-8, None if the lake has a hash. `osts` are the OST numbers of its layout, a
+    `path` is as stored; `escaped` is None if the lake has a hash. `osts` are the OST numbers of its layout, a
     semicolon between components.
     """
 
@@ -101,109 +89,92 @@ class FileThere(NamedTuple):
 def run(source: DataSource, params: Params) -> Answer:
     """Return the fewest files that bring a target to the mean of all.
 
-    Raises DataUnavailable without samples, or without a list of files.
+    Raises DataUnavailable without samples, or without logs.
     """
-    filesystem = params["filesystem"] or _filesystem(source.snapshot, params["target"])
-    outcome, unit, coverage = _find_files_to_move(source, filesystem, params["target"], params["by"])
+    filesystem = params["filesystem"] or _find_filesystem(source.snapshot, params["target"])
+    outcome, coverage = _find_files_to_move(source, filesystem, params["target"])
     rows = []
     for file in outcome.files[: params["most"]]:
         owner = file.user or (f"uid {file.uid}" if file.uid is not None else None)
         what = file.command or f"(no command) {file.path}"
         rows.append((what, file.bytes_there, file.size_bytes, owner, file.last_used_ns))
     title = f"{len(rows):,} of {len(outcome.files):,} files" if len(rows) < len(outcome.files) else "Files to move"
-    words = "full" if unit == "ratio" else "stores" if outcome.by == "space" else "moved"
     facts = (
-        Fact("level", words, outcome.level, unit),
-        Fact("mean_level", "mean of all targets", outcome.mean_level, unit),
+        Fact("level", "moved", outcome.level, "bytes"),
+        Fact("mean_level", "mean of all targets", outcome.mean_level, "bytes"),
         Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
-        Fact("moved_bytes", "bytes in these files", outcome.moved_bytes, "bytes"),
+        Fact("moved_bytes", "data in these files", outcome.moved_bytes, "bytes"),
         Fact("files", "files to move", len(outcome.files), "count"),
     )
     return Answer(
         question=f"Which files should move off {outcome.target}?",
-        headline=_headline(outcome, words, unit),
+        headline=_write_headline(outcome),
         facts=(FactGroup("target", outcome.target, facts),),
         exhibits=(Exhibit("relieve", "Files to move", tables=(ResultTable.of("files", _COLUMNS, rows, title),)),),
-        findings=tuple(_findings(outcome)),
-        caveats=_CAVEATS[outcome.by],
+        findings=tuple(_list_limits(outcome)),
+        caveats=_CAVEATS,
         coverage=(coverage,),
         name="relieve",
         result=outcome,
     )
 
 
-def _find_files_to_move(
-    source: DataSource, filesystem: str, named: str | None, by: str
-) -> tuple[RelieveOutcome, str, Coverage]:
-    """Return the target that was named, or the one with the highest level, and the fewest files that bring it to the
-    mean; the unit of levels; and how many files on the target were searched."""
+def _find_files_to_move(source: DataSource, filesystem: str, named: str | None) -> tuple[RelieveOutcome, Coverage]:
+    """Return the target that was named, or the busiest, and the fewest files that bring it to the mean; and how many
+    files on the target were searched."""
     snapshot, period = source.snapshot, source.period_ns
-    scan = None if by == "load" else _newest_scan(snapshot, filesystem)
-    # Of each target stored or moved bytes, and its capacity (1 each for load).
-    if by == "load":
-        amounts, origin = _moved_bytes(snapshot, filesystem, period), "used by several logged runs"
-    else:
-        amounts = _stored_bytes(snapshot, filesystem, period, scan)
-        origin = "in the file list"
+    amounts = _sum_moved_bytes(snapshot, filesystem, period)
     names = sorted(amounts)
-    amount, size = (np.array([amounts[name][i] for name in names]) for i in (0, 1))
-    target = _choose_target(names, amount / size, named)
+    amount = np.array([amounts[name] for name in names])
+    target = _choose_target(names, amount, named)
     number = target_number(target)
     if number is None:
-        raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
-    if by == "load":
-        select = _sql_of_logged_files(snapshot, filesystem, number, period)
-    elif scan is not None or snapshot.owner is not None:
-        select = _sql_of_scanned_files(snapshot, scan, number)
-    else:
-        raise DataUnavailable(
-            f"The lake has no file list of {filesystem} with OSTs.",
-            hint=f"Make one with {_LIST}, and ingest it with --raw --start TIME --system {filesystem}.",
-        )
+        raise DataUnavailable(f"Cannot find an OST number in {target}.", hint="Expected NAME-OST0007.")
+    select = _write_sql_of_logged_files(snapshot, filesystem, number, period)
     count, files = _read_largest(snapshot, select)
     here = names.index(target)
-    level, mean = float(amount[here] / size[here]), float(amount.sum() / size.sum())
-    excess = float(amount[here] - mean * size[here])
-    chosen = [files[i] for i in fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
-    moved, users = sum(file.bytes_there for file in chosen), _user_names(snapshot)
+    level, mean = float(amount[here]), float(amount.mean())
+    excess = level - mean
+    chosen = [files[i] for i in choose_fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
+    moved, users = sum(file.bytes_there for file in chosen), _read_user_names(snapshot)
     to_move = tuple(
         FileToMove(
             *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
-            osts=tuple(_ost_numbers(file)),
-            command=_command(file, to),
+            osts=tuple(_parse_ost_numbers(file)),
+            command=_format_migrate_command(file, to),
         )
-        for file, to in zip(chosen, destinations(target, names, amount, size, chosen), strict=True)
+        for file, to in zip(chosen, choose_destinations(target, names, amount, chosen), strict=True)
     )
-    unit = "ratio" if by == "space" and float(size.max(initial=1.0)) > 1.0 else "bytes"
     levels = (level, mean, max(excess, 0.0), moved)
-    outcome = RelieveOutcome(by, filesystem, target, *levels, is_enough=moved >= excess, files=to_move)
-    return outcome, unit, Coverage(count, len(files), f"files on the target, {origin}", detail="the largest")
+    outcome = RelieveOutcome(filesystem, target, *levels, is_enough=moved >= excess, files=to_move)
+    what = "files on the target, used by several logged runs"
+    return outcome, Coverage(count, len(files), what, detail="the largest")
 
 
-def _headline(outcome: RelieveOutcome, verb: str, unit: str) -> str:
-    """Level of the target ("is 91% full", "stores 3 TiB", "moved 2 GiB/s"), and what moving the files changes."""
-    level, mean = format_value(outcome.level, unit), format_value(outcome.mean_level, unit)
-    state = f"{outcome.target} {f'is {level} full' if verb == 'full' else f'{verb} {level}'}; the mean is {mean}."
+def _write_headline(outcome: RelieveOutcome) -> str:
+    """Return how much the target moved, and what moving the files changes."""
+    level, mean = format_bytes(outcome.level), format_bytes(outcome.mean_level)
+    state = f"{outcome.target} moved {level}; the mean is {mean}."
     if not outcome.excess_bytes:
         return f"{state} Nothing needs moving."
     if not outcome.files:
-        return f"{state} The lake has no file on it{' that several runs used' if outcome.by == 'load' else ''}."
+        return f"{state} The lake has no file on it that several runs used."
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
-    what = f"{count} with {format_value(outcome.moved_bytes, 'bytes')} there"
+    what = f"{count} with {format_bytes(outcome.moved_bytes)} there"
     if outcome.is_enough:
-        return f"{state} Moving {what} brings it to the mean."
+        return f"{state} Moving {what} brings the target to the mean."
     share = format_value(outcome.moved_bytes / outcome.excess_bytes, "ratio")
     return f"{state} Moving all {what} removes {share} of the excess."
 
 
-def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
+def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
     """Yield that some files have no command, and that the known files are not enough."""
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
-            f"No command for {several:,} of these: their layout has several components, their path is not in the lake, "
-            "or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout; set max_create_count=0 for "
-            "the target while it runs.",
+            f"{several:,} of these files have no command: their layout has several components, their path is not in "
+            "the lake, or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout. Set "
+            "max_create_count=0 for the target during the migration.",
             "undecided",
             name="no_command",
         )
@@ -211,7 +182,7 @@ def _findings(outcome: RelieveOutcome) -> Iterator[Finding]:
         yield Finding("The known files account for only part of the excess.", "undecided", name="not_enough")
 
 
-def fewest(amounts: Floats, wanted: float) -> Indices:
+def choose_fewest(amounts: Floats, wanted: float) -> Indices:
     """Return the fewest amounts whose sum reaches `wanted`: the largest, and the smallest sufficient one as the last.
 
     All of them if they do not reach it.
@@ -228,39 +199,39 @@ def fewest(amounts: Floats, wanted: float) -> Indices:
     return np.asarray(np.append(order[: count - 1], enough[-1]), np.intp)
 
 
-def destinations(
-    target: str, names: Sequence[str], amount: Floats, size: Floats, chosen: Sequence[FileThere]
+def choose_destinations(
+    target: str, names: Sequence[str], amount: Floats, chosen: Sequence[FileThere]
 ) -> list[list[int] | None]:
-    """Return new stripes of each file: the target is replaced by the one with the lowest level that the file does not
+    """Return new stripes of each file: the target is replaced by the one that moved least and that the file does not
     use yet, including the files moved so far. None if there is none, or if its layout has several components."""
     own, amount = target_number(target), amount.copy()
     place = {number: i for i, name in enumerate(names) if (number := target_number(name)) is not None}
     found: list[list[int] | None] = []
     for file in chosen:
-        stripes = _ost_numbers(file)
+        stripes = _parse_ost_numbers(file)
         free = {number: i for number, i in place.items() if number != own and number not in stripes}
         if not free or ";" in file.osts:
             found.append(None)
             continue
-        to = min(free, key=lambda number: amount[place[number]] / size[place[number]])
+        to = min(free, key=lambda number: amount[place[number]])
         amount[place[to]] += file.bytes_there
         found.append([to if each == own else each for each in stripes])
     return found
 
 
-def _ost_numbers(file: FileThere) -> list[int]:
+def _parse_ost_numbers(file: FileThere) -> list[int]:
     """Return the OST numbers of a file's layout, of all its components."""
     return [int(number) for number in file.osts.replace(";", ",").split(",")]
 
 
-def _command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
+def _format_migrate_command(file: FileThere, stripes: Sequence[int] | None) -> str | None:
     """Return the command that moves a file; None without a known path or a free target."""
     if stripes is None or file.escaped is None:
         return None
-    return f"lfs migrate -n -o {','.join(map(str, stripes))} {shell_word(file.path, escaped=file.escaped)}"
+    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path, escaped=file.escaped)}"
 
 
-def shell_word(path: str, *, escaped: bool) -> str:
+def quote_for_shell(path: str, *, escaped: bool) -> str:
     """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
     backslashes (`escaped`)."""
     if path.startswith("-"):
@@ -272,13 +243,13 @@ def shell_word(path: str, *, escaped: bool) -> str:
     return "$'" + text.replace("'", "\\'") + "'"
 
 
-def _filesystem(snapshot: Snapshot, target: str | None) -> str:
+def _find_filesystem(snapshot: Snapshot, target: str | None) -> str:
     """Return the file system of the target's name, else the busiest."""
     known = snapshot.filesystems()
     named = [name for name in known if target is not None and target.startswith(f"{name}-")]
     found = named[0] if named else busiest_filesystem(snapshot) or (known[0] if known else None)
     if found is None:
-        raise DataUnavailable("The lake has no samples of storage targets.", hint="Ingest LMT or Lustre data.")
+        raise DataUnavailable("The lake has no storage target samples.", hint="Ingest LMT or Lustre data.")
     return found
 
 
@@ -289,97 +260,37 @@ def _choose_target(names: Sequence[str], level: Floats, asked: str | None) -> st
     if asked not in names:
         near = get_close_matches(asked, names, n=3, cutoff=0.5)
         raise DataUnavailable(
-            f"There is no target {asked!r} in this period.",
+            f"Target {asked!r} has no data in this period.",
             hint=f"Did you mean {' or '.join(near)}?" if near else f"Targets: {', '.join(names[:8])}.",
         )
     return asked
 
 
-def _stored_bytes(
-    snapshot: Snapshot, filesystem: str, period: Period, scan: str | None
-) -> dict[str, tuple[float, float]]:
-    """Return bytes used and capacity of each target in the last samples; without samples, the bytes in the list of
-    files."""
-    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == "ost"]
-    groups = [g for g in groups if g.metric in _ROOM and g.first_ns < period[1] and g.end_ns > period[0]]
-    if {g.metric for g in groups} == set(_ROOM):
-        where = {"filesystem": filesystem, "component_kind": "ost", "metric": _ROOM}
-        rows = snapshot.rows("series", where, days={max(g.day for g in groups)})
-        last = snapshot.bare.execute(
-            f"SELECT component, arg_max(value, start_ns) FILTER (metric = 'capacity_bytes'), "
-            f"arg_max(value, start_ns) FILTER (metric = 'free_bytes') FROM ({rows}) GROUP BY component"
-        ).fetchall()
-        found = {name: (size - free, size) for name, size, free in last if size and free is not None}
-        if found:
-            return found
-    if scan is None or snapshot.owner is not None:  # the files of one user do not show how full a target is
-        raise DataUnavailable(
-            f"The lake has no capacity samples of the targets of {filesystem}.",
-            hint="Collect them with `ioweather agent run lustre` on the servers, or use --by load.",
-        )
-    rows = _sql_of_entries(snapshot, scan)
-    bytes_of = snapshot.bare.execute(
-        f"SELECT number, sum(share) FROM (SELECT unnest({_STRIPES}) AS number, bytes / len({_STRIPES}) AS share "
-        f"FROM ({rows})) GROUP BY number"
-    ).fetchall()
-    return {f"{filesystem}-OST{int(number):04x}": (float(total), 1.0) for number, total in bytes_of}
-
-
-def _moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, tuple[float, float]]:
+def _sum_moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dict[str, float]:
     """Return the bytes that each target read and wrote in the period."""
     whole = loads(snapshot, filesystem, period)
     traffic = next((t for t in whole.traffic if t.component_kind == "ost"), None)
     if traffic is None or not traffic.components:
         raise DataUnavailable(
-            f"The lake has no samples of the OSTs of {filesystem} in this period.", hint="Ingest LMT or Lustre data."
+            f"The lake has no samples for the OSTs of {filesystem} in this period.", hint="Ingest LMT or Lustre data."
         )
     rates = np.nansum(traffic.parts_read, axis=0) + np.nansum(traffic.parts_write, axis=0)
     total = rates * (whole.step_ns / NS)
-    return {name: (float(moved), 1.0) for name, moved in zip(traffic.components, total, strict=True)}
+    return {name: float(moved) for name, moved in zip(traffic.components, total, strict=True)}
 
 
-def _newest_scan(snapshot: Snapshot, filesystem: str) -> str | None:
-    """Return the newest list of the file system whose entries have OSTs."""
-    if not snapshot.pinned["scan_entries"].uris:
-        return None
-    rows = snapshot.query(
-        "SELECT scan_id, system FROM scans WHERE scan_id IN (SELECT scan_id FROM scan_entries WHERE osts IS NOT NULL) "
-        "ORDER BY start_ns DESC"
-    ).fetchall()
-    return next((scan for scan, system in rows if snapshot.facility.filesystem_of(system) == filesystem), None)
-
-
-def _sql_of_entries(snapshot: Snapshot, scan: str) -> str:
-    """Return SQL of files with stripes; of several names of one inode the first."""
-    return (
-        "SELECT *, coalesce(capacity_bytes, size_bytes, 0) AS bytes FROM "
-        f"({snapshot.rows('scan_entries', {'scan_id': scan})}) "
-        "WHERE osts IS NOT NULL AND kind IS DISTINCT FROM 'directory' "
-        "QUALIFY inode IS NULL OR row_number() OVER (PARTITION BY device, inode ORDER BY path) = 1"
-    )
-
-
-def _sql_of_scanned_files(snapshot: Snapshot, scan: str | None, number: int) -> str:
-    """Return SQL of the files on the target, and the bytes that they have there."""
-    there = f"bytes * {_sql_of_stripes_on(number)} / len({_STRIPES})"
-    return (
-        f"SELECT path, escaped, {there} AS there, size_bytes, uid, greatest(atime_ns, mtime_ns), osts "
-        f"FROM ({_sql_of_entries(snapshot, scan or '')}) WHERE {there} > 0"
-    )
-
-
-def _sql_of_stripes_on(number: int) -> str:
+def _write_sql_of_stripes(number: int) -> str:
     """Return SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
-def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
+def _write_sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
     """Return SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file
     of one run does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
-            "The traffic of each file comes from Darshan logs; the lake has none.",
+            "File traffic comes from Darshan logs, but the lake has none.",
             hint="Ingest some: ioweather ingest LOGS",
         )
     on_filesystem, known = "TRUE", snapshot.facility.filesystem(filesystem)
@@ -388,7 +299,7 @@ def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, perio
         systems = {mount: snapshot.facility.filesystem_of_path(mount) for mount in mounts}
         here = [literal(mount) for mount, system in systems.items() if system is not None and system.name == filesystem]
         on_filesystem = f"mount IN ({', '.join(here) or 'NULL'})"
-    mine = _sql_of_stripes_on(number)
+    mine = _write_sql_of_stripes(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     return f"""
         SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
@@ -407,7 +318,7 @@ def _read_largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]
     return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
 
 
-def _user_names(snapshot: Snapshot) -> dict[int | None, str]:
+def _read_user_names(snapshot: Snapshot) -> dict[int | None, str]:
     """Return user names by uid, from accounting."""
     if not snapshot.pinned["jobs"].uris:
         return {}
@@ -421,18 +332,16 @@ QUESTION = Question(
     name="relieve",
     result=RelieveOutcome,
     run=run,
-    tables=frozenset({"applications", "files", "jobs", "scan_entries", "scans", "series"}),
+    tables=frozenset({"applications", "files", "jobs", "series"}),
     params=(
-        Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
-        Param("by", "Which excess to reduce.", default="load", choices=("space", "load")),
+        Param("target", "The OST (default: the busiest).", positional=True),
         Param("filesystem", "File system (default: from the target's name, else the busiest).", metavar="NAME"),
         Param("most", "Maximum number of files to list.", "int", default=10, least=1, metavar="N"),
     ),
-    help="""List the files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
-    owner, last use and command.
+    help="""List the files to move off a busy OST: the fewest that bring it to the mean of all OSTs, with size, owner,
+    last use and command.
 
-    By load: files that several logged runs used, ranked by the bytes moved on the OST in the period. By space: needs a
-    file list with OSTs (lfs find -printf with %Lo) and samples of the OSTs' capacity.""",
-    epilog="Example: ioweather relieve scratch-OST0007 --by load --from 7d",
+    Candidates are files that several logged runs used, ranked by the bytes moved on the OST in the period.""",
+    epilog="Example: ioweather relieve scratch-OST0007 --from 7d",
     table="files",
 )

@@ -1,6 +1,6 @@
 """Output of benchmarks as rows of `benchmarks` and of `events`: the sources `ior`, `mdtest` and `io500`.
 
-IOR gives the bandwidth of every iteration and the best of each operation, as text (2.10 to 4.x) or JSON; mdtest the
+IOR gives the bandwidth of every iteration and the best of each operation, as text (2.10 to 4.x); mdtest the
 rates of metadata operations, as text (1.9, 3.x, 4.x); IO500 its phases and its score, in result_summary.txt (or what it
 prints to the terminal) and in result.txt.
 """
@@ -24,7 +24,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import TABLES
-from ioweather.core.units import GIB, MIB, NS, names_of, pairs_of, parse_json, parse_size, whole_number
+from ioweather.core.units import GIB, MIB, NS, names_of, parse_size, whole_number
 from ioweather.readers.reader_catalogue import FileReader
 from ioweather.readers.text_files import LocalClock, numbered_lines, plain_head
 
@@ -94,7 +94,7 @@ class _Phase:
 
 def _read_lines(path: Path) -> tuple[list[str], str | None]:
     """The lines of a file that have a line end, and the last line if it has none: it may be incomplete."""
-    lines = [(line, torn) for _, line, torn in numbered_lines(path, closing="}")]
+    lines = [(line, torn) for _, line, torn in numbered_lines(path)]
     last = lines.pop()[0] if lines and lines[-1][1] else None
     return [line for line, _ in lines], last
 
@@ -168,7 +168,7 @@ def _make_frames(tool: str, path: Path, phases: Sequence[_Phase], context: ReadC
         label = phase.name if tool == "io500" else f"{tool} {phase.name}"
         events.append(
             {
-                # The same phase has the same identity in a cut output and in the whole one, in text and in JSON.
+                # The same phase has the same identity in a cut output and in the whole one.
                 "event_id": _hash(tool, phase.name, phase.start_ns, phase.command),
                 "kind": "phase",
                 "system": context.system or (f"mount:{private['path']}" if private.get("path") else None),
@@ -189,8 +189,8 @@ def _hash(*parts: object) -> str:
 
 
 def _run_digest(tool: str, path: Path, phases: Sequence[_Phase]) -> str:
-    """Identity of a run: of its start and command where they are printed, so that a cut and a whole output, or text and
-    JSON, are one run. Else of the file."""
+    """Identity of a run: of its start and command where they are printed, so that a cut and a whole output are one
+    run. Else of the file."""
     run = next((phase for phase in phases if phase.name == "run" and phase.start_ns is not None), None)
     if run is not None and run.command is not None:
         return _hash(tool, run.start_ns, run.command, run.details.get("machine") or "", run.details.get("tasks"))
@@ -216,9 +216,6 @@ _IOR_OPTIONS: Final = frozenset(
 )
 # 'StdDev' occurs twice in a summary, so its columns go by place: four of bandwidth, then four of operations.
 _SUMMARY_COLUMNS: Final = names_of("max_mib min_mib mean_mib sd_mib max_ops min_ops mean_ops sd_ops")
-_JSON_SUMMARY: Final = pairs_of("""
-    max_mib=bwMaxMIB min_mib=bwMinMIB mean_mib=bwMeanMIB sd_mib=bwStdMIB max_ops=OPsMax mean_seconds=MeanTime
-""")
 
 
 @dataclass
@@ -281,22 +278,13 @@ class _IorRun:
 
 
 def _detect_ior(head: bytes, path: Path) -> float:
-    text = plain_head(head)
-    return 0.9 if _BANNER.search(text) or _is_ior_json(text) else 0.0
-
-
-def _is_ior_json(head: str) -> bool:
-    return head.lstrip().startswith("{") and '"Command line"' in head and '"Began"' in head
+    return 0.9 if _BANNER.search(plain_head(head)) else 0.0
 
 
 def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     """Rows of all runs; then TruncatedInput if one has no result or lost its end."""
     lines, last = _read_lines(path)
-    times = _LocalTimes(path, context.zone)
-    if _is_ior_json("\n".join(lines[:50])):
-        runs = [_parse_ior_json(path, "\n".join((*lines, last or "")), times)]
-    else:
-        runs = _parse_ior_text(lines, last, times)
+    runs = _parse_ior(lines, last, _LocalTimes(path, context.zone))
     phases = [phase for number, run in enumerate(runs, start=1) for phase in _ior_phases(_run_prefix(number), run)]
     if any(test.iterations for run in runs for test in run.tests):
         yield from _make_frames("ior", path, phases, context)
@@ -312,10 +300,10 @@ def _read_ior(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
 
 _UNFINISHED: Final = "The benchmark failed or is still running. Ingest its output when it has finished."
 
-IOR = FileReader("ior", "IOR output (text of 2.10 to 4.x, JSON)", ("benchmarks", "events"), _detect_ior, _read_ior)
+IOR = FileReader("ior", "IOR output (text of 2.10 to 4.x)", ("benchmarks", "events"), _detect_ior, _read_ior)
 
 
-def _parse_ior_text(lines: Sequence[str], last: str | None, times: _LocalTimes) -> list[_IorRun]:
+def _parse_ior(lines: Sequence[str], last: str | None, times: _LocalTimes) -> list[_IorRun]:
     """The runs in the text of IOR. Unknown lines are skipped: warnings of any rank may come between the others."""
     runs, columns, summary_columns = list[_IorRun](), list[str](), list[str]()
     commenced_ns: int | None = None
@@ -380,52 +368,6 @@ def _parse_ior_text(lines: Sequence[str], last: str | None, times: _LocalTimes) 
         elif not run.error and (match := _ERROR.match(line)):
             run.error = match[1]
     return runs
-
-
-def _parse_ior_json(path: Path, text: str, times: _LocalTimes) -> _IorRun:
-    """The run in IOR's JSON output (`-O summaryFormat=JSON`)."""
-    try:
-        document = parse_json(text)
-    except ValueError as error:
-        raise TruncatedInput(
-            f"{path} is not a complete JSON document ({error}).",
-            hint="Ingest it when the run of IOR has finished.",
-        ) from None
-    if not isinstance(document, Mapping) or not isinstance(document.get("tests"), list):
-        raise CorruptInput(f"{path} is not IOR output: it has no list 'tests'.")
-    run = _IorRun(
-        version=str(document.get("Version", "")),
-        began_ns=times.ns(document.get("Began", "")),
-        command=str(document.get("Command line", "")) or None,
-        machine=str(document.get("Machine", "")) or None,
-        finished="Finished" in document,
-    )
-    for data in document["tests"]:
-        if not isinstance(data, Mapping):
-            continue
-        given = data.get("Options")
-        options = {str(key).lower(): str(value) for key, value in given.items()} if isinstance(given, Mapping) else {}
-        options.setdefault("path", str(data.get("Path", "")))
-        test = _IorTest(_integer(data.get("TestID")) or 0, times.ns(data.get("StartTime", "")), options)
-        for result in _flatten_objects(data.get("Results")):
-            access, number = str(result.get("access")), _integer(result.get("iter"))
-            if number is None:  # some versions do not number iterations; they come in order
-                number = len({each for name, each, _ in test.iterations if name == access})
-            test.add(access, number, (result.get("bwMiB"), result.get("iops"), result.get("totalTime")))
-        run.tests.append(test)
-    run.finished_ns = times.ns(document.get("Finished", ""))
-    for summary in _flatten_objects(document.get("summary")):
-        figures = {name: summary.get(key) for name, key in _JSON_SUMMARY.items()}
-        run.add_summary(summary.get("TestID", 0), str(summary.get("operation")), figures)
-    return run
-
-
-def _flatten_objects(listed: Any) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects in a list; some versions put the results of each iteration into a list of their own."""
-    for item in listed if isinstance(listed, list) else []:
-        for part in item if isinstance(item, list) else [item]:
-            if isinstance(part, Mapping):
-                yield part
 
 
 def _ior_phases(prefix: str, run: _IorRun) -> Iterator[_Phase]:
@@ -635,6 +577,7 @@ _OPERATIONS: Final = ("read", "write", "stat", "delete")
 
 
 def _detect_io500(head: bytes, path: Path) -> float:
+    """0.95 for results of IO500: a line of a result, or a section with a score."""
     text = plain_head(head)
     # Above IOR and mdtest, which IO500 runs and whose words may be in the same output.
     if any(_RESULT.match(line) for line in text.splitlines()):
@@ -654,7 +597,7 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
     if not is_complete:
         raise TruncatedInput(
             f"{path} ends before the IO500 score.",
-            hint="The benchmark was stopped or is still running. Its completed phases were added.",
+            hint="The benchmark was stopped or is still running. The completed phases were added.",
         )
 
 

@@ -118,7 +118,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
                 yield data
                 most -= len(data)
                 if most < 0:
-                    raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size.")
+                    raise CorruptInput(f"{path} decompresses to more than {_MOST_RATIO} times its size.")
         except EOFError:
             if not cut:
                 raise TruncatedInput(f"{path} is truncated.", hint="Copy it again.") from None
@@ -129,10 +129,9 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
             raise CorruptInput(f"{path} is damaged: cannot unzip it ({error}).", hint="Copy the file again.") from None
 
 
-def numbered_lines(path: Path, *, closing: str = "\n") -> Iterator[tuple[int, str, bool]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, str, bool]]:
     """(number, line, torn) of all lines from the first that is not empty. A last line without a line end is torn: the
-    file is still being written, or was cut; it is recorded as a cut, for half a number is a number too. One that ends
-    with `closing` is whole (a document in JSON)."""
+    file is still being written, or was cut; it is recorded as a cut, for half a number is a number too."""
     number, rest, begun = 1, "", False
     for text in text_blocks(path):
         *lines, rest = (rest + text).split("\n")
@@ -144,7 +143,7 @@ def numbered_lines(path: Path, *, closing: str = "\n") -> Iterator[tuple[int, st
                 yield number, line, False
             number += 1
     if rest:
-        if rest.strip() and not rest.rstrip().endswith(closing):
+        if rest.strip():
             note_cut(unfinished_line(path, number))
         yield number, rest, True
 
@@ -193,6 +192,7 @@ def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
     """The files of a folder with at least two, if `is_one` holds for the beginning of each; else none."""
 
     def begins_so(entry: os.DirEntry[str]) -> bool:
+        """Whether the entry is a file whose first characters are of the kind."""
         if not entry.is_file(follow_symlinks=False):
             return False
         try:

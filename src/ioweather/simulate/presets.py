@@ -80,6 +80,9 @@ class Preset:
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
     checkpoint_seconds: float = 0.0  # runs of checkpoints write about so often, for hours; 0: two to four times
+    hdf5_ratio: float = 0.0  # part of the programs with collective I/O that use HDF5
+    leader_ratio: float = 0.0  # part of the jobs of one project that reads, until `leader_days` of the period are over
+    leader_days: float = 0.5
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property
@@ -111,7 +114,7 @@ _CLUSTER = Preset(
 _NOISY = replace(
     LAPTOP,
     name="laptop-noisy",
-    title="Laptop with the run-to-run noise of Theta",
+    title="Laptop with Theta's run-to-run noise",
     noise_sd=0.057,
     slow_service=True,
 )
@@ -203,7 +206,8 @@ _TWO = replace(
     system_load=0.4,
     beside=_PROJECT,
 )
-# car11: 66 projects, 27% of the jobs with a log, and a home directory without monitoring.
+# car11: 66 projects, 27% of the jobs with a log, a home directory without monitoring, HDF5 beside MPI-IO, and a project
+# that reads more than all others until it stops.
 _INTREPID = replace(
     _CLUSTER,
     name="intrepid",
@@ -217,6 +221,11 @@ _INTREPID = replace(
     without_darshan_ratio=0.73,
     first_day="2010-01-25",
     detail_day=None,
+    hdf5_ratio=0.3,
+    transfers_per_day=10.0,
+    system_load=0.2,
+    background_bytes_per_s=0.3e6,
+    leader_ratio=0.2,
     beside=replace(
         LAPTOP,
         name="home",
@@ -242,7 +251,7 @@ PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 def preset_named(name: str) -> Preset:
     """Return a preset by name."""
     if name not in PRESETS:
-        raise UsageError(f"There is no preset {name!r}.", hint=f"Presets: {', '.join(PRESETS)}.")
+        raise UsageError(f"Preset {name!r} does not exist.", hint=f"Presets: {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 

@@ -48,11 +48,12 @@ _SEED: Final = 20110523
 Statistic: TypeAlias = Callable[[Floats], Any]
 
 # The scale on which an interval is made: it cannot leave the values that are possible.
-Scale: TypeAlias = Literal["", "plain", "log", "logit", "fisher"]
+Scale: TypeAlias = Literal["", "plain", "log", "variation", "logit", "fisher"]
 _ALMOST_1: Final = 0.999999  # the transform of a correlation of 1 is infinite
 _SCALES: Final[dict[Scale, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "plain": (np.asarray, np.asarray),
     "log": (np.log, np.exp),
+    "variation": (np.log, np.exp),
     "logit": (lambda share: np.log(share) - np.log1p(-share), lambda z: 1 / (1 + np.exp(-z))),
     "fisher": (lambda r: np.arctanh(np.clip(r, -_ALMOST_1, _ALMOST_1)), np.tanh),
 }
@@ -280,7 +281,9 @@ class Intervals:
     ) -> Estimate:
         """Return the statistic of all sums, with its interval from resampled sums. `per_unit` has the units first.
 
-        Unless `scale` says otherwise, intervals of quantities that cannot be negative are made of logarithms.
+        Unless `scale` says otherwise, intervals of quantities that cannot be negative are made of logarithms. A
+        "variation" of skewed amounts is too low where the rare largest ones are missing, and its error then too: its
+        interval reaches up twice as far as resamples do ([ours], by coverage).
 
         `bounds` are the smallest and the largest value of a statistic that noise can only raise: its interval is
         reflected (see BlockBootstrap.interval) and reaches up to the value itself. With too few independent units the
@@ -299,6 +302,10 @@ class Intervals:
             low, high = min(low, value), max(high, value)
         if bounds is not None:
             low, high = max(bounds[0], low), min(bounds[1], max(value, high))
+        if value == low == high == 0 and scale != "logit":
+            return Estimate(name, value, unit, n=n, method="no interval: nothing but zeros")
+        if scale == "variation" and value > 0:
+            high *= high / value
         if scale == "logit":
             low, high = max(0.0, low), min(1.0, high)
             if low == high:
@@ -390,7 +397,7 @@ def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Findin
     text, name = (above if estimate.value > pivot else below), snake_case(estimate.name)
     if surely(estimate, above=pivot) or surely(estimate, below=pivot):
         return Finding(text, name=name)
-    return Finding(f"{text} (these data do not decide it)", "undecided", name)
+    return Finding(f"{text} (undecided by these data)", "undecided", name)
 
 
 def known(values: NDArray[Any]) -> Floats:
@@ -422,17 +429,25 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     return Estimate(name, mean, unit, low, high, LEVEL if low is not None else None, n, "mean, bootstrap over jobs")
 
 
-def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
-    """Return the median; its interval between two order statistics is valid for any distribution."""
-    sample = np.sort(known(values))
+def median_estimate(name: str, values: NDArray[Any], unit: str = "", *, in_time: bool = False) -> Estimate:
+    """Return the median; its interval between two order statistics is valid for any distribution.
+
+    With `in_time`, values follow each other in time and count as their effective number of independent values.
+    """
+    sample = known(values)
     n = len(sample)
+    independent = n
+    if in_time and n > MIN_BLOCKS:
+        independent = max(1, round(float(effective_sample(sample > np.median(sample)).count)))
+    sample = np.sort(sample)
     if n == 0:
         return Estimate(name, None, unit, n=0, method="no values")
     middle = float(np.median(sample))
     # The greatest k with P(Binomial(n, 1/2) < k) <= tail: sample[k-1] and sample[n-k] enclose the median.
-    k = int(np.sum(bdtr(np.arange(n // 2 + 1), n, 0.5) <= (1 - LEVEL) / 2))
+    k = int(np.sum(bdtr(np.arange(independent // 2 + 1), independent, 0.5) <= (1 - LEVEL) / 2))
     if k == 0:
-        return Estimate(name, middle, unit, n=n, method=f"median; {n} values are too few for an interval")
+        return Estimate(name, middle, unit, n=n, method=f"median; {independent} independent values are too few")
+    k = max(1, k * n // independent)
     low, high = float(sample[k - 1]), float(sample[n - k])
     return Estimate(name, middle, unit, low, high, LEVEL, n, "median, interval by order statistics")
 
@@ -500,7 +515,11 @@ def grouped_share(
     # Jobs that count whole or not at all tell no more than as many coins.
     if ((part == 0) | (part == whole)).all():
         independent = min(independent, n)
-    return _wilson(name, share, n, independent, max(2.0, equal), f"share, Wilson interval over {count} {what}s")
+    # A variance from few groups, as that of a rare trait, is itself uncertain (Satterthwaite 1946).
+    squares = (of_group - share * weight) ** 2
+    freedom = float(squares.sum()) ** 2 / float((squares**2).sum()) if variance > 0 else equal
+    groups_like = max(2.0, min(equal, freedom + 1))
+    return _wilson(name, share, n, independent, groups_like, f"share, Wilson interval over {count} {what}s")
 
 
 def quantiles(values: NDArray[Any], at: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> list[float | None]:

@@ -1,18 +1,9 @@
-"""Forecasts of a series some windows ahead from its own past, and what it usually does at each hour of the week.
+"""Two forecasts of a series and the better of both by its record: "as now" (persistence) and "as usual" (climatology).
 
-Three candidates, none of which uses data later than its moment:
-
-- persistence: the current value;
-- climatology: the usual value of the hour of the week;
-- combined: both, blended in the proportion that had the least error so far.
-
-Climatology: hourly means of days are the observations. The mean of an hour of the day is drawn towards the overall
-mean, and the mean of an hour of the week towards that of its hour of the day, each as far as its scatter from day to
-day demands: shrinkage tau^2 / (tau^2 + s^2 / n) with tau^2 by the method of moments (empirical Bayes; Efron & Morris
-1973). It is then shifted to the median of what followed such a value in the past, because absolute errors count.
-
-Each day is forecast with what was known when it began (rolling origin), so errors are of real forecasts. Values must be
-on a scale where errors add up (a logarithm). Missing windows are NaN and are neither input nor truth.
+"As usual" is the mean of the hour of the week, moved to the median of what followed such values before. Each day, the
+forecast shown is the one with the smaller error on the days before. Every forecast is judged: what is used on a day was
+known the night before, and intervals are conformal: residuals of past forecasts of similar value. Values must be on a
+scale where errors add up (a logarithm). Missing windows are NaN and are neither input nor truth.
 """
 
 from __future__ import annotations
@@ -29,19 +20,15 @@ from ioweather.core.frames import Bools, Floats, Ints
 
 HOURS: Final = 24
 SLOTS: Final = 7 * HOURS
-# [ours] Older days are forgotten: the mix of jobs changes with the allocation year and the term.
-MEMORY_DAYS: Final = 56
-CANDIDATES: Final = ("persistence", "climatology", "combined")
-PERSISTENCE, CLIMATOLOGY, COMBINED = range(3)
+CANDIDATES: Final = ("persistence", "climatology")
+PERSISTENCE, CLIMATOLOGY, CHOSEN = range(3)
 # Days before the first forecast: one day does not tell an hour of the day from another.
 WARM_UP_DAYS: Final = 2
-# Past forecasts that a correction or an interval rests on, at least; and in each class of scores.
+# Past forecasts that a choice or an interval rests on, at least; and in each class of scores.
 LEAST_PAST: Final = 250
 CLASS_SIZE: Final = 500
 MOST_CLASSES: Final = 8
 LEVEL: Final = 0.9
-# Shares of persistence, climatology and known jobs in the blend; the first where all are as good.
-WEIGHTS: Final = np.array([(p, c, 8 - p - c) for p in range(8, -1, -1) for c in range(9 - p)]) / 8
 # An interval ends where nothing was ever seen, and so much of the range farther. [ours]
 _BEYOND: Final = 0.1
 # Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
@@ -72,71 +59,44 @@ def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
     return HourlyMeans(means, (first_weekday + np.arange(days, dtype=np.int64)) % 7)
 
 
-def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Floats:
+def climate_tables(hourly: HourlyMeans) -> Floats:
     """Return the usual value of every hour of the week, as known before each day: (days + 1, 168).
 
-    Row d is from the `memory_days` before day d, NaN where nothing was seen; the last row is for the day after the
-    data.
+    Row d is from the days before day d, NaN where nothing was seen; the last row is for the day after the data. Hours
+    of the week are shrunk towards the hour of the day, and these towards one mean.
     """
-    days = len(hourly.means)
-    centre, terms = _weekly_terms(hourly)
-    running = np.concatenate([np.zeros((3, 1, 7, HOURS)), np.cumsum(terms, axis=1)], axis=1)
-    sums = running - running[:, np.maximum(np.arange(days + 1) - memory_days, 0)]
-    return np.asarray(_shrunk(sums)[0].reshape(days + 1, SLOTS) + centre)
-
-
-def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
-    """Return the usual values from all days, drawn again with `weights` (replicates, days): (replicates, 168).
-
-    The shrinkage weights are those of the data themselves: a day drawn twice has no scatter.
-    """
-    centre, terms = _weekly_terms(hourly)
-    sums = np.stack([np.tensordot(weights, term, axes=1) for term in terms])
-    return np.asarray(_shrunk(sums, _shrunk(terms.sum(axis=1))[1])[0].reshape(len(weights), SLOTS) + centre)
-
-
-def _weekly_terms(hourly: HourlyMeans) -> tuple[float, Floats]:
-    """Return the mean of all, and n, departure and squared departure in the cell of each day's weekday: (3, days, 7,
-    24)."""
-    seen = ~np.isnan(hourly.means)
+    days, seen = len(hourly.means), ~np.isnan(hourly.means)
     amount = np.where(seen, hourly.means, 0.0)
     # Taken off first, so that sums of squares keep their digits.
     centre = float(amount.sum()) / max(1, int(seen.sum()))
     amount = np.where(seen, amount - centre, 0.0)
-    terms = np.zeros((3, len(amount), 7, HOURS))
-    terms[:, np.arange(len(amount)), hourly.weekday] = np.stack([seen, amount, amount**2])
-    return centre, terms
-
-
-def _shrunk(sums: Floats, weights: tuple[Floats, Floats] | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
-    """Return shrunken means of the hours of the week (..., 7, 24), and the weights (0-1) of both departures.
-
-    Hours of the week are shrunk towards the hour of the day, and these towards one mean; NaN where nothing was seen.
-    `sums` are n, sum and sum of squares of hourly means by weekday and hour: (3, ..., 7, 24). `weights` may be given.
-    """
-
-    def drawn(cells: Floats, parent: Floats, axes: tuple[int, ...], weight: Floats | None) -> tuple[Floats, Floats]:
-        """Parents plus the weighted departure from them; the weight is tau^2 / (tau^2 + s^2 / n), 0 where no cell was
-        seen twice: nothing is known of the scatter."""
-        n, total, squares = cells
-        departure = np.where(n > 0, total / n - parent, 0.0)
-        if weight is None:
-            mean = np.where(n > 0, total / n, 0.0)
-            within = np.maximum(squares - n * mean**2, 0.0).sum(axis=axes, keepdims=True)
-            freedom = np.maximum(n - 1, 0).sum(axis=axes, keepdims=True)
-            variance, count = within / freedom, (n > 0).sum(axis=axes, keepdims=True)
-            noise = np.where(n > 0, variance / n, 0.0).sum(axis=axes, keepdims=True) / count
-            tau = np.maximum((departure**2).sum(axis=axes, keepdims=True) / count - noise, 0.0)
-            weight = np.where((n > 0) & (freedom > 0), np.nan_to_num(tau / (tau + variance / n)), 0.0)
-        return np.asarray(parent + weight * departure), weight
-
-    by_hour, weekly = weights or (None, None)
-    hour = sums.sum(axis=-2)
+    # Number, sum and sum of squares in the cell of each day's weekday and hour.
+    terms = np.zeros((3, days + 1, 7, HOURS))
+    terms[:, np.arange(days) + 1, hourly.weekday] = np.stack([seen, amount, amount**2])
+    sums = np.cumsum(terms, axis=1)
+    by_hour = sums.sum(axis=-2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        level = hour[1].sum(axis=-1, keepdims=True) / hour[0].sum(axis=-1, keepdims=True)
-        usual, by_hour = drawn(hour, level, (-1,), by_hour)
-        means, weekly = drawn(sums, usual[..., None, :], (-2, -1), weekly)
-    return means, (by_hour, weekly)
+        level = by_hour[1].sum(axis=-1, keepdims=True) / by_hour[0].sum(axis=-1, keepdims=True)
+        usual = _shrunk(by_hour, level, (-1,))
+        weekly = _shrunk(sums, usual[..., None, :], (-2, -1))
+    return np.asarray(weekly.reshape(days + 1, SLOTS) + centre)
+
+
+def _shrunk(cells: Floats, parent: Floats, axes: tuple[int, ...]) -> Floats:
+    """Return the parents plus the weighted departures of the cells from them.
+
+    The weight is tau^2 / (tau^2 + s^2 / n), and 0 where no cell was seen twice: nothing is known of the scatter.
+    """
+    n, total, squares = cells
+    departure = np.where(n > 0, total / n - parent, 0.0)
+    mean = np.where(n > 0, total / n, 0.0)
+    within = np.maximum(squares - n * mean**2, 0.0).sum(axis=axes, keepdims=True)
+    freedom = np.maximum(n - 1, 0).sum(axis=axes, keepdims=True)
+    variance, count = within / freedom, (n > 0).sum(axis=axes, keepdims=True)
+    noise = np.where(n > 0, variance / n, 0.0).sum(axis=axes, keepdims=True) / count
+    tau = np.maximum((departure**2).sum(axis=axes, keepdims=True) / count - noise, 0.0)
+    weight = np.where((n > 0) & (freedom > 0), np.nan_to_num(tau / (tau + variance / n)), 0.0)
+    return np.asarray(parent + weight * departure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,71 +116,62 @@ class Timed:
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
-    """The true values of forecasts (T,), NaN where unknown, with the days of each forecast and of its target.
-
-    On the morning of a day, the forecasts for the MEMORY_DAYS before it are past.
-    """
-
-    truth: Floats
-    day: Ints
-    target_day: Ints
-    # Consecutive forecasts with correlated errors, which count as one.
-    correlated_steps: int = 1
-
-    @property
-    def days(self) -> int:
-        """Number of days up to the last forecast."""
-        return int(self.day[-1]) + 1
-
-
-@dataclass(frozen=True, eq=False)
 class Rolling:
-    """Forecasts made at every window for one horizon (in windows): `point` is (candidates, T), in the order of
-    CANDIDATES, NaN where none could be made."""
+    """Forecasts made at every window for one horizon (in windows).
+
+    `point` is (3, T): as now, as usual, and the better of both by its record; NaN where none could be made. `truth`
+    came at the target of each forecast (NaN: unknown); `day` and `target_day` are those of the forecast and its target.
+    `correlated_steps` consecutive forecasts have correlated errors, which count as one.
+    """
 
     horizon: int
     point: Floats
-    past: Past
-
-    @property
-    def truth(self) -> Floats:
-        """What came at the target of each forecast."""
-        return self.past.truth
+    truth: Floats
+    day: Ints
+    target_day: Ints
+    correlated_steps: int = 1
 
     def scored(self) -> Bools:
-        """Moments at which every candidate made a forecast whose truth is known."""
+        """Moments at which every forecast was made and its truth is known."""
         return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
 
 
-def rolling_forecasts(series: Timed, horizons: tuple[int, ...], known: Floats | None = None) -> list[Rolling]:
-    """Return the forecasts of every horizon (in windows) at every window of the series.
-
-    `known` (horizons, T) are forecasts from known jobs.
-    """
+def rolling_forecasts(series: Timed, horizons: tuple[int, ...]) -> list[Rolling]:
+    """Return the forecasts of every horizon (in windows) at every window of the series."""
     count = series.count
     if not count:
         return []
     day, made = series.day[:count], []
     tables = climate_tables(hourly_means(series.values, day, series.slot[:count]))
-    for place, horizon in enumerate(horizons):
+    for horizon in horizons:
         truth = np.full(count, np.nan)
         truth[: max(0, count - horizon)] = series.values[horizon:]
+        target = slice(horizon, count + horizon)
+        # What the night before knew of the target's hour.
+        usual = np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), tables[day, series.slot[target]], np.nan)
         # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
         correlated_steps = max(horizon, round(60 / series.window_minutes))
-        past = Past(truth, day, series.day[horizon : count + horizon], correlated_steps)
-        # What the night before knew of the target's hour.
-        usual = tables[day, series.slot[horizon : count + horizon]]
-        climatology = np.where(np.isfinite(series.values) & (day >= WARM_UP_DAYS), usual, np.nan)
-        by_jobs = climatology if known is None else np.where(np.isfinite(climatology), known[place], np.nan)
-        # Shifted by the median residual of similar past values.
-        for way in (climatology,) if known is None else (climatology, by_jobs):
-            for _, now, quantiles in daily_classes(way.copy(), past):
-                way[now] += quantiles(way[now], (0.5,))[0]
-        persistence = np.where(np.isfinite(climatology), series.values, np.nan)
-        combined = blended(np.stack([persistence, climatology, by_jobs]), past)
-        made.append(Rolling(horizon, np.stack([persistence, climatology, combined]), past))
+        now = np.where(np.isfinite(usual), series.values, np.nan)
+        rolling = Rolling(horizon, np.stack([now, usual, usual]), truth, day, series.day[target], correlated_steps)
+        for _, today, quantiles in daily_classes(usual.copy(), rolling):
+            rolling.point[CLIMATOLOGY, today] += quantiles(usual[today], (0.5,))[0]
+        rolling.point[CHOSEN] = _better_by_record(rolling)
+        made.append(rolling)
     return made
+
+
+def _better_by_record(rolling: Rolling) -> Floats:
+    """Return, for each day, the forecasts of the candidate with the smaller error before; NaN without enough past."""
+    days = int(rolling.day[-1]) + 1
+    error = np.abs(rolling.point[:CHOSEN] - rolling.truth)
+    known = np.isfinite(error).all(axis=0) & (rolling.target_day < days)
+    rows = np.stack([*error[:, known], np.ones(known.sum())])
+    before = np.zeros((3, days + 1))
+    for total, row in zip(before, rows, strict=True):
+        total[1:] = np.cumsum(np.bincount(rolling.target_day[known], row, days))
+    best = before[:CHOSEN].argmin(axis=0)[rolling.day]
+    enough = before[CHOSEN][rolling.day] >= LEAST_PAST
+    return np.where(enough, rolling.point[best, np.arange(len(best))], np.nan)
 
 
 # Forecasts and levels to the quantiles (levels, forecasts) of past residuals.
@@ -255,7 +206,7 @@ def residual_quantiles(forecasts: Floats, residuals: Floats, correlated_steps: i
     return quantiles
 
 
-def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, Quantiles]]:
+def daily_classes(value: Floats, past: Rolling) -> Iterator[tuple[int, Ints, Quantiles]]:
     """Yield (day, its forecasts, quantiles of the residuals known that morning) for every day with enough past.
 
     Quantiles are reused for up to a week once there are many weeks, because they hardly change from day to day.
@@ -263,59 +214,43 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, Quanti
     residual = past.truth - value
     rows = np.flatnonzero(np.isfinite(residual))
     arrived = past.target_day[rows]
-    edges = np.searchsorted(past.day, np.arange(past.days + 1))
+    days = int(past.day[-1]) + 1
+    edges = np.searchsorted(past.day, np.arange(days + 1))
     quantiles, made = None, 0
-    for today in range(past.days):
-        low, high = np.searchsorted(arrived, [today - MEMORY_DAYS, today])
+    for today in range(days):
+        known = rows[: np.searchsorted(arrived, today)]
         now = np.arange(edges[today], edges[today + 1])
         now = now[np.isfinite(value[now])]
-        if high - low < LEAST_PAST or not len(now):
+        if len(known) < LEAST_PAST or not len(now):
             continue
         if quantiles is None or today - made >= min(7, max(1, today // 8)):
-            known = rows[low:high]
             quantiles, made = residual_quantiles(value[known], residual[known], past.correlated_steps), today
         yield today, now, quantiles
 
 
-def blended(ways: Floats, past: Past) -> Floats:
-    """Return the weighted mean of (ways, T), each day with the WEIGHTS of least past error; NaN without enough past."""
-    every = WEIGHTS @ ways
-    error = np.abs(every - past.truth)
-    known = np.isfinite(error[0]) & (past.target_day < past.days)
-    errors, count = np.zeros((len(WEIGHTS), past.days + 1)), np.zeros(past.days + 1)
-    for number in range(len(WEIGHTS)):
-        errors[number, 1:] = np.bincount(past.target_day[known], error[number, known], past.days)
-    count[1:] = np.bincount(past.target_day[known], minlength=past.days)
-    first = np.maximum(np.arange(past.days) - MEMORY_DAYS, 0)
-    errors, count = np.cumsum(errors, axis=1)[:, :-1], np.cumsum(count)[:-1]
-    best = (errors - errors[:, first]).argmin(axis=0)
-    out = every[best[past.day], np.arange(len(past.day))]
-    return np.where((count - count[first])[past.day] >= LEAST_PAST, out, np.nan)
-
-
-def rolling_intervals(rolling: Rolling, candidate: int, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
-    """Adaptive conformal intervals: low, high (T,) and whether the truth is within.
+def rolling_intervals(rolling: Rolling, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+    """Adaptive conformal intervals of the forecast shown: low, high (T,) and whether the truth is within.
 
     Residuals of similar past forecasts, widened after days with poor coverage; not far beyond what was seen before.
     Whether the truth is within is 1, 0, or NaN where it is not known.
     """
-    past, value = rolling.past, rolling.point[candidate]
+    value = rolling.point[CHOSEN]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
-    for today, now, quantiles in daily_classes(value, past):
+    for today, now, quantiles in daily_classes(value, rolling):
         # Residuals of high forecasts, added to a higher one, would reach far beyond all observed values.
-        seen = past.truth[past.target_day < today]
+        seen = rolling.truth[rolling.target_day < today]
         least, most = np.nanmin(seen), np.nanmax(seen)
         room = _BEYOND * (most - least)
         bounds = value[now] + quantiles(value[now], (alpha / 2, 1 - alpha / 2))
         bounds = np.clip(bounds, least - room, most + room)
-        truth = past.truth[now]
+        truth = rolling.truth[now]
         within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
         # The interval is widened to contain the point forecast after its coverage was recorded.
         low[now], high[now] = np.minimum(bounds[0], value[now]), np.maximum(bounds[1], value[now])
         inside[now] = within
         # The truth of a day's last forecasts is not known on the next morning: they do not update the level.
-        known = within[np.isfinite(within) & (past.target_day[now] == past.day[now])]
+        known = within[np.isfinite(within) & (rolling.target_day[now] == rolling.day[now])]
         if len(known):
             # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
             alpha = float(np.clip(alpha + ADAPTATION * ((1 - level) - (1 - known.mean())), 0.01, 0.5))

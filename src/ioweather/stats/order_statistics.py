@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
+from scipy.stats import binom, rankdata
 
 from ioweather.core.frames import Floats
+from ioweather.stats.estimates import LEVEL, effective_sample
 from ioweather.stats.families import Distribution, Real
 
 # Fewer rounds than this cannot show dependence that matters.
@@ -52,6 +53,32 @@ class _Between(Distribution):
         with np.errstate(divide="ignore"):
             small, large = np.log(self.smaller.upper_quantile(q)), np.log(self.larger.upper_quantile(q))
         return np.exp((1 - self.weight) * small + self.weight * large)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileBound(Distribution):
+    """Lower (`side` -1) or upper (1) end of the interval of each quantile of a sample, valid for any distribution.
+
+    The ends are order statistics (David & Nagaraja 2003, section 7.1), of as many independent values as there are. A
+    quantile beyond which too few values are expected has none: NaN.
+    """
+
+    ordered: Floats
+    independent: int
+    side: int
+
+    @classmethod
+    def of(cls, values: Floats, side: int) -> QuantileBound:
+        """Return the bound of values in time order."""
+        count = effective_sample(rankdata(values)).count
+        return cls(np.sort(values), max(1, min(len(values), int(count))), side)
+
+    def upper_quantile(self, q: Real) -> Floats:
+        n, tail = self.independent, (1 - LEVEL) / 2
+        below = 1 - np.asarray(q, np.float64)
+        rank = binom.ppf(tail, n, below) if self.side < 0 else binom.ppf(1 - tail, n, below) + 1
+        whole = np.clip(np.ceil(rank / n * len(self.ordered)).astype(np.int64), 1, len(self.ordered))
+        return np.where((rank >= 1) & (rank <= n), self.ordered[whole - 1], np.nan)
 
 
 @dataclass(frozen=True, eq=False)

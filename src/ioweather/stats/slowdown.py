@@ -21,7 +21,6 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.facility import WHOLE, Baseline
 from ioweather.core.frames import Bools, Column, Floats, Frame, Ints, Text
 from ioweather.core.tables import RESPONSE_ROLLUPS, concat
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, names_of
@@ -379,29 +378,26 @@ class OperationSeries:
         """Return the statistics by how they are counted, one of COUNTINGS."""
         return self.statistics if how == "raw" else self.omission_corrected
 
-    def expected(self, baseline: Baseline = WHOLE, before_ns: int | None = None) -> tuple[float | None, int]:
-        """Return the usual response time in seconds, and of how many operations; None below LEAST_BASELINE.
+    def expected(self, window_ns: int | None = None, before_ns: int | None = None) -> tuple[float | None, int]:
+        """Return the median response time in seconds, and of how many operations; None below LEAST_BASELINE.
 
-        A moving baseline is the one at `before_ns`, by default at the end.
+        It is that of the `window_ns` before `before_ns` (default: before the end), without a window that of all.
         """
-        if baseline.seconds is not None and self.op in baseline.seconds:
-            return baseline.seconds[self.op], int(self.count.sum())
-        low, high = baseline.period_ns or (0, 1 << 62)
-        if baseline.window_ns is not None:
+        low, high = 0, 1 << 62
+        if window_ns is not None:
             end = int(self.start_ns[-1]) + self.interval_ns if len(self.start_ns) else 0
             high = end if before_ns is None else before_ns
-            low = high - baseline.window_ns
+            low = high - window_ns
         first, last = (int(place) for place in np.searchsorted(self.start_ns, (low, high)))
         n = int(self.count[first:last].sum())
         if n < LEAST_BASELINE:
             return None, n
-        return float(self.histograms.select(np.arange(first, last)).pooled().quantiles([baseline.quantile])[0, 0]), n
+        return float(self.histograms.select(np.arange(first, last)).pooled().quantiles([0.5])[0, 0]), n
 
-    def slowdown(self, baseline: Baseline = WHOLE) -> Floats:
-        """Return the median of each interval over the usual time; of a moving baseline, that of the window before
-        it."""
-        moments = [None] if baseline.window_ns is None else self.start_ns.tolist()
-        usual = [self.expected(baseline, moment)[0] for moment in moments]
+    def slowdown(self, window_ns: int | None = None) -> Floats:
+        """Return the median of each interval over the usual time: that of the `window_ns` before it, else of all."""
+        moments = [None] if window_ns is None else self.start_ns.tolist()
+        usual = [self.expected(window_ns, moment)[0] for moment in moments]
         return self.statistics["median"] / np.array(usual, np.float64)
 
 
@@ -493,11 +489,11 @@ def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_second
                 yield episode
 
 
-def all_episodes(every: Sequence[OperationSeries], threshold: float, baseline: Baseline = WHOLE) -> list[Episode]:
+def all_episodes(every: Sequence[OperationSeries], threshold: float, window_ns: int | None = None) -> list[Episode]:
     """Return the episodes of all series in order of time, without those that chance explains."""
     found: list[Episode] = []
     for series in every:
-        slowdown = series.slowdown(baseline)
+        slowdown = series.slowdown(window_ns)
         usual = series.statistics["median"] / slowdown
         found += beyond_chance(series, episodes(series, slowdown, threshold), threshold * usual)
     return sorted(found, key=lambda episode: (episode.start_ns, episode.filesystem, episode.op))

@@ -164,7 +164,7 @@ def without_impossible(steps: Steps, facility: Facility, filesystem: str) -> Ste
     if not above.any():
         return steps
     values = {metric: np.where(above, np.nan, value) for metric, value in steps.values.items()}
-    excluded = {**steps.excluded, "above the peak of the system": int(above.sum())}
+    excluded = {**steps.excluded, "above the system peak": int(above.sum())}
     return replace(steps, values=values, excluded=excluded)
 
 

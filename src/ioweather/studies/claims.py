@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,17 +16,23 @@ from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claim_tests import (
     STANDINGS,
     Judgement,
+    claim_of,
     claims,
     judge_claim,
     printed_value,
 )
 from ioweather.core.results import (
     Answer,
+    Block,
     Cell,
     Coverage,
     Exhibit,
     Fact,
     FactGroup,
+    Finding,
+    Item,
+    Items,
+    Next,
     ResultColumn,
     ResultTable,
     columns_of,
@@ -114,22 +120,22 @@ def read_claims(file: Path) -> SiteClaims:
     where = f"--against {file}"
     try:
         if file.stat().st_size > _LARGEST_BYTES:
-            raise UsageError(f"{where}: too large for a file of claims.")
+            raise UsageError(f"{where}: too large for a claims file.")
         body = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}.") from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{where}: it is not JSON.", hint="`ioweather claims --export FILE` writes one.") from None
+        raise UsageError(f"{where} is not JSON.", hint="`ioweather claims --export FILE` writes one.") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise UsageError(f"{where}: it is not a file of claims.", hint="`ioweather claims --export FILE` writes one.")
+        raise UsageError(f"{where} is not a claims file.", hint="`ioweather claims --export FILE` writes one.")
     if body.get("version") != _VERSION:
-        raise UsageError(f"{where}: it has version {body.get('version')!r}; this one reads {_VERSION}.")
+        raise UsageError(f"{where} has version {body.get('version')!r}, but this release reads version {_VERSION}.")
     try:
         known = {claim.id for claim in claims()}
         listed = tuple(_claim(row) for row in body["claims"] if row["id"] in known)
         return SiteClaims(str(body["site"])[:100], bool(body["simulated"]), listed)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{where}: a statement cannot be read ({type(error).__name__}: {error}).") from None
+        raise UsageError(f"{where} has an unreadable statement ({type(error).__name__}: {error}).") from None
 
 
 _NUMBERS: Final = ("value", "low", "high", "n", "p_value")
@@ -188,18 +194,18 @@ def claims_answer(
     return Answer(
         question="Which statements of the papers are true here?",
         headline=(
-            f"Of {len(found)} statements of the papers {counts['supported']} agree here, {counts['weaker']} are weaker "
-            f"here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
+            f"Of {len(found)} statements in the papers, {counts['supported']} agree here, {counts['weaker']} are "
+            f"weaker here, {counts['refuted']} are contradicted, {counts['undecided']} are undecided and "
             f"{counts['untestable']} cannot be tested."
         ),
         facts=tuple(groups),
         exhibits=(Exhibit("claims", "Statements of five papers", tables=(_table(found, others),)),),
         findings=tuple(judgement.finding for judgement in found if judgement.standing == "refuted"),
         caveats=(
-            "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts it, ? not decided by these data, "
-            "– cannot be tested here. Criteria marked * are ours: the paper gives no number.",
-            f"Each is tested at a level of 1 in {len(claims())}: of all together less than one is decided wrongly on "
-            "average. Exhibits and observations use the same results. Exact counts are not tests.",
+            "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts the paper, ? undecided, – cannot "
+            "be tested here. Criteria marked * are ours, because the paper gives no number.",
+            f"The significance level of each test is 1 in {len(claims())}, so on average less than one statement is "
+            "decided wrongly. Exhibits and observations use the same results. Exact counts are not tests.",
         ),
         coverage=(Coverage(len(found), testable, "statements", {"without data": counts["untestable"]}),),
         name="claims",
@@ -240,6 +246,29 @@ def _table(found: Sequence[Judgement], others: Sequence[SiteClaims]) -> ResultTa
     return ResultTable("claims", (*columns, *named), tuple(rows))
 
 
+_MOST_CONTRADICTED: Final = 5
+
+
+def claims_screen(answer: Answer, params: Params) -> Iterator[Block]:
+    """Statements by paper and standing, the first that are contradicted, and what the others lack."""
+    result = answer.result
+    assert isinstance(result, ClaimsOutcome)
+    if any(claim.standing != "untestable" for claim in result.here.claims):
+        words = (f"{name}: {word.partition(' than')[0]} [count]" for name, word in STANDINGS.items())
+        counts = [(g.title, {fact.name: fact.value for fact in g.facts}) for g in answer.facts]
+        rows = [(title, *map(own.get, STANDINGS)) for title, own in counts]
+        yield ResultTable.of("papers", "; ".join(["paper [text]", *words]), rows)
+    against = [claim for claim in result.here.claims if claim.standing == "refuted"]
+    if against:
+        shown = against[:_MOST_CONTRADICTED]
+        items = (Item(c.id, f"{claim_of(c.id).text}: here {_value(c)}") for c in shown)
+        left = len(against) - len(shown)
+        yield Items("Contradicted here", tuple(items), more=f"{left} more: --full" if left else "")
+    lacks = Counter(claim.why for claim in result.here.claims if claim.standing == "untestable")
+    yield from (Finding(f"{n} not testable: {why or 'no value'}.") for why, n in lacks.most_common(3))
+    yield Next("ioweather claims --full")
+
+
 def _value(claim: ClaimOutcome) -> str:
     """Return the value with its unit; empty without one."""
     return "" if claim.value is None else format_value(claim.value, claim.unit)
@@ -251,21 +280,24 @@ QUESTION = Question(
     run=run,
     tables=_TABLES,
     params=(
-        Param("paper", "Only the statements of this paper.", choices=tuple(PAPERS)),
+        Param("paper", "Show only statements from this paper.", choices=tuple(PAPERS)),
         Param(
             "against",
-            "Compare with another site, by a file written there with --export (repeatable).",
+            "Compare with another site's file from --export (repeatable).",
             many=True,
             local=True,
             metavar="FILE",
         ),
     ),
-    help="""Check the claims of five papers at this site: more than 80 statements, each with its place, a criterion
-    that fits the size of this site, the value here with its interval, and whether it agrees, contradicts, is undecided
-    or cannot be tested. The values of the papers' own sites are shown too.
+    help="""Check the claims of five papers at this site.
 
-    --export FILE writes this site's row, without users and paths; --against FILE shows the row of another site.""",
+    The table has more than 80 statements, each with its place, a criterion scaled to this site, the local value with
+    its interval, and the result: agrees, weaker, contradicts, undecided or not testable. It also shows the values from
+    the papers.
+
+    --export FILE writes this site's row, without users and paths. --against FILE shows the row of another site.""",
     epilog="Example: ioweather claims --against their-site.json",
     seen_by="public",
     table="claims",
+    blocks=claims_screen,
 )

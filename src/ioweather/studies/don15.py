@@ -31,7 +31,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import NS, format_bytes, format_seconds, names_of
+from ioweather.core.units import NS, format_bytes, format_ratio, format_seconds, names_of
 from ioweather.facts.response_samples import (
     COMBINATION,
     FAMILY_LABELS,
@@ -77,10 +77,6 @@ _LEAST_INDEPENDENT: Final = 25
 _SHOWN: Final = 0.99
 # The 5% point of the Kolmogorov distribution. Fitted parameters only make a true family's distance smaller.
 _KS_LIMIT: Final = 1.358
-_PERSISTENCE: Final = (
-    "Intervals take the times as independent. Times close together are often similar, which makes the intervals too "
-    "narrow for cached runs of repeated requests."
-)
 
 
 def run_response_times(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -98,7 +94,7 @@ def run_response_times(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("don15.table2")
 def _sampling(samples: Samples) -> Iterator[Piece]:
-    """Runs, observations and request sizes by file system and mode. A job of the paper is a run of the sampler here."""
+    """Runs, observations and request sizes by file system and mode. A job in the paper is a sampler run here."""
     rows: list[tuple[Cell, ...]] = []
     for place in samples.places:
         mine = [sample for sample in samples.samples if sample.place == place]
@@ -123,7 +119,7 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
         "smallest [bytes]; largest [bytes]; operations [text]; first [time_ns]; last [time_ns]",
         rows,
     )
-    yield () if known else ("The rows do not name their runs, so runs cannot be counted.",), samples.coverage
+    yield () if known else ("The rows contain no run names, so runs cannot be counted.",), samples.coverage
 
 
 def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
@@ -147,7 +143,7 @@ def _variation_percent(sample: ResponseSample) -> float:
 
 @exhibit("don15.fig1")
 def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
-    """Response times in the order of time, and what the client's cache changes."""
+    """Response times in chronological order, and the effect of the client cache."""
     rows: list[tuple[Cell, ...]] = []
     medians = {}
     for sample in shown:
@@ -155,7 +151,9 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
         kept = thin(seconds, max(1, MAX_ROWS // (2 * len(shown))))
         points = zip(cells(sample.start_ns[kept]), cells(seconds[kept]), strict=True)
         rows += [(time, sample.place, sample.op, value, panel) for time, value in points]
-        medians[sample.filesystem, sample.op, sample.mode] = median_estimate(f"median[{panel}]", seconds, "seconds")
+        medians[sample.filesystem, sample.op, sample.mode] = median_estimate(
+            f"median[{panel}]", seconds, "seconds", in_time=True
+        )
     yield list(medians.values())
     for sample in shown:
         name = f"variation[{sample.place} {sample.op}]"
@@ -184,14 +182,14 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
             ends = before.low / after.high, before.high / after.low
             yield Estimate(lasting, before.value / after.value, "factor", *ends, LEVEL, uncached.n, "ratio of medians")
         first, last = (f"{_variation_percent(each):.0f}%" for each in (uncached, by_key[filesystem, op, "cache"]))
-        yield Finding(f"On {filesystem} the cache {effect}; variation goes from {first} to {last}.", name="cache")
-    yield "The chart shows the fastest and the slowest request of each time step; the table counts all."
-    yield _PERSISTENCE, samples.coverage
+        yield Finding(f"On {filesystem}, the cache {effect}; variation changes from {first} to {last}.", name="cache")
+    yield "The chart shows the fastest and the slowest request of each time step. The table counts all requests."
+    yield samples.coverage
 
 
 @exhibit("don15.fig2")
 def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
-    """Histogram and skewness of each sample, all with the same bins."""
+    """Histogram and skewness of each sample, with the same bins for all samples."""
     rows: list[tuple[Cell, ...]] = []
     # The same bins for all, so that panels can be read against each other; equal on a logarithmic axis, because cached
     # times are a tenth of others.
@@ -217,13 +215,13 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
     columns = "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]"
     drawn, title = ResultTable.of("histogram", columns, rows), f"Requests of {format_bytes(shown[0].request_bytes)}"
     yield _summary(shown), Chart.of("histogram", drawn, "low high y=share", title, facet="panel", log="x")
-    yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table lists the slowest."
+    yield f"The histograms end at the largest {_SHOWN:.0%} quantile. The table lists the slowest request."
     yield samples.coverage
 
 
 @exhibit("don15.singlefits")
 def _single_fits(samples: Samples) -> Iterator[Piece]:
-    """Distances of eight single families from every sample."""
+    """Distances between every sample and eight single families."""
     rows: list[tuple[Cell, ...]] = []
     distances: dict[str, list[float]] = {family: [] for family in WHOLE_FAMILIES}
     winners: list[str] = []
@@ -262,9 +260,9 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
     text = f"In {sum(rejected)} of {len(used)} samples even the best family is rejected at the 5% level."
     yield Finding(text, name="no_family_fits")
     yield (
-        "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
-        "fastest time. The distance is the two-sided Kolmogorov-Smirnov one. A family whose parameters were fitted "
-        "is further away than chance gives less often than in 5% of the samples it is true of."
+        "Families are fitted by maximum likelihood. Gamma, Weibull, LogNormal and Exponential start at 0; the Power "
+        "Law starts at the fastest time. The distance is the two-sided Kolmogorov-Smirnov distance. Because "
+        "parameters are fitted, a true family is rejected in less than 5% of samples."
     )
     yield skipped, samples.coverage
 
@@ -295,7 +293,10 @@ def _moment_plane(samples: Samples) -> Iterator[Piece]:
     yield _median_of_groups("kurtosis_median", kurtosis, used)
     text = f"{sum(away)} of {len(used)} samples are not Normal (Jarque-Bera, 1%)."
     yield Finding(text, name="normality")
-    yield "Without a fourth moment, kurtosis grows with the number of times: compare samples of similar size."
+    yield (
+        "If the fourth moment does not exist, kurtosis grows with the sample size. Compare only samples of similar "
+        "size."
+    )
     yield samples.coverage
 
 
@@ -345,8 +346,8 @@ RESPONSE_TIMES = Study(
 )
 
 
-# Shares beyond two standard deviations of a Normal, and of a Uniform, on the upper side (don15 section 1).
-_NORMAL_SHARE, _UNIFORM_SHARE = 0.025, 0.0
+# Share beyond two standard deviations of a Normal, on the upper side (don15 section 1).
+_NORMAL_SHARE: Final = 0.025
 # The paper's 94% around the average leave 3% on either side.
 _AROUND: Final = 0.94
 _CONTROL_MOST: Final = 5000
@@ -378,7 +379,7 @@ def example(shown: Sequence[FittedSample]) -> FittedSample:
 
 @exhibit("don15.fig4")
 def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
-    """Head and tail of one sample, each with the fitted distribution."""
+    """Head and tail of one sample, each with its fitted distribution."""
     sample, fit, seconds = item.sample, item.fit, item.sample.seconds
     edges = np.geomspace(seconds.min() * 0.999, seconds.max() * 1.001, 41)
     title = f"{sample.label}: all response times"
@@ -407,8 +408,8 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     columns = "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]"
     yield ResultTable.of("partition", columns, rows, sample.label), parameter_estimates(item)
     yield Finding(
-        f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
-        f"belong to the tail; best pair {item.pair_label}.",
+        f"{sample.label}: {format_ratio(fit.tail_share)} of requests take longer than {format_seconds(fit.pivot)} "
+        f"and form the tail. The best pair is {item.pair_label}.",
         name="tail",
     )
     yield caveats, samples.coverage
@@ -432,8 +433,10 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
         "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]",
         rows,
     )
-    line = Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd")
-    yield listed, Chart.of("bars", listed, "x=where y=tail low high", "Share in the tail", references=(line,))
+    # Like with like: what a Normal is expected to have is beyond two standard deviations, not beyond a pivot.
+    line = Reference("y", _NORMAL_SHARE, "a Normal")
+    yield listed, Chart.of("bars", listed, "x=where y=tail low high", "Share beyond the pivot")
+    yield Chart.of("bars", listed, "x=where y=beyond", "Share beyond mean + 2 sd", references=(line,))
     mean = _mean_share("tail_ratio_mean", fitted)
     low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
     value = mean.value or 0.0
@@ -443,14 +446,16 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     n = int(min(np.median([item.sample.n for item in fitted]), _CONTROL_MOST))
     drawn = np.random.default_rng(0).normal(10.0, 1.0, n)
     control = fit_mixture(drawn, combination=fitted[0].fit.combination).tail_share
-    yield plain("tail_ratio_normal", _NORMAL_SHARE, "ratio", method="beyond two standard deviations of a Normal")
-    yield plain("tail_ratio_uniform", _UNIFORM_SHARE, "ratio", method="beyond two standard deviations of a Uniform")
-    yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample")
-    text = f"On average {value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd."
+    yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a random Normal sample")
+    share = float(np.mean([row[7] for row in rows]))
+    text = (
+        f"On average {format_ratio(value)} of requests belong to the tail. {format_ratio(share)} are beyond "
+        f"mean + 2 sd; of a Normal, {format_ratio(_NORMAL_SHARE)} are."
+    )
     yield Finding(text, name="normal_share"), caveats
     yield (
-        "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
-        f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
+        f"The search finds a pivot in any sample, even in a random Normal sample (share: {format_ratio(control)}). "
+        "Read the share together with the tail's family and its distance."
     )
     yield samples.coverage
 
@@ -543,7 +548,7 @@ def _winners(
     goodness: Iterable[Estimate],
     caveats: tuple[str, ...],
 ) -> Iterator[Piece]:
-    """Which families fit heads and tails best, by distance and by AIC."""
+    """The families that fit heads and tails best, by distance and by AIC."""
     n, used = len(fitted), [item.sample for item in fitted]
     heads, tails = ([getattr(item.fit.best, part).name for item in fitted] for part in ("head", "tail"))
     tails_by_aic = [item.fit.best_by_aic.tail.name for item in fitted]
@@ -597,13 +602,13 @@ def _winners(
     yield Finding(text, name="head_family")
     # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
     aic, power = tails_by_aic.count("power_law"), tails.count("power_law")
-    text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance."
+    text = f"The Power Law is the best tail in {aic} of {n} samples by AIC, and in {power} samples by distance."
     yield Finding(text, name="tail_family")
-    text = f"Head and tail together come {np.median(gains):.2g}x closer to the data than one Normal (median)."
+    text = f"Head and tail together are {np.median(gains):.2g}x closer to the data than a single Normal (median)."
     yield Finding(text, name="distance"), caveats
     yield (
-        "The distance alone does not separate families that come near the power law; AIC is shown too. With "
-        "very many times every family is ruled out by some small departure: the distance says how small."
+        "The distance alone does not separate families that are close to the power law, so AIC is shown too. In "
+        "very large samples, small departures rule out every family. The distance shows how small they are."
     )
     yield samples.coverage
 
@@ -659,8 +664,10 @@ RESPONSE_TAILS = Study(
 )
 
 
-TRANSFER_SIZE: Final = Param("transfer_size", "bytes of the striped transfer (default: largest sampled)", kind="size")
-OVERHEAD: Final = Param("overhead", "time to put the parts together (psi of Eq. 1)", kind="duration", default="0s")
+TRANSFER_SIZE: Final = Param(
+    "transfer_size", "size of the striped transfer in bytes (default: largest sampled)", kind="size"
+)
+OVERHEAD: Final = Param("overhead", "time to assemble the parts (psi in Eq. 1)", kind="duration", default="0s")
 
 
 def run_striping(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -681,10 +688,12 @@ def run_striping(source: DataSource, params: Params) -> Iterator[Exhibit]:
     widest = int(params.get("targets") or WIDEST)
     predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS, widest=widest)
     if predictions:
-        yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused, *left_out))
+        caveats = (choices(fitted[0].fit), *refused, *left_out)
+        link = source.facility.node_limit_bytes_per_s
+        yield striping_exhibit(samples, fitted, predictions, total, caveats, link)
 
 
-TARGETS: Final = Param("targets", "number of OSTs; default: as in the lake", kind="int", choose=known_targets)
+TARGETS: Final = Param("targets", "number of OSTs; default: number in the lake", kind="int", choose=known_targets)
 STRIPING = Study(
     name="striping",
     exhibits=("don15.maxorder",),

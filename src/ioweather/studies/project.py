@@ -26,7 +26,7 @@ from ioweather.topics.source import DataSource
 
 @dataclass(frozen=True)
 class ProjectOutcome:
-    """`bytes_ratio`: of all bytes of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
+    """`bytes_ratio`: of the data of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
 
     project: str
     jobs: int
@@ -52,7 +52,7 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     if name not in jobs.projects.categories:
         near = get_close_matches(name, jobs.projects.categories, n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Largest: {', '.join(jobs.largest_projects(5))}."
-        raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=hint)
+        raise DataUnavailable(f"The lake has no jobs of project {name!r}.", hint=hint)
     mine = jobs.of_project(name)
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
@@ -64,7 +64,7 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     volume = (
         Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
         Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
-        Fact("bytes_ratio", "of all bytes of all jobs", share, "ratio", share),
+        Fact("bytes_ratio", "of the data of all jobs", share, "ratio", share),
     )
     low, high = int(nprocs.min()), int(nprocs.max())
     of_jobs = (
@@ -77,9 +77,9 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
     )
     total = sum(seconds) or 1.0
     performance = (
-        Fact("mib_per_s_per_node_median", "per node, median", per_node, "mib_per_s_per_node"),
+        Fact("mib_per_s_per_node_median", "median per node", per_node, "mib_per_s_per_node"),
         Fact("bytes_per_s_median", "bandwidth, median", bytes_per_s, "bytes_per_s"),
-        Fact("io_ratio_median", "I/O of run time, median", io_ratio, "ratio", min(1.0, io_ratio or 0.0)),
+        Fact("io_ratio_median", "median I/O share of run time", io_ratio, "ratio", min(1.0, io_ratio or 0.0)),
         Fact("read_seconds", "reading", seconds[0], "seconds", seconds[0] / total, "of all processes"),
         Fact("write_seconds", "writing", seconds[1], "seconds", seconds[1] / total),
         Fact("metadata_seconds", "metadata", seconds[2], "seconds", seconds[2] / total, "close() included"),
@@ -92,7 +92,7 @@ def project_answer(name: str, frames: Mapping[str, Frame], facility: Facility, p
             Fact(f"{kind}_files", f"{kind.replace('_', ' ')} files", n, "count", n / every)
             for kind, n in counts.items()
         ),
-        Fact("files_per_process_mean", "files per process, mean", per_process, "count"),
+        Fact("files_per_process_mean", "mean files per process", per_process, "count"),
     )
     groups = [
         FactGroup("volume", "Volume", volume),
@@ -152,7 +152,7 @@ def _on_servers(seen: Seen | None) -> list[FactGroup]:
     facts = (
         Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
         Fact("server_bytes_with_log_ratio", "by jobs with a log", ratio, "ratio", ratio),
-        Fact("log_bytes", "moved in that time, according to logs", seen.log_bytes, "bytes"),
+        Fact("log_bytes", "moved at the same time, according to logs", seen.log_bytes, "bytes"),
         Fact("jobs_without_log", "jobs without a log", seen.jobs - seen.jobs_with_log, "count", note=note),
     )
     return [FactGroup("servers", "According to server counters", facts)]
@@ -178,7 +178,7 @@ def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
         days = float(moments[-1] - moments[0]) / DAY_NS
         per_day = float(counts[-1] - counts[0]) / days
         facts.append(Fact("files_added_per_day", "files added per day", per_day, "count"))
-    return [FactGroup("contents", "What it keeps", tuple(facts))]
+    return [FactGroup("contents", "What it stores", tuple(facts))]
 
 
 def _daily(name: str, mine: Runs) -> Exhibit:
@@ -191,7 +191,7 @@ def _daily(name: str, mine: Runs) -> Exhibit:
         rows += [(int(d) * DAY_NS, label, float(v)) for d, v in zip(days.tolist(), totals.tolist(), strict=True)]
     table = ResultTable.of("daily", "day [time_ns]; direction [text]; bytes [bytes]", rows)
     chart = Chart.of("timeline", table, "x=day y=bytes series=direction", "Bytes per day")
-    return Exhibit("project.daily", f"Bytes per day of {name}", charts=(chart,))
+    return Exhibit("project.daily", f"Data per day of {name}", charts=(chart,))
 
 
 _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
@@ -218,7 +218,7 @@ QUESTION = Question(
     result=ProjectOutcome,
     run=run,
     tables=frozenset({"applications", "job_io", "job_operations", "jobs", "scan_bins"}),
-    params=(Param("name", "The project, as accounting names it.", required=True), PROCESSES_PER_NODE),
+    params=(Param("name", "Project name in the accounting data.", required=True), PROCESSES_PER_NODE),
     help="Show one project: volume, jobs, performance, dominant I/O patterns, stored files.",
     epilog="Example: ioweather project climate",
 )

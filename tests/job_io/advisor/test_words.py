@@ -30,10 +30,10 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
         ("alternating I/O", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
         ("  before, after", ""),
     ]  # fmt: skip
-    start = "file.100 and 3 more: 16,000 of 16,000 requests under 1 MiB, 16 KiB on average"
+    start = "file.100 and 3 more: 16,000 of 16,000 requests are under 1 MiB, 16 KiB on average"
     assert group.facts[0].note.startswith(start)
     assert group.facts[1].note == "write(fd, buffer, 4 << 20) instead of each piece"
-    assert others.title == "Also seen, not worth changing (each saves under 1 s)"
+    assert others.title == "Also seen, not worth changing (each saves less than 1 s)"
     assert [fact.label for fact in others.facts] == ["no MPI-IO"]
     (exhibit,) = answer.exhibits
     assert (exhibit.id, exhibit.tables, exhibit.charts) == ("advice", (), ())
@@ -78,7 +78,7 @@ def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
     _, view = small(tmp_path)
     smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
     said = with_advice(why_slower(kind, smaller), view).headline
-    assert said.startswith("Headline; according to the advisor's model, small requests may account for 1")
+    assert said.startswith("Headline; the advisor estimates that small requests may account for 1")
     assert said.endswith("of the extra 16 s.")
     for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
         assert with_advice(why_slower(kind, change), view).headline == "Headline."

@@ -146,37 +146,6 @@ def test_two_outputs_mixed_in_one_file(tmp_path: Path) -> None:
         rows(written(tmp_path, text))
 
 
-def json_output(**changes: Any) -> dict[str, Any]:
-    results = [
-        {"access": "write", "bwMiB": 100.0, "iops": 101.0, "totalTime": 5.12},
-        {"access": "read", "bwMiB": 200.0, "iops": 202.0, "totalTime": 2.56},
-        {"access": "write", "bwMiB": 128.0, "iops": 129.0, "totalTime": 4.0},
-    ]
-    test = {
-        "TestID": 0, "StartTime": "Tue Mar  3 10:00:01 2026", "Path": "/fast/me/file",
-        "Options": {"api": "POSIX", "test filename": "/fast/me/file", "tasks": "8", "nodes": "2", "xfersize": "1 MiB",
-                    "repetitions": "2"},
-        "Results": [[results[0], results[1]], [results[2]]],
-    }  # fmt: skip
-    return {
-        "Version": "4.0.0", "Began": "Tue Mar  3 10:00:00 2026", "Command line": "ior -i 2", "Machine": "Linux n1",
-        "tests": [test],
-        "summary": [{"operation": "write", "TestID": 0, "bwMaxMIB": 128.0, "bwMeanMIB": 114.0, "OPsMax": 129.0}],
-        "Finished": "Tue Mar  3 10:00:20 2026",
-    } | changes  # fmt: skip
-
-
-def test_json_output(tmp_path: Path) -> None:
-    path = written(tmp_path, json.dumps(json_output(), indent=2), "ior.json")
-    assert IOR.detect(path.read_bytes(), path) == 0.9
-    found = phases(path)
-    assert list(found) == ["run", "write[0]", "read[0]", "write[1]", "write[max]"]
-    assert found["write[1]"]["bytes_per_s"] == 128 * MIB
-    assert found["write[0]"]["start_ns"] == parse_time_ns("2026-03-03T10:00:01Z")
-    assert found["write[max]"]["ops_per_s"] == 129
-    assert json.loads(found["write[0]"]["parameters"])["tasks"] == 8
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_output_that_was_cut_and_the_whole_one_are_one_run(tmp_path, order):
     from ioweather.ingestion.ingest import ingest

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
-from ioweather.core.tables import TABLES, Complaints
-from ioweather.core.units import NS
-from ioweather.readers.scan.lists import FIND, FSSTATS, GPFS
+from ioweather.readers.scan.lists import FIND, GPFS
 from ioweather.readers.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.readers.scan.tally import HISTOGRAMS, original_name, stored_text
 from scan_trees import counted
@@ -115,15 +113,14 @@ def test_an_entry_that_cannot_be_is_left_out_alone(tree, tmp_path, wrong, said):
     text = find(root, LONG + "\\0")
     path = tmp_path / "list"
     path.write_bytes(text)
-    good = read(FIND, path, now, keep_raw=True)
+    good = read(FIND, path, now)
     path.write_bytes(
         text + f"{wrong}{root}/evil\0f 1 10 7 8 {16_725_225_600}.0 1.0 1.0 0 0 1 {root}/year2500\0".encode()
     )
     frames: dict = {}
     with pytest.raises(SourceError, match=f"skipped 1 invalid entries.*{said}.*evil"):
-        read(FIND, path, now, frames, keep_raw=True)
-    assert {row["path"].rpartition("/")[2] for row in frames["scan_entries"]} >= {"year2500"}
-    assert len(frames["scan_entries"]) == len(good["scan_entries"]) + 1
+        read(FIND, path, now, frames)
+    assert frames["scans"][0]["entry_count"] == good["scans"][0]["entry_count"] + 1
     assert not frames["scans"][0]["complete"]
     assert frames["scans"][0]["file_bytes"] == good["scans"][0]["file_bytes"] + 7
 
@@ -170,7 +167,7 @@ def test_a_gpfs_policy_list(tmp_path):
     for first in ("", "<3> "):
         path.write_text(POLICY.format(first=first))
         assert GPFS.detect(path.read_bytes(), path) > 0.5
-        frames = read(GPFS, path, scanned, zone=chicago, keep_raw=True)
+        frames = read(GPFS, path, scanned, zone=chicago)
         scan = frames["scans"][0]
         assert (scan["file_count"], scan["directory_count"], scan["linked_file_count"]) == (2, 1, 1)
         assert (scan["file_bytes"], scan["capacity_bytes"]) == (1048586, 1 << 20)
@@ -179,18 +176,15 @@ def test_a_gpfs_policy_list(tmp_path):
         assert found[("all", "", "mtime")] == {0: [1, 1 << 20], 7: [1, 10]}  # 2 hours; 83 days
         assert found[("user", 1002, "size")] == {4: [1, 10]}
         assert {r["owner"] for r in frames["scan_bins"] if r["owner_kind"] == "project"} == {"uid 1001", "uid 1002"}
-        row = frames["scan_entries"][0]
-        assert row["mtime_ns"] == int(dt.datetime(2010, 3, 25, 10, tzinfo=chicago).timestamp()) * 10**9
-        assert row["atime_ns"] % 10**9 == 250_000_000
 
 
 def test_a_gpfs_list_with_named_columns(tmp_path):
     path = tmp_path / "list.all"
     path.write_text(ORDERED)
     assert GPFS.detect(path.read_bytes(), path) > 0.5
-    frames = read(GPFS, path, 1_269_500_000, zone=ZoneInfo("UTC"), keep_raw=True)
+    frames = read(GPFS, path, 1_269_500_000, zone=ZoneInfo("UTC"))
     assert frames["scans"][0]["file_bytes"] == 1048586
-    assert frames["scan_entries"][1]["path"] == "/gpfs/a/with blank"
+    assert bins(frames)["all", "", "name_length"][len("with blank")] == [1, len("with blank")]
 
 
 @pytest.mark.parametrize(
@@ -222,97 +216,11 @@ def test_names_come_back_from_their_text(raw):
     text.encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("said", "stored"),
-    [("[3,5]", "3,5"), ("[0,1][2,3,4]", "0,1;2,3,4"), ("[7][?,?]", "7"), ("[?]", None), ("]", None), ("", None)],
-)
-def test_stripes_as_lfs_find_prints_them(tmp_path, said, stored):
-    """A layout of several parts, one whose later parts have no objects yet, one without any, one not told."""
+@pytest.mark.parametrize("osts", ["[3,5]", "[0,1][2,3,4]", "[7][?,?]", "]", ""])
+def test_lists_of_lfs_find_with_stripes_are_read(tmp_path, osts):
+    """A layout of several parts, one whose later parts have no objects yet, one without any."""
     first = "8 16 1700000000 1700000100 1700000200 1000 100 1 [1] /scratch/first\n"
-    (tmp_path / "list").write_text(f"{first}8 16 1700000000 1700000100 -5 1000 100 1 {said} /scratch/a b\n")
+    (tmp_path / "list").write_text(f"{first}8 16 1700000000 1700000100 -5 1000 100 1 {osts} /scratch/a b\n")
     assert FIND.detect(first.encode(), tmp_path / "list") == 0.9
-    context = ReadContext(start_ns=NS, system="scratch", keep_raw=True)
-    frames = [frame for table, frame in FIND.read(tmp_path / "list", context) if table == "scan_entries"]
-    rows = [row for frame in frames for row in frame.records()]
-    assert [(row["path"], row["osts"]) for row in rows] == [("/scratch/first", "1"), ("/scratch/a b", stored)]
-    assert rows[-1]["atime_ns"] == 1_700_000_100 * NS
-
-
-KIB, NOW = 1024, 1_700_000_000 * 10**9
-SIZES = (0, 100, 2047, 2048, 5000, 70_000, 3 << 20, (1 << 30) + 1)
-AGES = (0, 1, 2, 40, 63, 64, 127, 500)
-
-
-def histogram(name: str, values: list[float], weights: list[int] | None = None) -> str:
-    """As fsstats fills and prints them: bins from 0 to 2, 2 to 4, 4 to 8, ...; the last columns are shares."""
-    found: dict[int, list[float]] = {}
-    for value, weight in zip(values, weights or [1] * len(values), strict=True):
-        low = 0 if value < 2 else 1 << (int(value).bit_length() - 1)
-        cell = found.setdefault(low, [0, 0.0])
-        cell[0], cell[1] = cell[0] + weight, cell[1] + value * weight
-    count = sum(int(cell[0]) for cell in found.values())
-    lines = [f"histogram,{name}", f"count,{count},items", "average,1.000000,KB", "min,0,KB", "max,9,KB",
-             "bucket min,bucket max,count,percent,cumulative pct,val count,percent,cumulative pct"]  # fmt: skip
-    lines += [
-        f"{low},{2 * low or 2},{int(n)},0.100000,0.100000,{held:.6f},0.100000,0.100000"
-        for low, (n, held) in sorted(found.items())
-    ]
-    return "\n".join(lines) + "\n\n"
-
-
-def report(sizes=SIZES, ages=AGES) -> str:
-    kib = [size / KIB for size in sizes]
-    return (
-        "#Generated by fsstats v1.4.5 (2009-12-11)\n#Comment: by hand\n\nskipped special files,3\n"
-        "skipped duplicate hardlinks,2\nskipped snapshot dirs,1\ntotal capacity used,1.00 GB\n\n"
-        + histogram("file size", kib)
-        + histogram("capacity used", [-(-size // 4096) * 4 for size in sizes])
-        + histogram("directory size", [4.0, 4.0])
-        + histogram("filename length", [8.0] * 4)
-        + histogram("symlink target length", [12.0])
-        + histogram("mtime (files)", list(ages))
-        + histogram("mtime (KB)", list(ages), [round(k) for k in kib])
-    )
-
-
-def read_of_fsstats(tmp_path, text: str | bytes, **context):
-    path = tmp_path / "report.csv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    frames = dict(FSSTATS.read(path, ReadContext(**({"start_ns": NOW, "system": "gpfs"} | context))))
-    for name, frame in frames.items():
-        Complaints().check(TABLES[name], frame, NOW)
-    return frames["scans"].records()[0], frames["scan_bins"].records()
-
-
-def test_sizes_ages_and_totals(tmp_path):
-    scan, bins = read_of_fsstats(tmp_path, report())
-    assert (scan["file_count"], scan["file_bytes"], scan["complete"]) == (len(SIZES), sum(SIZES), True)
-    assert (scan["directory_count"], scan["symlink_count"], scan["other_count"]) == (2, 1, 3)
-    assert (scan["root"], scan["system"], scan["start_ns"]) == ("gpfs", "gpfs", NOW)
-    sizes = {(row["low"], row["high"]): (row["count"], row["bytes"]) for row in bins if row["histogram"] == "size"}
-    assert sizes[0, 2048] == (3, 100 + 2047)
-    assert sizes[2048, 4096] == (1, 2048)
-    assert sizes[1 << 30, 2 << 30] == (1, (1 << 30) + 1)
-    assert sum(count for count, _ in sizes.values()) == len(SIZES)
-    ages = {row["low"]: (row["high"], row["count"]) for row in bins if row["histogram"] == "mtime"}
-    assert ages == {0: (2, 2), 2: (4, 1), 32: (64, 2), 64: (128, 2), 256: (512, 1)}
-    old = next(row for row in bins if row["histogram"] == "mtime" and row["low"] == 256)
-    assert old["bytes"] == ((1 << 30) // KIB) * KIB
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("#Generated by fsstats v1.4.5\n", TruncatedInput),
-        (report()[: report().index("2048,")], CorruptInput),
-        (report().replace("\n0,2,3,", "\n0,2,30,"), CorruptInput),
-        (report().replace("\n2,4,1,", "\n3,4,1,"), CorruptInput),
-        (report().replace("\n2,4,1,", "\n2,4,-1,"), CorruptInput),
-        (report().replace("\n2,4,1,", "\n2,4,1e9,"), CorruptInput),
-        (report() + report(), CorruptInput),
-        (gzip.compress(report().encode())[:-20], TruncatedInput),
-    ],
-)
-def test_what_is_cut_or_changed_is_refused(tmp_path, text, error):
-    with pytest.raises(error):
-        read_of_fsstats(tmp_path, text)
+    scan = read(FIND, tmp_path / "list", 1_700_000_300, system="scratch")["scans"][0]
+    assert (scan["file_count"], scan["file_bytes"], scan["root"]) == (2, 16, "/scratch")

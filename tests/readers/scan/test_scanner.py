@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -50,7 +49,7 @@ def tree(tmp_path, monkeypatch):
 
 def scan_of(tree, state: Path | None = None, *workers, **options) -> Scan:
     root, now = tree
-    plan = plan_scan(root, start_ns=now * 10**9, listing="listing" in options)
+    plan = plan_scan(root, start_ns=now * 10**9)
     return Scan(plan, ScanState(state), *workers, checkpoint_seconds=0.0, **options)
 
 
@@ -110,16 +109,6 @@ def test_a_crash_anywhere_costs_only_what_was_not_saved(tree, tmp_path, after, w
     first.state.close()
     second = scan_of(tree, tmp_path / "state", *workers)
     assert counted(second.run()) == Naive(*tree).cells
-
-
-def test_the_listing_has_every_entry_after_a_crash(tree, tmp_path):
-    root, _ = tree
-    listing = io.BytesIO()
-    with pytest.raises(Crash):
-        scan_of(tree, tmp_path / "s", progress=crash_after(6), listing=listing).run()
-    scan_of(tree, tmp_path / "s", listing=listing).run()
-    paths = {record.split(b" ", 11)[11] for record in listing.getvalue().split(b"\0") if record}
-    assert paths == {os.fsencode(path) for path in root.rglob("*")} | {os.fsencode(root)}
 
 
 def test_a_damaged_state_is_refused_with_a_hint(tmp_path):

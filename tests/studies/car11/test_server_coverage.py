@@ -64,4 +64,4 @@ def test_all_projects_beside_the_paper_s_table() -> None:
         ("Earth", 2, 1, 800, 600, 0.75, 400), ("Fire", 1, 0, 50, 0, 0.0, 0), ("uid 6", 1, 0, 10, 0, 0.0, 0),
     )  # fmt: skip
     (said,) = [finding.text for finding in exhibit.findings if finding.name == "server_bytes_with_logs"]
-    assert "70% are of jobs with a log" in said
+    assert "Jobs with a log moved 70%" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.facility import Baseline, Facility
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.tables import RESPONSES, concat, encode_text
 from ioweather.core.units import HOUR_NS, NS
@@ -44,15 +44,9 @@ def made(hour, before, facility=None, phases=PHASES):
 
 def test_slow_is_measured_against_the_whole_period():
     (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS))
-    estimate, _, visible = exhibit.estimates
+    estimate, visible = exhibit.estimates
     assert (visible.name, visible.value) == ("visible_phases_ratio", 1.0)
     assert estimate.name == "slowdown[mdtest-hard-write, work read]"
     assert estimate.low <= estimate.value <= estimate.high
     assert (estimate.value, estimate.n) == (pytest.approx(100, rel=0.01), 2400)
     assert "over the whole period" in exhibit.caveats[0]
-
-
-def test_a_baseline_of_the_facility_is_used():
-    facility = Facility(baseline=Baseline(seconds={"read": 0.1}))
-    (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS), facility)
-    assert exhibit.estimates[0].value == pytest.approx(10)

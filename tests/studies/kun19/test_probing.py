@@ -52,7 +52,7 @@ def test_bands_and_slow_fraction():
     assert [row[4] for row in exhibits["kun19.bands"].tables[0].rows] == pytest.approx([1e-4, 1e-2], rel=0.1)
     assert [chart.kind for chart in exhibits["kun19.bands"].charts] == ["box"]
     assert exhibits["kun19.bands"].charts[0].table.column("label") == ("band 1", "band 2")
-    assert "1.0% of operations" in exhibits["kun19.fig1"].findings[0].text
+    assert "1% of operations" in exhibits["kun19.fig1"].findings[0].text
     drawn = exhibits["kun19.fig1"].charts[0].table
     assert max(drawn.column("seconds")) == 1.0, "the slowest are drawn"
     assert len(drawn.rows) <= 1800

@@ -100,7 +100,7 @@ def test_excess_and_maintenance_are_left_out_and_counted() -> None:
     )
     found = reduce_targets(matrices(values), Limits.of(facility, "scratch", MINUTE_NS))
     assert found.over_limit_cells == 1
-    assert dict(found.system.excluded) == {"maintenance": 60, "above the peak of the system": 1}
+    assert dict(found.system.excluded) == {"maintenance": 60, "above the system peak": 1}
     assert np.isnan(found.system.values["write_bytes"][9])
     assert not np.isnan(found.system.values["read_bytes"][7])
     assert found.system.values["read_bytes"][7] < 1e12
@@ -114,14 +114,14 @@ def test_long_silence_of_many_targets_is_a_shutdown() -> None:
         array[500:620] = 0
         array[900:905] = 0  # too short
     found = reduce_targets(matrices(values), Limits())
-    assert dict(found.system.excluded) == {"nothing moved for 10 min": 120}
+    assert dict(found.system.excluded) == {"no data moved for 10 min": 120}
     assert np.isnan(found.system.values["read_bytes"][500:620]).all()
     at_midnight = {metric: np.concatenate([array, array]) for metric, array in values.items()}
     for array in at_midnight.values():
         array[1435:1447] = 0  # five minutes of one day and seven of the next
     crossing = reduce_targets(matrices(at_midnight), Limits())
     assert np.isnan(crossing.system.values["read_bytes"][1435:1447]).all()
-    assert dict(crossing.system.excluded) == {"nothing moved for 10 min": 252}
+    assert dict(crossing.system.excluded) == {"no data moved for 10 min": 252}
     few = {m: Matrix(m, 0, MINUTE_NS, ("a",), v[:, :1], np.ones((3000, 1), np.float32)) for m, v in values.items()}
     assert not reduce_targets(few, Limits()).system.excluded, "one disk may rest"
 

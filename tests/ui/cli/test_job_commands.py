@@ -33,7 +33,7 @@ def test_one_screen(call, log):
     assert len(out.splitlines()) <= 58
     assert "\x1b" not in out
     lines = [line.rstrip() for line in out.splitlines()]
-    assert "  reading  ▏···················  0.625%  2.50 s" in lines
+    assert "  reading  ▏···················  0.62%  2.50 s" in lines
     assert "  shared           ███▍················  1  8 MiB written" in lines
     assert any(line.startswith("  2 ███████··············▄▄▄▄▄▄▄·") for line in lines), "the heat map"
     assert any(line.startswith("    0 s") and line.endswith("90 s") for line in lines), "its axis"
@@ -80,7 +80,7 @@ def test_as_a_page_that_needs_nothing_else(call, log, tmp_path):
     assert (code, out) == (0, "")
     assert str(page) in err
     text = page.read_text()
-    for words in ("Modules of the log", "complete", "Bytes by rank and time",
+    for words in ("Modules in the log", "complete", "Bytes by rank and time",
                   "I/O cost", "bandwidth estimate", "Files by use", "Access pattern", "Access sizes",
                   "Most common access sizes", "Operations", "Data by mount point", "Largest files"):  # fmt: skip
         assert words in text

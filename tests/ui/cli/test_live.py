@@ -74,7 +74,7 @@ def frame(lake: Lake, capsys: pytest.CaptureFixture[str], *options: str) -> list
 def test_a_frame_has_the_newest_rate_of_each_target_and_its_server(lake: Lake, capsys) -> None:
     head, rates, _, *rows = frame(lake, capsys)
     assert "4 targets, 1 silent" in head
-    assert rates == "read 5 MiB/s  write 6 MiB/s  ops 120/s"
+    assert rates == "newest samples: read 5 MiB/s  write 6 MiB/s  ops 120/s"
     assert all(len(line) <= 80 for line in (head, rates, *rows))
     assert [row.split()[0] for row in rows] == [
         "scratch-OST0001", "scratch-OST0000", "scratch-MDT0000", "scratch-OST0002",

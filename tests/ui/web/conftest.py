@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
-
 import pytest
 from fastapi.testclient import TestClient
 from small_facility import make_small_lake
@@ -34,17 +31,6 @@ def client(lake, tmp_path_factory):
 @pytest.fixture(scope="session")
 def job_id(client):
     return client.get("/api/v1/jobs").json()["jobs"][0]["job_id"]
-
-
-@pytest.fixture(scope="session")
-def file_page(client):
-    """The address of the page of a file of some job."""
-    for job in client.get("/api/v1/jobs").json()["jobs"]:
-        text = client.get(f"/fragments/jobs/{job['job_id']}/evidence").text
-        found = re.search(r'href="(/jobs/[^"]+/file[^"]+)"', text)
-        if found:
-            return html.unescape(found[1])
-    raise AssertionError("no job of the lake has a file with a path")
 
 
 # A server that other hosts push to, and what they need for it.

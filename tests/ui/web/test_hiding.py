@@ -23,11 +23,11 @@ SOME = [
 ]  # fmt: skip
 REST = [
     f"{API}/ask/job?job={{job}}&detail=true", f"{API}/ask/compare?runs={{job}},{{other}}", f"{API}/jobs/{{job}}",
-    "/fragments/jobs/{job}", "/jobs/{job}", "/fragments/jobs/{job}/evidence", "/fragments/jobs/{job}/file?path=*",
+    "/fragments/jobs/{job}", "/jobs/{job}", "/fragments/jobs/{job}/evidence",
     f"{API}/ask/who?at={{at}}&window=6h&by=user", f"{API}/ask/who?at={{at}}&window=6h&by=project", f"{API}/ask/runs",
     f"{API}/ask/triage", f"{API}/jobs?limit=200", f"{API}/lake", f"{API}/ask/project?name={{account}}",
     "/fragments/busiest", "/fragments/slowest", "/fragments/runs", "/fragments/projects",
-    "/fragments/projects/{account}", "/search?q={user}", "/fragments/events/{event}/runs",
+    "/fragments/projects/{account}", "/search?q={user}",
     f"{API}/ask/relieve?target=scratch-OST0000", "/fragments/relief?target=scratch-OST0000",
     f"{API}/ask/who?job={{event}}",
 ]  # fmt: skip

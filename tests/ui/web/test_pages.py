@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import re
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -16,7 +14,7 @@ from ioweather.ui.web.shell import NAVIGATION
 PAGES = [path for path, _ in NAVIGATION]
 OTHERS = [
     "/exhibits/car11.fig7", "/jobs/1", "/projects/x", "/users/x", "/programs/%3Cscript%3E", "/filesystems/scratch",
-    "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/api", "/job?q=%3Cscript%3E",
+    "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/job?q=%3Cscript%3E",
     "/climate?from=%22%3E%3Cscript%3E", "/claims", "/jobs/1/file?path=%3Cscript%3E",
 ]  # fmt: skip
 
@@ -124,29 +122,6 @@ def test_sql_is_shown_to_the_last_digit_and_upload_of_garbage_is_explained(clien
     assert 'class="problem' in response.text
 
 
-def test_a_file_of_a_job_has_a_page(client, file_page):
-    job_id, path = file_page.split("/")[2], parse_qs(urlsplit(file_page).query)["path"][0]
-    text = client.get(file_page).text
-    assert f'href="/jobs/{job_id}"' in text
-    part = client.get(html.unescape(re.search(r'data-fragment="([^"]+)"', text)[1])).text
-    assert f"<h1>{path}</h1>" in part
-    assert {"used by", "reads and writes", "stripes"} <= set(re.findall(r"<th[^>]*>([^<]+)</th>", part))
-    linked = re.findall(r'href="/components/scratch-OST([0-9a-f]{4})\?', part)
-    answer = client.get("/api/v1/ask/job", params={"job": job_id, "file": path}).json()
-    (targets,) = (e["tables"][0]["rows"] for e in answer["exhibits"] if e["id"] == "job_targets")
-    assert [int(number, 16) for number in linked] == [int(row[0]) for row in targets]
-
-
-@pytest.mark.parametrize("path", ["/no/such", "*", "[a-z]*", "/scratch/*", "<script>", "x" * 4000])
-def test_a_file_that_a_job_has_not_is_no_pattern(client, file_page, path):
-    response = client.get(f"/fragments{file_page.partition('?')[0]}", params={"path": path})
-    assert response.status_code == 200
-    assert "No file of this job matches" in response.text
-    assert "<script>" not in response.text
-
-
-def test_what_names_no_file_is_refused(client, job_id):
-    assert client.get(f"/jobs/{job_id}/file").status_code == 400
-    assert client.get(f"/fragments/jobs/{job_id}/file", params={"path": "x" * 5000}).status_code == 400
-    assert "problem" in client.get("/fragments/jobs/999999999/file?path=x").text
-    assert client.get("/fragments/jobs/etc/file?path=x").status_code == 400
+def test_the_former_page_of_a_file_leads_to_its_job(client, job_id):
+    response = client.get(f"/jobs/{job_id}/file?path=/scratch/x", follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (307, f"/jobs/{job_id}")

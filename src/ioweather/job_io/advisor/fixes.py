@@ -63,7 +63,7 @@ def describe_small(profile: Profile, rows: Bools, share: Floats | float = 1.0) -
     # car11 V.D: 64 KiB writes, blocks of 4 MiB.
     block = int(profile.ints("file_alignment_bytes")[rows].max(initial=0))
     blocks = f"; the file system's block is {format_bytes(block)}" if 64 * KIB <= block <= GIB else ""
-    return f"{small:,} of {total:,} requests under 1 MiB{mean}{blocks}"
+    return f"{small:,} of {total:,} requests are under 1 MiB{mean}{blocks}"
 
 
 def seconds_saved_by_joining(profile: Profile, joined_bytes: int) -> Floats:
@@ -143,8 +143,15 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
 
 def with_endings(profile: Profile, endings: tuple[str, ...]) -> Bools:
     """Mark the records of files with one of these endings: old logs have no records of libraries."""
-    path = profile.records.text("path")
-    return np.array([*(name.lower().endswith(endings) for name in path.categories), False])[path.codes]
+    if endings not in profile.ending_masks:
+        path = profile.records.text("path")
+        mask = np.zeros(len(path.codes), np.bool_)
+        names = "\n".join((*path.categories, "")).lower()
+        if any(f"{ending}\n" in names for ending in endings):  # most programs have no such file
+            found = [*(name.lower().endswith(endings) for name in path.categories), False]
+            mask = np.array(found, np.bool_)[path.codes]
+        profile.ending_masks[endings] = mask
+    return profile.ending_masks[endings]
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:
@@ -178,7 +185,7 @@ def alignment_lines(profile: Profile, rows: Bools, block: int) -> tuple[str, ...
         "HDF5": (f"H5Pset_alignment(fapl, 1 << 20, {block});",),
         "PnetCDF": (f'MPI_Info_set(info, "nc_var_align_size", "{block}");',),
         "MPI-IO": (f'MPI_Info_set(info, "striping_unit", "{block}");',),
-    }.get(interface, (f"begin each request at a multiple of {block} bytes",))
+    }.get(interface, (f"start each request at a multiple of {block} bytes",))
 
 
 def sorting_lines(profile: Profile, rows: Bools, shared: bool = False) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ __all__ = ["log_bytes", "new_records", "write_log"]
 
 _LAYOUT: Final = LAYOUTS[b"3.41"]
 # The version of each module that is written, and its lists with the field that counts their items.
-_VERSIONS: Final = {"POSIX": 4, "MPI-IO": 3, "STDIO": 2, "LUSTRE": 1, "HEATMAP": 1}
+_VERSIONS: Final = {"POSIX": 4, "MPI-IO": 3, "STDIO": 2, "H5F": 3, "LUSTRE": 1, "HEATMAP": 1}
 _LISTS: Final = {"LUSTRE": {"ost_ids": "LUSTRE_STRIPE_WIDTH"}, "HEATMAP": {"write_bins": "bins", "read_bins": "bins"}}
 _HEATMAP_POINTERS: Final = bytes(16)  # behind the head of a heat map, meaningless in a file
 # Darshan reads job record, command and mounts into a buffer of 4 KiB with a terminator.
@@ -37,7 +37,7 @@ _COMMAND_BYTES: Final = 4096 - 8 * _LAYOUT.job_words - METADATA_BYTES - 1
 
 
 def new_records(module: str, count: int) -> NDArray[Any]:
-    """Zeroed records of the version that is written: POSIX 4, MPI-IO 3, STDIO 2, LUSTRE 1, HEATMAP 1."""
+    """Zeroed records of the version that is written: POSIX 4, MPI-IO 3, STDIO 2, H5F 3, LUSTRE 1, HEATMAP 1."""
     if module not in _VERSIONS:
         raise ValueError(f"cannot write {module}; supported: {', '.join(_VERSIONS)}")
     lists = {"LUSTRE": LUSTRE_V1_DTYPE, "HEATMAP": HEATMAP_DTYPE}

@@ -1,1 +1,1 @@
-"""Samples that a monitoring system labelled: Prometheus and telegraf. A mapping says what each is."""
+"""Samples that Prometheus labelled. A mapping says what each is."""

@@ -1,25 +1,19 @@
-"""Files of labelled samples: the sources `prometheus` and `telegraf`.
+"""Exposition text as exporters print it: the source `prometheus`.
 
-`prometheus` is exposition text as exporters print it: Prometheus's own and OpenMetrics, one scrape or many. It is not
-parsed by prometheus_client, which takes one scrape at a time and gives times as floats; that parser is the oracle of
-the tests.
+Prometheus's own form and OpenMetrics are read, one scrape or many. telegraf writes this form with
+`data_format = "prometheus"`. It is not parsed by prometheus_client, which takes one scrape at a time and gives times as
+floats; that parser is the oracle of the tests.
 
-`telegraf` writes InfluxDB's line protocol: `diskio,host=oss1,name=sda read_bytes=4096i,writes=3i
-1794726355242525983`. A field becomes the sample `measurement_field` with the tags as labels. Times are in
-nanoseconds, or in the unit that the writer was set to, which their length tells.
-
-A SELECT could not replace these readers: which samples are taken, and as which metric, follows from the mapping
-files, and growth over a gap or a restart from the samples before.
+A SELECT could not replace this reader: which samples are taken, and as which metric, follows from the mapping files,
+and growth over a gap or a restart from the samples before.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ioweather.core.contracts import ReadContext
@@ -168,91 +162,8 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
 
 PROMETHEUS = FileReader(
     "prometheus",
-    "Prometheus: exposition text of exporters, a server's samples (http://...), remote write",
+    "Prometheus: exporter text, server samples (http://...)",
     ("series", "job_operations", "components"),
     _detect_prometheus,
     _read_prometheus,
 )
-
-
-# Blanks, commas and equal signs inside a name follow a backslash; texts of fields are in quotes.
-_NAME: Final = r"(?:[^\\, =\n]|\\.)+"
-_VALUE: Final = r'(?:"(?:[^"\\\n]|\\.)*"|[^\\", \n]+)'
-_LINE: Final = re.compile(
-    rf"(?P<measurement>(?:[^\\, \n]|\\.)+)(?P<tags>(?:,{_NAME}={_NAME})*) "
-    rf"(?P<fields>{_NAME}={_VALUE}(?:,{_NAME}={_VALUE})*)(?: (?P<time>[0-9]{{1,19}}))?"
-)
-_TAG: Final = re.compile(rf",({_NAME})=({_NAME})")
-_FIELD: Final = re.compile(rf"({_NAME})=({_VALUE})(?:,|$)")
-_FIELD_NUMBER: Final = re.compile(
-    r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?([iu]?)"
-)
-_LONGEST: Final = 1 << 20  # the pattern remembers every character; InfluxDB itself takes less
-_MOST_WAITING: Final = 100_000  # points, of some hundred bytes
-_ESCAPED: Final = re.compile(r"\\(.)")
-_BY_DIGITS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
-_TELEGRAF_HINT: Final = 'Configure telegraf with [[outputs.file]] and data_format = "influx".'
-
-
-def _detect_telegraf(head: bytes, path: Path) -> float:
-    lines = [line for line in plain_head(head).split("\n")[:50] if line.strip() and not line.startswith("#")]
-    lines = lines[:-1] or lines
-    good = [match for line in lines if (match := _LINE.fullmatch(line.strip())) is not None]
-    return 0.8 if good and len(good) == len(lines) and any(match["time"] for match in good) else 0.0
-
-
-def _read_telegraf(path: Path, context: ReadContext) -> Pieces:
-    rows, points = SampleRows(path, context, _TELEGRAF_HINT), _points(path)
-    count = 0
-    for time_ns, _, match in _sort_points(points):
-        count += 1
-        labels = {_unescape(name): _unescape(value) for name, value in _TAG.findall(match["tags"])}
-        for field, value in _FIELD.findall(match["fields"]):
-            if _FIELD_NUMBER.fullmatch(value):
-                name = f"{_unescape(match['measurement'])}_{_unescape(field)}"
-                rows.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
-        yield from rows.full_frames()
-    return (yield from rows.finish(f"{count} point(s)"))
-
-
-def _sort_points(points: Iterator[_Point]) -> Iterator[_Point]:
-    """By time, as far as a bounded number of points in memory allows: several writers may share a file."""
-    waiting = list(islice(points, _MOST_WAITING))
-    heapq.heapify(waiting)
-    yield from (heapq.heappushpop(waiting, point) for point in points)
-    yield from sorted(waiting)
-
-
-TELEGRAF = FileReader(
-    "telegraf",
-    "line protocol of InfluxDB and telegraf (diskio, disk, lustre2; others by a mapping)",
-    ("series", "job_operations"),
-    _detect_telegraf,
-    _read_telegraf,
-)
-
-
-_Point: TypeAlias = tuple[int, int, re.Match[str]]  # time, number of the line
-
-
-def _points(path: Path) -> Iterator[_Point]:
-    """The lines of the file with their times in nanoseconds; comments are skipped."""
-    for number, untrimmed in whole_lines(path):
-        line, where = untrimmed.strip(), f"{path}, line {number}"
-        if len(line) > _LONGEST:
-            raise CorruptInput(f"{where} is longer than {_LONGEST:,} characters.")
-        if not line or line.startswith("#"):
-            continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise CorruptInput(f"{where}: expected line protocol, found {line[:80]!r}.")
-        time = match["time"]
-        if time is None:
-            raise UndatedInput(f"{where}: the line has no time.", hint=_TELEGRAF_HINT)
-        if len(time) not in _BY_DIGITS:
-            raise CorruptInput(f"{where}: {time} is not a time in seconds, milli-, micro- or nanoseconds.")
-        yield int(time) * _BY_DIGITS[len(time)], number, match
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPED.sub(r"\1", text) if "\\" in text else text

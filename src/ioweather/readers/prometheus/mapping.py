@@ -31,7 +31,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -248,6 +248,7 @@ def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
         raise UsageError(f"{where}: `match` is not a regular expression: {error}.") from None
 
     def translate(labels: Labels) -> str | None:
+        """The part of the label that matches, translated; None without a match or a translation."""
         found = pattern.fullmatch(labels.get(given["label"], ""))
         if found is None:
             return None
@@ -423,26 +424,6 @@ class Amounts:
         if self._names:
             yield "components", _host_frame(self._names)
         self._series, self._jobs, self._names = {}, {}, {}
-
-    def state(self) -> dict[str, Any]:
-        """The last samples as JSON, for `restore` in another process. Rows that wait are not in it."""
-        return {
-            "counters": {key: list(asdict(counter).values()) for key, counter in self._counters.items()},
-            "groups": [[list(name), *asdict(group).values()] for name, group in self._groups.items()],
-            "kept": self._stored_spans,
-        }
-
-    def forget(self, before_ns: int) -> None:
-        """Drop counters and groups without a sample since then."""
-        self._counters = {key: counter for key, counter in self._counters.items() if counter.at_ns >= before_ns}
-        self._groups = {name: group for name, group in self._groups.items() if group.at_ns >= before_ns}
-        self.shown_once &= self._counters.keys()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from the `state` of another process."""
-        self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
-        self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}
-        self._stored_spans = dict(state["kept"])
 
 
 def _host_frame(names: Mapping[tuple[str, str], int]) -> Frame:

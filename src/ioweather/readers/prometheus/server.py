@@ -1,11 +1,8 @@
-"""Samples of a Prometheus server: its HTTP API, and what it pushes (remote write, version 1).
+"""Samples of a Prometheus server by its HTTP API.
 
 The API is asked for raw samples, with the moments at which they were scraped: a range selector in an instant query
 (`metric[1h]` at a time) gives every sample as it was stored. A range query would give values on a grid, which shows a
 counter as it was up to five minutes before, and hides restarts between.
-
-Remote write is snappy around a protobuf message of prometheus/prompb: a WriteRequest has series, a series has labels
-and samples.
 """
 
 from __future__ import annotations
@@ -13,20 +10,18 @@ from __future__ import annotations
 import base64
 import heapq
 import json
-import math
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit, urlunsplit
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import Busy, CorruptInput, SourceError, UsageError
+from ioweather.core.errors import SourceError, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.units import HOUR_NS, MIB, MINUTE_NS, NS, format_bytes
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_bytes
 from ioweather.readers.prometheus.mapping import Amounts, Mappings
 
 _MILLISECOND_NS: Final = 1_000_000
@@ -117,7 +112,7 @@ class PrometheusServer:
             data: dict[str, Any] = document["data"]
             return data
         except (ValueError, KeyError, TypeError):
-            raise SourceError(f"The response of {self.url} is not that of a Prometheus server.") from None
+            raise SourceError(f"The response from {self.url} is not from a Prometheus server.") from None
 
 
 def _reason(body: bytes) -> str:
@@ -156,8 +151,11 @@ class Poll:
             except _TooMuch as error:
                 if end - at <= _LEAST_NS:
                     raise SourceError(
-                        f"{self.server.url} cannot return the samples of one minute: {error}.",
-                        hint='Select fewer with http://HOST:9090?match=LABEL="VALUE", or increase --query.max-samples.',
+                        f"{self.server.url} cannot return one minute of samples: {error}.",
+                        hint=(
+                            'Select fewer samples with http://HOST:9090?match=LABEL="VALUE", or increase '
+                            "--query.max-samples."
+                        ),
                     ) from None
                 length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
                 continue
@@ -183,77 +181,4 @@ class Poll:
                 for time, value in series["values"]
             ]
         except (KeyError, TypeError, ValueError):
-            raise SourceError(f"The response of {self.server.url} is not that of a Prometheus server.") from None
-
-
-MOST_BYTES: Final = 16 * MIB
-# A server sends 2,000 samples at a time, some hundred kilobytes of text.
-MOST_PLAIN_BYTES: Final = 64 * MIB
-_MOST_LABELS: Final = 100
-_LAST_MS: Final = (1 << 63) // 1_000_000 - 1  # of nanoseconds in 64 bits
-# The part of prompb's messages that is read, so that no generated code has to follow the library's versions.
-_MESSAGES: Final = """
-    name: "ioweather_remote_write.proto" package: "prometheus" syntax: "proto3"
-    message_type { name: "Label" field { name: "name" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
-                                 field { name: "value" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL } }
-    message_type { name: "Sample" field { name: "value" number: 1 type: TYPE_DOUBLE label: LABEL_OPTIONAL }
-                                  field { name: "timestamp" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL } }
-    message_type { name: "TimeSeries"
-        field { name: "labels" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Label" }
-        field { name: "samples" number: 2 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".prometheus.Sample" } }
-    message_type { name: "WriteRequest"
-        field { name: "timeseries" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED
-                type_name: ".prometheus.TimeSeries" } }
-"""
-
-
-class _Series(NamedTuple):
-    """One series of a remote write. `samples` are (ms since 1970, value), without markers of ended series."""
-
-    name: str
-    labels: dict[str, str]
-    samples: list[tuple[int, float]]
-
-    @property
-    def key(self) -> str:
-        return json.dumps([self.name, sorted(self.labels.items())])
-
-
-def decode_request(body: bytes) -> Iterator[_Series]:
-    """The series in the body of a remote write. Raises CorruptInput."""
-    try:
-        import cramjam
-        from google.protobuf.message import DecodeError
-    except ImportError:
-        # Not the sender's mistake: it keeps what it has, and sends it again.
-        raise Busy(
-            "This server cannot read remote write: it lacks cramjam or protobuf.",
-            hint="Run: pip install 'ioweather[remote-write]'",
-        ) from None
-    try:
-        size = cramjam.snappy.decompress_raw_len(body)
-        if size > MOST_PLAIN_BYTES:
-            raise CorruptInput(f"The message has {format_bytes(size)}, the limit is {format_bytes(MOST_PLAIN_BYTES)}.")
-        request = _message()()
-        request.ParseFromString(bytes(cramjam.snappy.decompress_raw(body)))
-    except (cramjam.DecompressionError, DecodeError, ValueError, OverflowError):
-        raise CorruptInput("The body is not a remote write message (version 1, snappy block format).") from None
-    for series in request.timeseries:
-        labels = {label.name: label.value for label in series.labels[: _MOST_LABELS + 1]}
-        name = labels.pop("__name__", "")
-        if not name or len(labels) > _MOST_LABELS:
-            raise CorruptInput(f"A series has no name, or more than {_MOST_LABELS} labels.")
-        samples = [(sample.timestamp, sample.value) for sample in series.samples if math.isfinite(sample.value)]
-        if wrong := [time for time, _ in samples if not 0 <= time <= _LAST_MS]:
-            raise UsageError(f"A sample of {name} has the timestamp {wrong[0]} ms, which is not a time after 1970.")
-        yield _Series(name, labels, samples)
-
-
-@cache
-def _message() -> Any:
-    """The class of WriteRequest."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
-
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))
+            raise SourceError(f"The response from {self.server.url} is not from a Prometheus server.") from None

@@ -1,5 +1,4 @@
-"""Lists of paths by find, lfs find and GPFS policy, and reports of fsstats: the sources `find`, `lfs_find`, `gpfs` and
-`fsstats`.
+"""Lists of paths by find, lfs find and GPFS policy: the sources `find`, `lfs_find` and `gpfs`.
 
 They are counted like a scan of our own; what a list does not say stays unknown: no sizes, no size histogram.
 
@@ -17,15 +16,6 @@ GPFS (Storage Scale): `mmapplypolicy` writes for a LIST rule
 
 SHOW is free text, so it must say what its numbers are: `size=4096 kb=4 uid=1001 ...`, or a first line
 `# FILE_SIZE KB_ALLOCATED USER_ID ...` that names them in order.
-
-fsstats (Panasas and CMU, 2005 on; used by car11) writes comma-separated text, by itself or in its report:
-
-    histogram,file size
-    count,1200,items
-    bucket min,bucket max,count,percent,cumulative pct,val count,percent,cumulative pct
-    0,2,900,0.750000,0.750000,310.250000,0.000100,0.000100
-
-Its bins are powers of two of KiB and of days; the first reaches from 0 to 2. It names neither the tree nor the time.
 """
 
 from __future__ import annotations
@@ -43,13 +33,13 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
 
-from ioweather.core.contracts import PathPolicy, ReadContext
+from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.tables import ANY, TABLES, Range
-from ioweather.core.units import KIB, NS, datetime_to_ns, ns_to_datetime, pairs_of
+from ioweather.core.units import NS, datetime_to_ns, ns_to_datetime, pairs_of
 from ioweather.readers.reader_catalogue import FileReader
-from ioweather.readers.scan.scanner import ScanState, signed
+from ioweather.readers.scan.scanner import ScanState
 from ioweather.readers.scan.tally import (
     Cells,
     LinkRecord,
@@ -58,8 +48,6 @@ from ioweather.readers.scan.tally import (
     Tally,
     extension_of_name,
     scan_frames,
-    stored_path,
-    stored_text,
 )
 from ioweather.readers.text_files import ZONE_HINT, plain_bytes, unzipped_blocks
 
@@ -68,9 +56,8 @@ _LONGEST_RECORD: Final = 1 << 20
 _LONGEST_PATH: Final = 64 << 10
 # A name may contain line ends, but a list of mostly other lines is refused.
 _MOST_STRAY_LINES: Final = 1000
-_MOST: Final = (1 << 63) - 1
 _BATCH: Final = 50_000
-_TABLES: Final = ("scans", "scan_bins", "scan_entries")
+_TABLES: Final = ("scans", "scan_bins")
 
 
 class Entry(NamedTuple):
@@ -88,10 +75,9 @@ class Entry(NamedTuple):
     links: int | None = None
     device: int | None = None
     inode: int | None = None
-    osts: str | None = None
 
 
-# What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
+# What a number may be, as the table says; device and inode have 64 bits.
 _ALLOWED: Final = {
     name: TABLES["scan_entries"].column(column).range or ANY
     for name, column in pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count").items()
@@ -106,25 +92,6 @@ def _find_impossible(entry: Entry) -> str:
         if value is not None and not allowed.least <= value <= allowed.most:
             return f"{name} = {value} of {entry.path[-60:]!r}"
     return ""
-
-
-def entry_frame(entries: Sequence[Entry], scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
-    """Rows of `scan_entries`. Times beyond int64 nanoseconds (the year 2262) are set to the last one."""
-    columns: dict[str, list[Any]] = dict(zip(Entry._fields, map(list, zip(*entries, strict=True)), strict=True))
-    names, shown = columns.pop("path"), "keep" if paths == "keep" else "hash"
-    for name in ("device", "inode"):
-        columns[name] = [None if number is None else signed(number) for number in columns[name]]
-    for name in set(columns) - {"kind", "osts"}:
-        columns[name] = [None if number is None else max(-_MOST, min(_MOST, number)) for number in columns[name]]
-    stored = {"size": "size_bytes", "capacity": "capacity_bytes", "links": "link_count"}
-    return TABLES["scan_entries"].frame(
-        {stored.get(name, name): column for name, column in columns.items()},
-        rows=len(entries),
-        scan_id=scan_id,
-        start_ns=start_ns,
-        path=[stored_path(path, shown) for path in names],  # type: ignore[arg-type]
-        escaped=[stored_text(path)[1] for path in names] if paths == "keep" else None,
-    )
 
 
 class ListTally:
@@ -216,8 +183,6 @@ def _list_frames(
             else:
                 good.append(entry)
         counted.add(good)
-        if context.keep_raw and good:
-            yield "scan_entries", entry_frame(good, scan_id, start_ns, context.paths)
     root, tally = counted.finish()
     if not tally.counts["entries"]:
         raise TruncatedInput(f"{path} ends within its first entry.", hint="Create the list again.")
@@ -243,7 +208,7 @@ def _whole_records(
     for data in unzipped_blocks(path, cut=False):
         *items, rest = (rest + data).split(separator)
         if len(rest) > _LONGEST_RECORD:
-            raise CorruptInput(f"{path}, record {number + len(items)}: longer than the longest path.")
+            raise CorruptInput(f"{path}, record {number + len(items)}: the record is longer than the longest path.")
         for item in items:
             number += 1
             if begins(item) or (waiting is None and not joins):
@@ -290,12 +255,6 @@ def _find_nanoseconds(text: bytes) -> int:
     return int(seconds) * NS + int(fraction[:9].ljust(9, b"0"))
 
 
-def _find_osts(text: bytes) -> str | None:
-    """`[0,3][5]` as 0,3;5; parts without objects (?) are left out."""
-    parts = [part.strip("[,") for part in text.decode().split("]")]
-    return ";".join(part for part in parts if part and "?" not in part) or None
-
-
 # What find prints for each directive of its format: the field of an entry, its form, how it is read. No number of 64
 # bits has more than 20 digits. An impossible number is still a record, and left out alone.
 _FIND_NUMBER: Final = rb"-?\d{1,20}"
@@ -313,7 +272,7 @@ _DIRECTIVES: Final[dict[str, tuple[str, bytes, Callable[[bytes], Any]]]] = {
     "%G": ("gid", _FIND_NUMBER, int),
     "%n": ("links", _FIND_NUMBER, int),
     # OSTs of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it is not known.
-    "%Lo": ("osts", rb"[\[\]\d,?]{0,65536}", _find_osts),
+    "%Lo": ("osts", rb"[\[\]\d,?]{0,65536}", bytes),
     "%p": ("path", rb".+", os.fsdecode),
 }
 
@@ -353,13 +312,6 @@ FIND = FileReader(
 )
 
 
-def listing_frames(listing: Path, scan_id: str, start_ns: int, paths: PathPolicy) -> Iterator[Frame]:
-    """Rows of `scan_entries` from the scanner's listing."""
-    entries = filter(None, _find_entries(listing))
-    while batch := list(islice(entries, _BATCH)):
-        yield entry_frame(batch, scan_id, start_ns, paths)
-
-
 def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
     """The form of a list, by its first record."""
     lustre = _LUSTRE_RECORD.fullmatch(first)
@@ -386,7 +338,8 @@ def _find_entry(record: bytes, pattern: re.Pattern[bytes]) -> Entry:
     """The entry of a record that fits the pattern."""
     match = pattern.fullmatch(record)
     assert match is not None
-    fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in match.groupdict().items()}
+    found = match.groupdict().items()
+    fields: dict[str, Any] = {name: _FIND_READERS[name](text) for name, text in found if name in Entry._fields}
     return Entry(**{"kind": "file", **fields})
 
 
@@ -410,7 +363,7 @@ def _read_lfs_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Fram
 
 LFS_FIND = FileReader(
     "lfs_find",
-    "lists of paths, one per line, as lfs find prints them (counts, no sizes)",
+    "path lists from lfs find, one path per line (counts, no sizes)",
     _TABLES,
     _detect_lfs_find,
     _read_lfs_find,
@@ -532,140 +485,3 @@ def _minute_ns(text: str, zone: ZoneInfo) -> int:
     """UTC of a local minute; the first of two where clocks go back, because ages are counted in days."""
     moment = dt.datetime.strptime(text, "%Y-%m-%d %H:%M")
     return datetime_to_ns(moment.replace(tzinfo=zone).astimezone(dt.UTC))
-
-
-_LONGEST: Final = 16 << 20
-_MOST_KIB: Final = (1 << 62) // KIB
-# Histograms here: those of fsstats that count and that weigh, and what one of their units is here. The histogram of
-# ages by KiB has the KiB as its count.
-_HISTOGRAMS: Final = {
-    "size": ("file size", "file size", KIB),
-    "capacity": ("capacity used", "capacity used", KIB),
-    "directory_size": ("directory size", "directory size", KIB),
-    **{time: (f"{time} (files)", f"{time} (KB)", 1) for time in ("mtime", "ctime", "atime")},
-}
-_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
-# By histogram: its count, and (low, count, weight) of each bin.
-_Report = dict[str, tuple[int, list[tuple[int, int, float]]]]
-
-
-def _read_fsstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    """Bins of the report's histograms, and its sums as a scan."""
-    start_ns, scan_id = scan_identity("fsstats", path, context)
-    raw = bytearray()
-    for block in unzipped_blocks(path, cut=False):
-        raw += block
-        if len(raw) > _LONGEST:
-            raise CorruptInput(f"{path} is too large for an fsstats report.", hint="Use one file per report.")
-    text = raw.decode("utf-8", "replace")
-    totals, report = _parse_report(text, path)
-    root = context.system or "/"
-    same: dict[str, Any] = {"scan_id": scan_id, "start_ns": start_ns, "root": root}
-    bins = [{**same, "owner_kind": "all", "owner": "", **row} for row in _make_bins(report, path)]
-    if bins:
-        yield "scan_bins", TABLES["scan_bins"].frame_of(bins)
-
-    def held(name: str) -> int | None:
-        return round(sum(weight for _, _, weight in report[name][1]) * KIB) if name in report else None
-
-    def printed(name: str) -> int | None:
-        value = totals.get(name, "")
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 18 else None
-
-    counts = [report[name][0] if name in report else None for name in _COUNTED]
-    yield (
-        "scans",
-        TABLES["scans"].frame(
-            rows=1,
-            **same,
-            host=context.host,
-            system=context.system or f"mount:{root}",
-            complete=not any(line.startswith(_INCOMPLETE) for line in text.splitlines()),
-            entry_count=sum(count or 0 for count in counts),
-            file_count=counts[0],
-            file_bytes=held("file size"),
-            capacity_bytes=held("capacity used"),
-            directory_count=counts[1],
-            directory_bytes=held("directory size"),
-            symlink_count=counts[2],
-            other_count=printed("skipped special files"),
-            skipped_snapshot_count=printed("skipped snapshot dirs"),
-        ),
-    )
-
-
-FSSTATS = FileReader(
-    "fsstats",
-    "fsstats reports (-o FILE, or its whole output)",
-    ("scans", "scan_bins"),
-    lambda head, path: 0.95 if b"Generated by fsstats" in plain_bytes(head)[:4096] else 0.0,
-    _read_fsstats,
-)
-
-_COUNTED: Final = ("file size", "directory size", "symlink target length")
-_INCOMPLETE: Final = ("RESULTS MAY BE INCOMPLETE", "interrupted")
-
-
-def _parse_report(text: str, path: Path) -> tuple[dict[str, str], _Report]:
-    """Lines before the first histogram by their name, and the histograms."""
-
-    def number(text: str) -> float:
-        value = float(text) if _NUMBER.fullmatch(text) else -1.0
-        if not 0 <= value <= _MOST_KIB:
-            raise CorruptInput(f"{path}: {text[:40]!r} is not an fsstats count.", hint="The report was changed.")
-        return value
-
-    totals: dict[str, str] = {}
-    report: _Report = {}
-    name, in_rows = "", False
-    for line in text.splitlines():
-        if line.startswith("----- END CSV"):
-            break
-        cells = line.strip().split(",")
-        if cells[0] == "histogram" and len(cells) > 1:
-            name, in_rows = ",".join(cells[1:]), False
-            if name in report:
-                raise CorruptInput(f"{path} has two histograms {name!r}.", hint="Use one file per report.")
-            report[name] = 0, []
-        elif cells[0] == "bucket min":
-            in_rows = name != ""
-        elif name and cells[0] == "count" and len(cells) > 1:
-            report[name] = int(number(cells[1])), report[name][1]
-        elif in_rows and len(cells) == 8:
-            # Times in the future are below the first bin, which fsstats calls -1.
-            low = -1 if cells[0] == "-1" else int(number(cells[0]))
-            report[name][1].append((low, int(number(cells[2])), number(cells[5])))
-        elif not name and len(cells) == 2:
-            totals[cells[0]] = cells[1]
-        elif not line.strip():
-            in_rows = False
-    if "file size" not in report:
-        raise TruncatedInput(f"{path} ends before the file sizes.", hint="Run fsstats again, or copy the report again.")
-    for counting, _, _ in _HISTOGRAMS.values():
-        count, bins = report.get(counting, (0, []))
-        if short := sum(number for _, number, _ in bins) - count:
-            raise CorruptInput(
-                f"{path}: the bins of {counting!r} are {short:+,} off its count.",
-                hint="The report was truncated or changed.",
-            )
-    return totals, report
-
-
-def _make_bins(report: _Report, path: Path) -> Iterator[dict[str, Any]]:
-    """The columns of each bin: edges and bytes in our units, weights from the histogram in KiB."""
-    for histogram, (counting, weighing, unit) in _HISTOGRAMS.items():
-        _, weighed = report.get(weighing, (0, []))
-        weights = {low: float(weight if counting == weighing else count) for low, count, weight in weighed}
-        for low, count, _ in report.get(counting, (0, []))[1]:
-            if low == 1 or (low > 0 and low & (low - 1)):
-                raise CorruptInput(
-                    f"{path}: a bin begins at {low}, not at a power of 2.", hint="The report was changed."
-                )
-            yield {
-                "histogram": histogram,
-                "bin": f"fsstats {low}",
-                "low": None if low < 0 else low * unit,
-                "high": 0 if low < 0 else (2 * low or 2) * unit,
-                "count": count,
-                "bytes": round(weights.get(low, 0.0) * KIB),
-            }

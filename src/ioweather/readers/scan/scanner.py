@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ioweather.core.errors import LakeError, SourceError, UsageError
 from ioweather.core.facility import ProjectRule
@@ -46,9 +46,7 @@ _READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.
 _PASS: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK: Final = 512
 _MOST_BYTES: Final = 1 << 60
-_FARTHEST_NS: Final = 1 << 63  # the table has no later times
 _REGULAR, _LINK = 0o10, 0o12
-_KINDS: Final = {_REGULAR: "f", _LINK: "l", 0o4: "d", 0o1: "p", 0o14: "s", 0o2: "c", 0o6: "b"}
 
 
 def open_to_read(name: str, parent_fd: int | None = None) -> int:
@@ -83,7 +81,6 @@ class Plan(NamedTuple):
     now_seconds: int
     rules: tuple[ProjectRule, ...] = ()
     mounts: frozenset[str] = frozenset()
-    listing: bool = False
     entries_per_s: float | None = None
 
 
@@ -100,12 +97,11 @@ ROOT: Final = Directories("", 0, (".",))
 
 @dataclass
 class TaskResult:
-    """Result of a task: counts, directories that are left, files with several names, the list of entries."""
+    """Result of a task: counts, directories that are left, files with several names."""
 
     tally: Tally
     items: list[Directories]
     links: list[LinkRecord] = field(default_factory=list)
-    listing: bytearray = field(default_factory=bytearray)
     cpu_seconds: float = 0.0
 
 
@@ -202,8 +198,6 @@ class Walker:
         finally:
             os.close(fd)
         tally.add_directory(place.path, status.st_uid, place.entries, max(0, status.st_size), place.held_bytes)
-        if self._plan.listing:
-            self._list(status, place.path)
         if folders:
             self._found.items.append(Directories(relative, depth + 1, tuple(folders)))
 
@@ -243,8 +237,6 @@ class Walker:
             tally.add_trouble(place.inside(name), "impossible size")
             return
         tally.add_name(name)
-        if self._plan.listing:
-            self._list(status, place.inside(name))
         kind = status.st_mode >> 12
         if kind == _LINK:
             tally.counts["symlinks"] += 1
@@ -284,16 +276,6 @@ class Walker:
     def _full(self, relative: str) -> str:
         """The absolute path of a path below the root."""
         return f"{self._plan.root.rstrip('/')}/{relative}" if relative else self._plan.root
-
-    def _list(self, status: os.stat_result, path: str) -> None:
-        """A record as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\0'` writes it."""
-        moments = (status.st_mtime_ns, status.st_atime_ns, status.st_ctime_ns)
-        inside = (max(-_FARTHEST_NS, min(_FARTHEST_NS, moment)) for moment in moments)
-        times = " ".join(f"{moment // 10**9}.{moment % 10**9:09d}" for moment in inside)
-        kind = _KINDS.get(status.st_mode >> 12, "U")
-        head = f"{kind} {self._device_of(status)} {status.st_ino} {status.st_size} {status.st_blocks} {times} "
-        owner = f"{status.st_uid} {status.st_gid} {status.st_nlink} "
-        self._found.listing += (head + owner).encode() + os.fsencode(path) + b"\0"
 
 
 def walk_task(plan: Plan, items: Sequence[Directories], budget: int) -> TaskResult:
@@ -423,9 +405,7 @@ class ScanState:
     __del__ = close  # an open database would be complained of
 
 
-def plan_scan(
-    root: Path, *, start_ns: int, rules: Sequence[ProjectRule] = (), listing: bool = False, rate: float | None = None
-) -> Plan:
+def plan_scan(root: Path, *, start_ns: int, rules: Sequence[ProjectRule] = (), rate: float | None = None) -> Plan:
     """The plan of a scan of a directory. Raises UsageError for anything else."""
     resolved = Path(os.path.realpath(root))
     try:
@@ -435,7 +415,7 @@ def plan_scan(
     if not resolved.is_dir():
         raise UsageError(f"{root} is not a directory.", hint="Use a directory, or `ioweather ingest` for a list.")
     mounts = mount_points_below(str(resolved))
-    return Plan(str(resolved), found.st_dev, found.st_ino, start_ns // 10**9, tuple(rules), mounts, listing, rate)
+    return Plan(str(resolved), found.st_dev, found.st_ino, start_ns // 10**9, tuple(rules), mounts, rate)
 
 
 class Scan:
@@ -451,11 +431,10 @@ class Scan:
         *,
         expected: int | None = None,
         progress: Progress = silent,
-        listing: BinaryIO | None = None,
         checkpoint_seconds: float = _CHECKPOINT_SECONDS,
     ) -> None:
         self.plan, self.state, self.executor, self.workers = plan, state, executor, workers
-        self.expected, self.progress, self.listing = expected, progress, listing
+        self.expected, self.progress = expected, progress
         self.checkpoint_seconds = checkpoint_seconds
         if state.usable:
             self.tally = Tally.from_json(state.load_note("tally"))
@@ -551,8 +530,6 @@ class Scan:
         self.state.items += found.items
         self.state.add_links(found.links)
         self.cpu_seconds += found.cpu_seconds
-        if self.listing is not None:
-            self.listing.write(found.listing)
         done = self.tally.counts["entries"]
         self.progress(done, None if self.expected is None else max(self.expected, done), "entries")
         if time.monotonic() - self._saved >= self.checkpoint_seconds:
@@ -560,8 +537,6 @@ class Scan:
 
     def _save(self) -> None:
         """Make a checkpoint."""
-        if self.listing is not None:
-            self.listing.flush()
         self.state.save_note("cpu_seconds", self.cpu_seconds)
         self.state.checkpoint(self.tally, [item for items in self._under_way.values() for item in items])
         self._saved = time.monotonic()

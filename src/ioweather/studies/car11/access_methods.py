@@ -12,13 +12,13 @@ from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.frames import Bools, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.tables import INTERFACES, STRATEGIES
-from ioweather.core.units import format_value, names_of
+from ioweather.core.units import format_ratio, format_value, names_of
 from ioweather.facts.runs import NEEDS, PROCESSES_PER_NODE, Runs, fetch_runs, instances_of, jobs_of
 from ioweather.stats.estimates import plain
 from ioweather.topics.source import DataSource
 
 SIZES: Final = Param(
-    "sizes", "lowest number of processes in each bin of job size", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
+    "sizes", "lowest process count of each job-size bin", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
 )
 _LABELS: Final = {"unique": "unique", "partially_shared": "partially shared", "shared": "shared"}
 # N:1 in the manner of car11 V-H, "fewer than 10 total files regardless of job size". [ours]
@@ -27,7 +27,7 @@ _MOST_POINTS: Final = 1500
 _LARGE: Final = 0.1  # of the largest job
 _CATEGORIES: Final = ("no files", "N:1", "N:M", "N:N", "one process")
 _NO_FILES: Final = 0.3  # a logarithmic axis has no 0
-_DIAGONAL: Final = "N:N, a file per process"
+_DIAGONAL: Final = "N:N, one file per process"
 _STREAMS: Final = "Standard input, output and error are not counted as files."
 
 
@@ -104,7 +104,7 @@ def _ratio(part: float, whole: float) -> float | None:
 
 @exhibit("car11.fig2")
 def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
-    """Shares of jobs and bytes by interface (POSIX, MPI-IO, HDF5, ...) and job size."""
+    """Job and data shares by interface (POSIX, MPI-IO, HDF5, ...) and job size."""
     sets = jobs.frame.text("interfaces")
     used: dict[str, Bools] = {}
     for name in INTERFACES:
@@ -119,7 +119,7 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     ratios = {name: _ratio(moved[name], everything) for name in INTERFACES}
     yield [jobs.share(f"jobs_ratio[{name}]", used[name]) for name in INTERFACES]
     for name, ratio in ratios.items():
-        yield plain(f"bytes_ratio[{name}]", ratio, "ratio", n=jobs.rows, method="share of bytes")
+        yield plain(f"bytes_ratio[{name}]", ratio, "ratio", n=jobs.rows, method="share of data")
     moved_by_job = sum(read[name] + written[name] for name in INTERFACES)
     by_posix = sum(amount[name] for amount in (read, written) for name in ("POSIX", "STDIO"))
     libraries = used["HDF5"] | used["PnetCDF"]
@@ -129,23 +129,24 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     yield _shares_by_size(bins, "interface", "Interfaces used by jobs of each size", used, read, written)
     if libraries.any():
         share = (ratios["HDF5"] or 0.0) + (ratios["PnetCDF"] or 0.0)
-        text = f"High-level libraries were used by {libraries.mean():.1%} of jobs and moved {share:.1%} of the bytes."
+        of_jobs, of_bytes = format_ratio(libraries.mean()), format_ratio(share)
+        text = f"{of_jobs} of jobs used high-level libraries, which moved {of_bytes} of the data."
         yield Finding(text, name="libraries")
     else:
         yield Finding("No job used a high-level library.", name="no_libraries")
     if used["MPI-IO"].any() and everything:
-        text = f"MPI-IO was used by {used['MPI-IO'].mean():.0%} of jobs and moved {ratios['MPI-IO']:.0%}."
+        text = f"{used['MPI-IO'].mean():.0%} of jobs used MPI-IO, which moved {ratios['MPI-IO']:.0%} of the data."
         yield Finding(text, name="mpiio")
     yield (
-        "A job counts under every interface that it called directly, so shares of jobs add up to more than 100%. "
-        "Each byte counts once, at the highest layer."
+        "A job counts under every interface that it called directly, so job shares add up to more than 100%. Each "
+        "byte counts once, at the highest layer."
     )
-    yield "Small files that an MPI library opens for itself show as POSIX.", jobs.caveats, jobs.coverage
+    yield "Small files that an MPI library opens for its own use count as POSIX.", jobs.caveats, jobs.coverage
 
 
 @exhibit("car11.fig3")
 def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
-    """Shares of jobs and bytes by how processes share files, and the size from which shared files predominate."""
+    """Job and data shares by file-sharing strategy, and the job size from which shared files predominate."""
     used = {_LABELS[name]: jobs.ints(f"{name}_file_count") > 0 for name in STRATEGIES}
     read, written = (
         {_LABELS[name]: jobs.ints(f"{name}_{verb}_bytes") for name in STRATEGIES} for verb in ("read", "write")
@@ -175,9 +176,12 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
         where = "do not predominate among the largest jobs"
         if lowest is not None:
-            where = f"predominate from {lowest:,} processes up"
+            where = f"predominate from {lowest:,} processes upwards"
         yield Finding(f"By {what}, shared or partially shared files {where}.", name="shared_files_predominate")
-    yield "A job counts under every strategy it used. Unique: one process; shared: all; partially shared: some."
+    yield (
+        "A job counts under every strategy that it used. One process uses a unique file, all processes use a shared "
+        "file, and some use a partially shared file."
+    )
     yield _STREAMS, jobs.caveats, jobs.coverage
 
 
@@ -200,7 +204,7 @@ def category_of(files: Ints, nprocs: Ints) -> Ints:
 
 @exhibit("car11.fig5")
 def _files(runs: Runs) -> Iterator[Piece]:
-    """Files against processes of each application run of the ten largest projects."""
+    """File and process counts of each application run of the ten largest projects."""
     shown = [runs.projects.categories.index(name) for name in runs.largest_projects()]
     runs = runs.take(np.isin(runs.projects.codes, shown) & runs.frame.known("file_count"))
     files, nprocs, n = runs.ints("file_count"), runs.ints("nprocs"), runs.rows
@@ -243,13 +247,16 @@ def _files(runs: Runs) -> Iterator[Piece]:
     yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.", name="files_per_run")
     yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.", name="most_files_per_process")
     if counts[0]:
-        text = f"{counts[0]:,} of {n:,} runs ({counts[0] / n:.1%}) accessed no file at all."
+        text = f"{counts[0]:,} of {n:,} runs ({format_ratio(counts[0] / n)}) accessed no files."
         yield Finding(text, name="runs_without_files")
     if most > 1:
-        text = "Programs with several files per process deserve attention before they grow to the full machine."
+        text = "Check programs with several files per process before they scale to the full machine."
         yield Finding(text, name="several_files_per_process")
-    yield f"N:1 is up to {_FEW_FILES} files whatever the size, N:N a file per process or more, N:M between."
-    yield "Shown are the runs of the ten projects that moved most.", _STREAMS, runs.caveats, runs.coverage
+    yield (
+        f"N:1 means up to {_FEW_FILES} files at any size, N:N means at least one file per process, and N:M is in "
+        "between."
+    )
+    yield "The figure shows runs of the ten projects that moved the most data.", _STREAMS, runs.caveats, runs.coverage
 
 
 STUDY = Study(

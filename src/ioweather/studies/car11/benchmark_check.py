@@ -18,7 +18,7 @@ from ioweather.core.contracts import Params, Study
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Bools, Floats
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.units import MIB
+from ioweather.core.units import MIB, format_ratio
 from ioweather.facts.bandwidth import (
     TOLERANCE,
     Measured,
@@ -97,7 +97,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.table1")
 def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Iterator[Piece]:
-    """Compare our bandwidths with the benchmarks' own, and name the cause of each deviation."""
+    """Compare estimated bandwidths with the benchmarks' own results, and name the cause of each deviation."""
     differing = [check for check in checks if not check.agrees]
     left = sum(not check.explained for check in differing)
     agreeing = len(checks) - len(differing)
@@ -142,31 +142,31 @@ def _bandwidths(runs: Runs, checks: list[_Check], states: Counter[str]) -> Itera
                 *((end, end, None, "equal") for end in ends),
             ),
         )
-        title = "Bandwidth, theirs and ours"
+        title = "Bandwidth: reported and estimated"
         yield Chart.of("scatter", points, "x=actual y=estimated series=kind curve", title, log="xy")
         deviations = [(f"{i}", c.deviation, kinds[i - 1]) for i, c in enumerate(checks[:100], 1)]
         bars = ResultTable.of("deviations", "run [text]; deviation [ratio]; kind [text]", deviations)
         lines = (Reference("y", TOLERANCE, "3%"), Reference("y", -TOLERANCE))
         yield Chart.of("bars", bars, "x=run y=deviation series=kind", "Deviation", references=lines)
         yield Finding(
-            f"Of {len(checks)} bandwidths {agreeing} are within 3% of the benchmark's own; {len(differing) - left} "
-            f"differ for a cause in the log; {left} are not explained.",
+            f"{agreeing} of {len(checks)} bandwidths are within 3% of the benchmark's own result. "
+            f"{len(differing) - left} differ for a cause shown in the log, and {left} are unexplained.",
             name="bandwidths_agree",
         )
     else:
-        yield Finding("No benchmark run has its Darshan log in the lake.", "undecided", name="no_logs")
-    for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):
+        yield Finding("The lake has no Darshan log of a benchmark run.", "undecided", name="no_logs")
+    for name, words in (("ranks", "processes that did I/O at different times"), ("cache", "the page cache")):
         count = sum(name in check.causes for check in differing)
         if count:
             yield Finding(f"{count} deviations are due to {words}.", name="deviations")
     layered = sum("layer" in check.causes for check in checks)
     if layered:
-        text = f"{layered} bandwidths are right only because the time is taken from MPI-IO, not from POSIX."
+        text = f"{layered} bandwidths are right only because they use MPI-IO times instead of POSIX times."
         yield Finding(text, name="layered_time")
-    yield "Read and write bandwidth come from separate times: metadata time is divided between them by operations."
+    yield "Read and write bandwidth use separate times. Metadata time is divided between them by operation count."
     yield (
-        "A benchmark's time ends with its last process; ours is the slowest process's own time, which is less "
-        "where processes do not work at the same time."
+        "A benchmark's time ends with its last process. Our estimate uses the I/O time of the slowest process, "
+        "which is shorter if processes do I/O at different times."
     )
     total = len(checks) + states.total()
     yield runs.node_caveats, Coverage(total, len(checks), "benchmark operations", states, "with their log")
@@ -179,13 +179,14 @@ STUDY = Study("benchmark_check", ("car11.table1",), f"{NEEDS} benchmarks", run, 
 _MOST_POINTS: Final = 1500
 PER_NODE: Final = "mib_per_s_per_node"
 NO_NODES: Final = Finding(
-    "No job has a known number of nodes, so there is no MiB/s per node: ingest accounting, or give processes_per_node.",
+    "No job has a known number of nodes, so MiB/s per node is unknown. Ingest accounting data or set "
+    "processes_per_node.",
     "undecided",
     name="no_node_counts",
 )
 NO_CEILING: Final = (
-    "The facility file gives no limit per node and no peak of a file system, so jobs above their ceiling cannot be "
-    "found: set node_limit_bytes_per_s and peak_bytes_per_s."
+    "The facility file has no node limit and no file system peak, so jobs above their ceiling cannot be found. Set "
+    "node_limit_bytes_per_s and peak_bytes_per_s."
 )
 
 
@@ -208,7 +209,7 @@ def below_ceiling(jobs: Runs, facility: Facility) -> tuple[Runs, tuple[str, ...]
     if not count:
         return jobs, ()
     coverage = Coverage(jobs.rows, jobs.rows - count, jobs.what, {"above the ceiling": count}, "below the ceiling")
-    note = f"{count:,} jobs are above what their nodes can move (sparse, uncoordinated I/O) and are left out."
+    note = f"{count:,} jobs exceed the throughput of their nodes (sparse, uncoordinated I/O) and are excluded."
     return jobs.take(~above, coverage), (note,)
 
 
@@ -221,7 +222,7 @@ def run_ceiling(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.ceiling")
 def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
-    """All jobs, not only the large ones."""
+    """Rate per node of all jobs, and jobs above their ceiling."""
     rates, nodes, limits = jobs.floats(PER_NODE), jobs.floats("node_count"), ceilings(jobs, facility)
     there, above = np.isfinite(rates), above_ceiling(jobs, facility)
     decided = bool(np.isfinite(limits).any())
@@ -242,13 +243,15 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         lowest = float(np.nanmin(limits[nodes == widest]))
         yield plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes")
         yield jobs.share("outlier_jobs_ratio", above, there & np.isfinite(limits))
-        text = f"None of {n:,} jobs is above its ceiling."
+        text = f"None of {n:,} jobs exceeds its ceiling."
         if outliers:
-            text = f"{outliers:,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache."
+            text = f"{outliers:,} of {n:,} jobs exceed their ceiling: their I/O is sparse or comes from a cache."
         yield Finding(text, name="above_ceiling")
         share = rates[there] / limits[there]
         close = f"{int(np.sum((share > 0.5) & (share <= 1))):,} jobs reach more than half of their ceiling"
-        yield Finding(f"{close}; the median job reaches {np.nanmedian(share):.1%} of it.", name="near_ceiling")
+        yield Finding(
+            f"{close}; the median job reaches {format_ratio(np.nanmedian(share))} of it.", name="near_ceiling"
+        )
     else:
         text = "Without the limits of this facility it is unknown whether jobs reach the ceiling."
         yield Finding(text, "undecided", name="ceiling_unknown")
@@ -286,8 +289,8 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
         drawn = ResultTable.of(
             "points", f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]; curve [text]", points
         )
-        yield Chart.of("scatter", drawn, "x=nodes y=per_node series=what curve", "Jobs against their ceiling", log="xy")
-    yield "Reads from a cache can exceed what network and servers deliver.", () if decided else (NO_CEILING,)
+        yield Chart.of("scatter", drawn, "x=nodes y=per_node series=what curve", "Jobs and their ceiling", log="xy")
+    yield "Cached reads can exceed the rate of network and servers.", () if decided else (NO_CEILING,)
     yield jobs.node_caveats, jobs.node_coverage
 
 

@@ -27,7 +27,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import DAY_NS, MIB, format_bytes, names_of, utc_day
+from ioweather.core.units import DAY_NS, MIB, format_bytes, format_ratio, names_of, utc_day
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import number_programs
 from ioweather.stats.estimates import LEVEL, grouped_share, plain
@@ -202,7 +202,7 @@ class Drift:
         return self.rate - half, self.rate + half
 
     def reaches(self, distance: float) -> float | None:
-        """Time until it has grown by `distance`; None if it does not grow."""
+        """Time until it has grown by `distance`; None if the number does not grow."""
         if distance <= 0:
             return 0.0
         return distance / self.rate if self.rate > 0 else None
@@ -244,7 +244,7 @@ def run_contents(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.fig8")
 def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
-    """Of the newest scan."""
+    """Files and data by size in the newest scan."""
     sizes = scans.histogram(-1, "size")
     own = scans.of_project(-1, "size", project) if project else None
     rest = sizes.without(own) if own is not None else None
@@ -274,44 +274,45 @@ def size_exhibit(scans: Scans, project: str | None) -> Iterator[Piece]:
     yield table("sizes", columns, *numbers, title="Files by size, in powers of two")
     below = {name: (bins.high, bins.count.cumsum() / bins.files) for name, bins in series.items()}
     line = Reference("x", float(MIB), "1 MiB")
-    yield _cdf("size_cdf", "share of files", below, "Share of files below a size", (line,))
+    yield _cdf("size_cdf", "share of files", below, "Share of files below each size", (line,))
     total = max(1, sizes.total_bytes)
     by_bytes = {
         "files": (sizes.high, sizes.count.cumsum() / sizes.files),
         "bytes": (sizes.high, sizes.bytes.cumsum() / total),
     }
-    yield _cdf("bytes_cdf", "share", by_bytes, "Files and bytes by size")
+    yield _cdf("bytes_cdf", "share", by_bytes, "Files and data by size")
     named = [(name, *row) for name, bins in series.items() for row in zip(bins.low, bins.high, bins.count, strict=True)]
     rows = ((name, int(low), int(high), int(count)) for name, low, high, count in named)
     columns_text = "series [text]; low: file size [bytes]; high: to [bytes]; files: files [count]"
     drawn = ResultTable.of("size_counts", columns_text, rows)
     yield Chart.of("histogram", drawn, "low high y=files series", "Files by size", log="x")
     files, held = sizes.below(MIB)
-    small = f"{files / sizes.files:.1%} are below 1 MiB, with {held / total:.1%} of the bytes"
+    small = f"{format_ratio(files / sizes.files)} are below 1 MiB and contain {format_ratio(held / total)} of the data"
     yield Finding(f"Of {sizes.files:,} files {small}.", name="small_files")
     yield Finding(f"Most files are between {ranges['all files']}.", name="usual_sizes")
     if own is None or project is None:
-        text = "The owners of these files are unknown, so no project can be left out."
+        text = "The owners of these files are unknown, so no project can be excluded."
         yield Finding(text, "undecided", name="owners_unknown")
     else:
         of_files, of_bytes = own.files / sizes.files, own.total_bytes / total
-        most = f"{own.files:,} ({of_files:.1%}), and {format_bytes(own.total_bytes)} ({of_bytes:.1%} of the bytes)"
-        yield Finding(f"{project} has most files: {most}.", name="largest_owner")
+        stored = f"{format_bytes(own.total_bytes)} ({format_ratio(of_bytes)} of the bytes)"
+        most = f"{own.files:,} ({format_ratio(of_files)}), and {stored}"
+        yield Finding(f"{project} has the most files: {most}.", name="largest_owner")
         if rest is None:
             yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
         else:
-            share, between = rest.below(MIB)[0] / rest.files, ranges[f"without {project}"]
-            text = f"Without {project} most files would be between {between}, and {share:.1%} would be below 1 MiB."
+            few, between = format_ratio(rest.below(MIB)[0] / rest.files), ranges[f"without {project}"]
+            text = f"Without {project}, most files would be between {between}, and {few} would be below 1 MiB."
             yield Finding(text, name="without_largest_owner")
     if not bool(scans.frame.array("complete")[-1]):
         unreadable = scans.numbers("unreadable_count")[-1]
         what = f"{unreadable:,} directories could not be read" if unreadable else "its list was cut short"
-        yield f"The scan is not complete: {what}."
-    yield "Bins are powers of two, so 2 MB and 128 MB are read as 2 MiB and 128 MiB."
+        yield f"The scan is incomplete: {what}."
+    yield "Bins are powers of two, so 2 MB and 128 MB become 2 MiB and 128 MiB."
     if project is not None:
-        yield "Projects by path and group follow the rules at the time of the scan."
+        yield "Project rules for paths and groups are those at scan time."
         if scans.accounts:
-            yield "Users without a rule belong to the account of all their jobs."
+            yield "Users without a rule belong to the account that all their jobs use."
 
 
 def _cdf(
@@ -334,7 +335,7 @@ def _cdf(
 
 @exhibit("car11.table3")
 def growth_exhibit(scans: Scans, project: str | None, target: int | None) -> Iterator[Piece]:
-    """How the number of files and the bytes grow from scan to scan, and when a number will be reached."""
+    """Growth of file count and data between scans, and the predicted day of a given file count."""
     moments, changes = scans.moments_ns, scans.frame.rows > 1
     # Allocated bytes where every scan has them, else sizes.
     what = "size" if None in scans.numbers("capacity_bytes") else "capacity"
@@ -371,7 +372,7 @@ def growth_exhibit(scans: Scans, project: str | None, target: int | None) -> Ite
     yield f"Used is {'the allocated size' if what == 'capacity' else 'the sum of sizes (allocation unknown)'}."
     unreadable = [n for n in scans.numbers("unreadable_count") if n]
     if unreadable:
-        yield f"{len(unreadable)} scans could not read some directories, whose growth is unknown."
+        yield f"{len(unreadable)} scans could not read some directories, so their growth is unknown."
     yield Coverage(scans.frame.rows, int(np.sum(scans.frame.array("complete"))), "scans complete")
 
 
@@ -399,8 +400,8 @@ def _growth_since(
     days = (int(moments[-1]) - int(moments[0])) / DAY_NS
     by_files, by_bytes = ("an unknown share" if n is None else f"{n:+.1%}" for n in (more_files, more_bytes))
     yield Finding(
-        f"In {days:.0f} days the number of files changed by {by_files} to {totals['files'][-1]:,}, "
-        f"the bytes by {by_bytes} to {format_bytes(totals['used'][-1])}.",
+        f"In {days:.0f} days, the number of files changed by {by_files} to {totals['files'][-1]:,}, and the amount "
+        f"of data by {by_bytes} to {format_bytes(totals['used'][-1])}.",
         name="growth",
     )
     if own:
@@ -413,7 +414,7 @@ def _growth_since(
         yield plain("new_files_project_ratio", of_files, "ratio", method=method)
         yield plain("new_bytes_project_ratio", of_bytes, "ratio", method=method)
         if of_files is not None:
-            bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
+            bytes_part = f", and {of_bytes:.0%} of the new data" if of_bytes is not None else ""
             text = f"{project} accounts for {of_files:.0%} of the new files{bytes_part}."
             yield Finding(text, name="project_behind_growth")
 
@@ -428,7 +429,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         low, high = bounds or (None, None)
         level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
         yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
-    yield plain("files_forecast", goal, "count", method="asked for, or the next power of ten")
+    yield plain("files_forecast", goal, "count", method="requested number, or the next power of ten")
     date = _date_reached("files_forecast_month", growth, goal - files[-1], last_ns) if growth is not None else None
     if growth is not None and date is not None:
         yield date
@@ -445,7 +446,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         first = utc_day(int(date.low))
         to = f"not before {first}, perhaps never" if date.high is None else f"{first} to {utc_day(int(date.high))}"
         between = f"{LEVEL:.0%}: {to}"
-    text = f"At this rate there will be {goal:,} files on {utc_day(int(date.value))} ({between})."
+    text = f"At this rate, there will be {goal:,} files on {utc_day(int(date.value))} ({between})."
     yield Finding(text, name="goal")
     more = _relative_growth(files)
     if more and more > 0:
@@ -453,7 +454,7 @@ def _forecast(scans: Scans, files: list[int], target: int | None) -> Iterator[Pi
         doubling = days * math.log(2) / math.log1p(more)
         faster = days * math.log(goal / files[-1]) / math.log1p(more)
         yield Finding(
-            f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
+            f"With exponential growth instead (doubling every {doubling:,.0f} days), the day would be "
             f"{utc_day(last_ns + round(faster * DAY_NS))}.",
             name="goal_exponential",
         )
@@ -468,9 +469,11 @@ def _date_reached(name: str, growth: Drift, distance: float, last_ns: int) -> Es
     value = moment(growth.reaches(distance))
     bounds = growth.reach_interval(distance, LEVEL)
     if bounds is None:
-        return Estimate(name, value, "time_ns", n=growth.steps, method=_TWO_SCANS if value else "it does not grow")
+        return Estimate(
+            name, value, "time_ns", n=growth.steps, method=_TWO_SCANS if value else "the number does not grow"
+        )
     low, high = moment(bounds[0]), moment(bounds[1])
-    method = _DRIFT if high is not None else f"{_DRIFT}; it may never be reached"
+    method = _DRIFT if high is not None else f"{_DRIFT}; the number may never be reached"
     return Estimate(name, value, "time_ns", low, high, LEVEL, growth.steps, method)
 
 
@@ -490,15 +493,15 @@ def run_overwriting(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.overwrite")
 def overwriting_exhibit(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
-    """How long data stays unmodified, from the newest scan; and the share of written files that were new, from logs."""
+    """Age of unmodified data in the newest scan, and the share of new files among written files in logs."""
     if ages is not None:
         yield _data_age(ages)
     if not runs.rows:
-        yield "No data on the files that jobs wrote: ingest Darshan logs."
+        yield "No data on files that jobs wrote. Ingest Darshan logs."
     else:
         yield _written_files(runs, ages)
     if ages is None:
-        yield "The age of data comes from scans of the file system (`ioweather scan`); there are none."
+        yield "The age of data comes from file system scans. Create one with `ioweather scan`."
 
 
 def _data_age(ages: Bins) -> Iterator[Piece]:
@@ -514,14 +517,16 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
         return older(days)[1] / total if total else None
 
     for days in AGES_DAYS:
-        held, ratio, method = older(days)[1], share(days), "share of bytes, exact count"
+        held, ratio, method = older(days)[1], share(days), "share of data, exact count"
         yield plain(f"unmodified_ratio[{days} d]", ratio, "ratio", n=ages.files, method=method)
         if ratio is None:
             yield Finding(
-                f"The scan has no bytes with a known age, so none older than {days} days.", "undecided", name="old_data"
+                f"The scan has no data of known age, so none is older than {days} days.", "undecided", name="old_data"
             )
         else:
-            text = f"{format_bytes(held)} of the data ({ratio:.1%}) was not modified for {days} days or longer."
+            text = (
+                f"{format_bytes(held)} of the data ({format_ratio(ratio)}) was not modified for at least {days} days."
+            )
             yield Finding(text, name="old_data")
     yield plain("files_present", ages.files, "count", method="files in the newest scan")
     edges = [int(edge) for edge in ages.low if edge > 0]
@@ -537,10 +542,13 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
         "age_cdf", "series [text]; days: modified within (days) [count]; share: share [ratio]", cumulated
     )
     lines = tuple(Reference("x", float(days), f"{days} days") for days in AGES_DAYS)
-    title = "Files and bytes by time since modification"
+    title = "Files and data by time since modification"
     yield Chart.of("cdf", drawn, "x=days y=share series", title, log="x", references=lines)
-    yield "Ages are by modification time in the newest scan: a copy that keeps times looks old, and a touched file new."
-    yield "Data that was written and deleted between scans is not seen."
+    yield (
+        "Ages are based on modification times in the newest scan. A copy that keeps its times looks old, and a "
+        "touched file looks new."
+    )
+    yield "Data that was written and deleted between scans is not included."
 
 
 def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
@@ -559,7 +567,7 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
         "rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]",
         (
             ("size at open (Darshan 2)", known, new, new / known if known else None),
-            ("proxy: written before read, and whole (Darshan 3)", proxy_written, proxy, proxy_ratio),
+            ("proxy: completely written before any read (Darshan 3)", proxy_written, proxy, proxy_ratio),
         ),
     )
     yield plain("files_written", written, "count", n=runs.rows, method="sum over runs")
@@ -573,27 +581,29 @@ def _written_files(runs: Frame, ages: Bins | None) -> Iterator[Piece]:
     if known:
         yield Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")
     else:
-        text = "No log records the size of files at open (Darshan 3): it is unknown whether they were new."
+        text = "No log records file sizes at open (Darshan 3), so it is unknown whether the files were new."
         yield Finding(text, "undecided", name="new_files_unknown")
     if proxy_written:
-        text = f"By the proxy, {proxy_ratio:.1%} of {proxy_written:,} written files were the job's own."
+        text = (
+            f"According to the proxy, {format_ratio(proxy_ratio or 0.0)} of {proxy_written:,} written files were new."
+        )
         yield Finding(text, name="new_files_by_proxy")
     if written and ages is not None:
         # car11 IV-B: jobs wrote more files than are there.
-        text = f"Jobs wrote {written:,} files; the scan has {ages.files:,}."
+        text = f"Jobs wrote {written:,} files; the scan contains {ages.files:,}."
         if written > ages.files:
-            there = f"the scan has {ages.files:,}: most were deleted or written again"
+            there = f"the scan contains {ages.files:,}, so most were deleted or rewritten"
             text = f"Jobs wrote {written:,} files; {there}."
         yield Finding(text, name="short_lived_files")
-    yield "New or empty is not the same as created: an existing empty file counts too."
+    yield "A new or empty file was not always created by the job: an existing empty file counts too."
     yield "The proxy counts a file that the job overwrote completely as new."
-    yield "Files of one run are counted once; a file written by several runs counts in each."
+    yield "Each run counts a file once. A file written by several runs counts once for each run."
     yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
 
 
 ROOT: Final = Param(
     "root",
-    "the scanned directory; default: the one with most files",
+    "scanned directory; default: the directory with the most files",
     choose=lambda inventory, _: inventory.scalar(
         "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
     ),
@@ -615,8 +625,8 @@ CONTENTS = Study(
     run=run_contents,
     params=(
         ROOT,
-        Param("project", "project to show separately; default: the one with most files"),
-        Param("files_target", "number of files to forecast; default: the next power of ten", kind="int"),
+        Param("project", "project to show separately; default: the project with the most files"),
+        Param("files_target", "number of files to predict; default: the next power of ten", kind="int"),
     ),
 )
 OVERWRITING = Study(

@@ -27,8 +27,8 @@ from ioweather.topics.source import DataSource
 _MOST_PROJECTS: Final = 10
 _LETTERS: Final = {"HDF5": "H", "PnetCDF": "N", "MPI-IO": "M", "STDIO": "S", "POSIX": "P"}
 CAVEAT: Final = (
-    "Servers count one file system and what clients do not keep in memory; logs count all file systems. Bytes of logs "
-    "are those of runs that began while the servers counted."
+    "Servers count one file system, without data that clients keep in memory. Logs count all file systems. Log "
+    "totals include only runs that began while server counters were recorded."
 )
 # A job's counters may appear this long before it starts and vanish this long after it ends.
 _GRACE_NS: Final = 600 * NS
@@ -173,7 +173,7 @@ def instrumented(frames: Mapping[str, Frame], facility: Facility) -> Iterator[Ex
 def _instrumented(
     frames: Mapping[str, Frame], facility: Facility, matches: Frame, known: Allocations, left_out: dict[str, int]
 ) -> Iterator[Piece]:
-    """Share of jobs and core-hours with a log: of all, by project and by day; then bytes by the servers."""
+    """Share of jobs and core-hours with a log, in total, by project and by day, and data counted by the servers."""
     total, with_log = len(known.project), known.logs > 0
     jobs = int(with_log.sum())
 
@@ -188,8 +188,8 @@ def _instrumented(
     yield plain("core_hours_instrumented_ratio", ratio, "ratio", n=total)
     yield plain("projects_all", len(used), "count"), plain("projects_captured", len(captured), "count", n=len(used))
     yield Finding(
-        f"{jobs:,} of {total:,} jobs ({format_value(share.value, 'ratio')}) left a Darshan log; "
-        f"they used {format_value(ratio, 'ratio')} of the core-hours.",
+        f"{jobs:,} of {total:,} jobs ({format_value(share.value, 'ratio')}) have a Darshan log. They used "
+        f"{format_value(ratio, 'ratio')} of the core-hours.",
         name="jobs_with_logs",
     )
     text = f"{len(captured):,} of {len(used):,} projects have at least one log."
@@ -229,10 +229,10 @@ def _instrumented(
     title = "Share of each day's jobs and core-hours with a Darshan log"
     yield Chart.of("timeline", drawn, "x=time y=share series=of", title)
     yield (
-        "A job counts as instrumented when at least one log matches it by id, user and time; a log may cover only "
-        "a part of the job."
+        "A job counts as instrumented if at least one log matches its ID, user and time. A log may cover only part "
+        "of the job."
     )
-    yield "Interfaces: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF, of instrumented jobs."
+    yield "Interfaces of instrumented jobs: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF."
     yield _on_servers(frames, matches, facility)
     excluded = {reason: n for reason, n in left_out.items() if n}
     yield Coverage(total + sum(left_out.values()), total, "jobs", excluded, "that ran")
@@ -271,12 +271,12 @@ def _on_servers(frames: Mapping[str, Frame], matches: Frame, facility: Facility)
         "server_bytes: bytes by servers [bytes]; server_bytes_with_log: of jobs with log [bytes]; "
         "with_log_ratio: share [ratio]; log_bytes: bytes by logs [bytes]",
         rows,
-        "Bytes counted by servers, and the share of jobs with a log",
+        "Data counted by servers, and the share of jobs with a log",
     )
     counted = sum(each.server_bytes for each in seen.values())
     if counted:
         part = sum(each.server_bytes_with_log for each in seen.values()) / counted
-        text = f"Of {format_bytes(counted)} that the servers counted of jobs, {part:.0%} are of jobs with a log."
+        text = f"Jobs with a log moved {part:.0%} of the {format_bytes(counted)} that the servers counted for jobs."
         yield Finding(text, name="server_bytes_with_logs")
     yield CAVEAT
 
@@ -286,5 +286,5 @@ STUDY = Study(
     exhibits=("car11.table2",),
     needs="jobs applications job_io job_operations?",
     run=run,
-    too_few="the accounting has no job in the period",
+    too_few="the accounting data contain no job in the period",
 )

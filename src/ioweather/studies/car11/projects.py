@@ -66,9 +66,9 @@ from ioweather.stats.summary_tables import relabelled, table
 from ioweather.studies.car11.benchmark_check import NO_NODES, PER_NODE, below_ceiling
 from ioweather.topics.source import DataSource
 
-MEANS_OF_JOBS: Final = "Project values are means over jobs of the jobs' own values, not ratios of sums."
+MEANS_OF_JOBS: Final = "Project values are means of the job values, not ratios of sums."
 CLOSE_IS_METADATA: Final = (
-    "Metadata time includes close(), where file systems flush small files: it overstates the cost of metadata itself."
+    "Metadata time includes close(), where file systems flush small files, so it overstates metadata cost."
 )
 BIN_LABELS: Final = names_of("0-100 100-1K 1K-10K 10K-100K 100K-1M 1M-4M 4M-10M 10M-100M 100M-1G 1G+")
 # Name, column, label and unit of the means that car11 Table IV has of each project.
@@ -105,7 +105,7 @@ def run_io(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.fig4")
 def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
-    """Bytes read and written by each of the largest projects."""
+    """Data read and written by each of the largest projects."""
     parts = [jobs.of_project(name) for name in shown]
     read, written = (np.array([int(part.ints(f"{way}_bytes").sum()) for part in parts]) for way in ("read", "write"))
     moved = read + written
@@ -113,15 +113,14 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     for name, amount, part in zip(shown, moved, parts, strict=True):
         yield plain(f"moved[{name}]", int(amount), "bytes", n=part.rows, method="sum of jobs")
     more = int((read > written).sum())
-    yield plain("projects_shown", len(shown), "count")
     yield plain("projects_reading_more", more, "count", n=len(shown))
     yield share_estimate("projects_reading_more_ratio", more, len(shown))
     yield plain("projects", len(set(jobs.projects.tolist())), "count")
     most = f"{shown[0]} moved most: {format_bytes(float(moved[0]))}, {format_value(float(ratio[0]), 'ratio')}"
-    yield Finding(f"{most} of all bytes.", name="largest_project")
+    yield Finding(f"{most} of all data.", name="largest_project")
     if len(shown) > 1:
         factor = format_value(float(moved[0]) / max(1.0, float(moved[-1])), "factor")
-        text = f"It moved {factor} as much as {shown[-1]}, the last of these."
+        text = f"It moved {factor} as much as {shown[-1]}, the last of these projects."
         yield Finding(text, name="largest_against_last")
     columns = (
         "project [text]; jobs [count]; read: read [bytes]; written: written [bytes]; moved: together [bytes]; "
@@ -131,13 +130,13 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     ways = ["read"] * len(shown) + ["written"] * len(shown)
     columns = "project [text]; direction [text]; bytes [bytes]"
     bars = table("volumes", columns, [*shown, *shown], ways, np.concatenate([read, written]))
-    yield Chart.of("bars", bars, "x=project y=bytes series=direction", "Bytes read and written")
+    yield Chart.of("bars", bars, "x=project y=bytes series=direction", "Data read and written")
     yield jobs.caveats, jobs.coverage
 
 
 @exhibit("car11.fig9")
 def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
-    """Shares of reads and writes by request size, as means over the jobs of each project."""
+    """Read and write shares by request size, as means over the jobs of each project."""
     rows: list[tuple[Cell, ...]] = []
     for name in shown:
         part = jobs.of_project(name)
@@ -151,9 +150,9 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
                 shares = zip(BIN_LABELS, mean.tolist(), pooled.tolist(), strict=True)
                 rows += [(name, direction, label, m, p, len(counts)) for label, m, p in shares]
                 common = int(np.argmax(mean))
-                words.append(f"{mean[common]:.0%} of the {direction}s are of {BIN_LABELS[common]} bytes")
+                words.append(f"{mean[common]:.0%} of the {direction}s have {BIN_LABELS[common]} bytes")
         if words:
-            yield Finding(f"{name}: in the mean job {', '.join(words)}.", name="access_sizes")
+            yield Finding(f"{name}: in the mean job, {', '.join(words)}.", name="access_sizes")
     sizes = ResultTable.of(
         "access_sizes",
         "project [text]; direction [text]; size: bytes [text]; share: share of accesses, mean over jobs [ratio]; "
@@ -163,15 +162,15 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     yield sizes, Chart.of("bars", sizes, "x=size y=share series=direction", "Access sizes", facet="project")
     yield MEANS_OF_JOBS
     yield (
-        "Sizes are those the application asked for: of MPI-IO where it was used, else of POSIX. Stream (stdio) "
-        "accesses have no sizes in Darshan."
+        "Sizes are application request sizes: MPI-IO sizes if it was used, otherwise POSIX sizes. Darshan records "
+        "no sizes of stream (stdio) accesses."
     )
     yield jobs.caveats, jobs.coverage
 
 
 @exhibit("car11.table4")
 def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterator[Piece]:
-    """Means over jobs of seven measures by project (Table IV), and the share of projects beyond thresholds."""
+    """Job means of seven measures by project (Table IV), and the share of projects beyond thresholds."""
     jobs, above = below_ceiling(jobs, facility)
     rows: list[tuple[Cell, ...]] = []
     for project in shown:
@@ -194,17 +193,17 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterat
     by_aligned = zip(made.column("project"), made.column("aligned_ratio"), strict=True)
     listed = ", ".join(str(name) for name, value in by_aligned if isinstance(value, float) and value < 0.5)
     if listed:
-        text = f"Most accesses are not aligned to the file system in: {listed}."
+        text = f"Projects with mostly unaligned accesses: {listed}."
         yield Finding(text, name="unaligned_projects")
     yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above
     rules = set(jobs.frame.text("create_rule").tolist())
     if rules & {"written_whole", "mixed"}:
         yield (
-            "Darshan 3 does not say whether a file was new. Counted as created is a file that the job wrote before it "
-            "read, whole up to the highest byte it touched."
+            "Darshan 3 does not record whether a file was new. A file counts as created if the job wrote all of it, "
+            "up to the highest byte used, before reading it."
         )
     if rules & {"size_at_open", "mixed"}:
-        yield "In Darshan 2 logs a created file is one that was written and empty when opened."
+        yield "In Darshan 2 logs, a file counts as created if it was empty when opened and then written."
     yield jobs.node_caveats, jobs.node_coverage
 
 
@@ -217,10 +216,11 @@ def run_performance(source: DataSource, params: Params) -> Iterator[Exhibit]:
         big, above = below_ceiling(large(jobs, params), facility)
         yield _boxes(big, shown, above, params)
 
-        def by_sizes(own: Runs) -> int:
-            """The largest number of node counts of one program."""
+        def by_sizes(own: Runs) -> tuple[int, int]:
+            """The largest number of node counts of one program, and that of the project."""
             nodes, programs = own.floats("node_count"), own.programs
-            return max((len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs)), default=0)
+            sizes = (len(np.unique(known(nodes[programs == each]))) for each in np.unique(programs))
+            return max(sizes, default=0), len(np.unique(known(nodes)))
 
         # Projects with enough jobs for a table first, then those whose jobs differ most.
         varied = _project(big, params, lambda own: (own.rows >= _JOBS_SHOWN, by_spread(own)))
@@ -236,7 +236,7 @@ def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str 
     if asked:
         if asked not in names:
             there = ", ".join(sorted(map(str, names)))
-            raise UsageError(f"There is no project {asked!r} with large jobs.", hint=f"There are: {there}.")
+            raise UsageError(f"No project {asked!r} has large jobs.", hint=f"There are: {there}.")
         return str(asked)
     candidates = jobs.largest_projects()
     return max(candidates, key=lambda name: (fitting(jobs.of_project(name)), -candidates.index(name)), default=None)
@@ -263,8 +263,6 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
             yield median_estimate(f"median[{name}]", rates, PER_NODE)
             spread = (q75 or 0.0) - (q25 or 0.0)
             yield plain(f"interquartile_range[{name}]", spread, PER_NODE, n=len(rates), method="Q3 - Q1")
-    yield plain("filter_processes", params["min_processes"], "count", method="as set")
-    yield plain("filter_moved", params["min_bytes"], "bytes", method="as set")
     unit = PER_NODE
     boxes = ResultTable.of(
         "boxes",
@@ -280,7 +278,7 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
         yield _posix_advantage(jobs)
         best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
         highest, lowest = (format_value(row[5], PER_NODE) for row in (best, worst))
-        text = f"{best[0]} has the highest median, {highest}; {worst[0]} the lowest, {lowest}."
+        text = f"{best[0]} has the highest median, {highest}; {worst[0]} has the lowest, {lowest}."
         yield Finding(text, name="median_range")
     else:
         yield NO_NODES
@@ -291,10 +289,10 @@ def _boxes(jobs: Runs, shown: list[str], caveats: tuple[str, ...], params: Param
             name: f"{format_value(width, PER_NODE)}, {part:.0%} of the median"
             for name, (width, part) in spreads.items()
         }
-        text = f"Jobs of {steady} vary least (interquartile range {shown_as[steady]})."
+        text = f"{steady} jobs vary least (interquartile range {shown_as[steady]})."
         yield Finding(text, name="steadiest_project")
         if wide != steady:
-            text = f"Jobs of {wide} vary most (interquartile range {shown_as[wide]})."
+            text = f"{wide} jobs vary most (interquartile range {shown_as[wide]})."
             yield Finding(text, name="least_steady_project")
     yield caveats, jobs.node_caveats, jobs.node_coverage
 
@@ -342,7 +340,7 @@ def key_access(row: dict[str, Any]) -> str:
 
 @exhibit("car11.table5")
 def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
-    """Jobs of one project from the fastest to the slowest per node."""
+    """Jobs of one project, sorted by speed per node."""
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     rates = own.floats(PER_NODE)
     ranked = np.argsort(-rates, kind="stable")[: int(np.isfinite(rates).sum())]  # NaN sorts last
@@ -365,9 +363,9 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator
     if not len(ranked):
         yield NO_NODES
     elif not spread:
-        yield Finding(f"{project} has one job with a known rate, so there is nothing to compare.", name="one_job")
+        yield Finding(f"{project} has only one job with a known rate, so there is nothing to compare.", name="one_job")
     else:
-        text = f"The fastest job of {project} is {format_value(spread, 'factor')} as fast per node as its slowest."
+        text = f"The fastest job of {project} is {format_value(spread, 'factor')} as fast per node as its slowest job."
         yield Finding(text, name="fastest_job")
     yield "Jobs are sampled in even steps from the fastest to the slowest.", CLOSE_IS_METADATA, above
     yield jobs.node_caveats, jobs.node_coverage
@@ -375,7 +373,7 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator
 
 @exhibit("car11.table6")
 def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterator[Piece]:
-    """Mean rate per node of one project by node count."""
+    """Mean rate per node of one project, by node count."""
     own = jobs.of_project(project) if project else jobs.take(slice(0, 0))
     nodes, rates = own.floats("node_count"), own.floats(PER_NODE)
     there = np.isfinite(nodes) & np.isfinite(rates)
@@ -400,10 +398,10 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         if n:
             yield rank_estimate("size_trend", rho, n, "Spearman within programs, pooled")
         else:
-            text = f"No program of {project} ran at two sizes: different programs cannot be compared."
+            text = f"No program of {project} ran at two sizes, and different programs cannot be compared."
             yield Finding(text, "undecided", name="one_size_per_program")
         if strong_scaling(own.ints("nprocs"), own.ints("moved_bytes")) is not None:
-            text = f"{project} scales strongly: its jobs move about the same bytes whatever their size."
+            text = f"{project} scales strongly: its jobs move about the same amount of data at any size."
             yield Finding(text, name="strong_scaling")
     sizes = ResultTable.of(
         "sizes",
@@ -413,7 +411,7 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Iterato
         rows,
     )
     yield sizes
-    if rows:
+    if len(rows) > 1:
         drawn, title = relabelled(sizes, per_node="mean performance"), "Performance per node by job size"
         yield Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", title, log="xy")
     yield MEANS_OF_JOBS, CLOSE_IS_METADATA, above, jobs.node_caveats, jobs.node_coverage
@@ -425,7 +423,7 @@ IO = Study(
     needs=NEEDS,
     run=run_io,
     params=(*MIN_SIZES, PROCESSES_PER_NODE),
-    too_few="no job of the period has moved any bytes",
+    too_few="no job in the period moved data",
 )
 PERFORMANCE = Study(
     name="project_performance",
@@ -433,7 +431,7 @@ PERFORMANCE = Study(
     needs=NEEDS,
     run=run_performance,
     params=(PROJECT, *MIN_SIZES, PROCESSES_PER_NODE),
-    too_few="no job of the period has moved any bytes",
+    too_few="no job in the period moved data",
 )
 
 
@@ -514,7 +512,7 @@ def _sum_of(jobs: Runs, column: str) -> int:
 
 @exhibit("car11.projects")
 def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterator[Piece]:
-    """Volumes, dominant parts and signatures of each project and of its applications."""
+    """Volumes, dominant activities and signatures of each project and its applications."""
     overview: list[tuple[Cell, ...]] = []
     applications: list[tuple[Cell, ...]] = []
     for project in projects:
@@ -574,8 +572,11 @@ def _signatures(projects: list[_Project], jobs: Runs, instances: Runs) -> Iterat
     yield listed, Chart.of("matrix", listed, "x=signature y=project value=share", "Share of jobs with a signature")
     yield [_estimates(project, instances) for project in projects]
     yield number_names(finding for project in projects for finding in _findings(project)), CLOSE_IS_METADATA
-    yield "Signatures follow from counters and thresholds; a log does not show the authors' intent."
-    yield "A file shared by all processes counts as I/O of all of them, unless the log shows that one did it all."
+    yield "Signatures follow from counters and thresholds. A log does not show the authors' intent."
+    yield (
+        "A file shared by all processes counts as I/O of all processes, unless the log shows that one process did "
+        "it all."
+    )
     yield jobs.node_caveats, jobs.node_coverage
 
 
@@ -635,38 +636,38 @@ def _findings(project: _Project) -> Iterator[Finding]:
     weighty = [each for each in shares if whole and each[1] >= _WEIGHTY]
     if len({part for _, _, part in weighty}) > 1:
         words = ", ".join(
-            f"{program} ({share:.0%} of the bytes, most time in {_PARTS[part]})"
+            f"{program} ({share:.0%} of the data, most time in {_PARTS[part]})"
             for program, share, part in weighty
             if part is not None
         )
-        yield Finding(f"{name} is several applications that differ: {words}.", name="applications")
+        yield Finding(f"{name} consists of several different applications: {words}.", name="applications")
     most = int(jobs.ints("instance_count").max())
     if most > 1:
         yield Finding(f"{name} runs up to {most:,} instances of its applications in one job.", name="instances")
     if project.share("rank0_io") > _TYPICAL:
-        text = f"{name}: one process does all the I/O in {project.share('rank0_io'):.0%} of the jobs."
+        text = f"{name}: one process does all I/O in {project.share('rank0_io'):.0%} of the jobs."
         yield Finding(text, name="one_process_io")
     elif project.share("subset_io") > _TYPICAL:
-        some = f"typically {median('io_rank_count'):,.0f} of {median('nprocs'):,.0f} processes do all the I/O"
-        yield Finding(f"{name} aggregates by itself: {some}, without MPI-IO collectives.", name="subset_io")
+        some = f"typically, {median('io_rank_count'):,.0f} of {median('nprocs'):,.0f} processes do all I/O"
+        yield Finding(f"{name} aggregates I/O itself, without MPI-IO collectives: {some}.", name="subset_io")
     if project.share("file_per_process") > _TYPICAL:
         files, created = (format_value(median(f"{each}_per_process"), "count") for each in ("files", "creates"))
-        text = f"{name} uses {files} files per process and creates {created}: metadata grows with the job."
+        text = f"{name} uses {files} files per process and creates {created}, so metadata grows with job size."
         yield Finding(text, name="file_per_process")
     if project.share("seek_per_operation") > _TYPICAL:
         yield Finding(f"{name} seeks with every read or write.", name="seek_per_operation")
     if project.share("small_requests") > _TYPICAL:
         request = format_value(median("request_bytes", "marks"), "bytes")
-        yield Finding(f"{name} moves its data in small requests, {request} on average.", name="small_requests")
+        yield Finding(f"{name} makes small requests, {request} on average.", name="small_requests")
     if project.zero_files > 0:
-        yield Finding(f"{name}: {project.zero_files:.0%} of all its jobs access no file.", name="no_files")
+        yield Finding(f"{name}: {project.zero_files:.0%} of its jobs access no files.", name="no_files")
     sizes = strong_scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes"))
     if sizes is not None:
-        text = f"from {sizes[0]:,} to {sizes[1]:,} processes its jobs move about the same bytes"
-        text = f"{name} scales strongly: {text}, so that each process moves less the larger the job is."
+        text = f"from {sizes[0]:,} to {sizes[1]:,} processes, its jobs move about the same amount of data"
+        text = f"{name} scales strongly: {text}, so each process moves less data in larger jobs."
         yield Finding(text, name="strong_scaling")
     if project.share("negligible_io") > _TYPICAL:
-        text = f"{name}: I/O takes less than 1% of the run in most jobs, so none of this is likely to matter."
+        text = f"{name}: I/O takes less than 1% of the run time in most jobs, so these patterns probably do not matter."
         yield Finding(text, name="negligible_io")
 
 
@@ -676,5 +677,5 @@ SIGNATURES_OF_PROJECTS = Study(
     needs=NEEDS,
     run=run_signatures,
     params=(*MIN_SIZES, PROCESSES_PER_NODE),
-    too_few="no job of the period reaches the minimum size (see --params)",
+    too_few="no job in the period has the minimum size (see --params)",
 )

@@ -1,5 +1,5 @@
 """How much storage is used (car11 section IV): throughput over the period (fig6), its distribution (fig7), and volume
-per day with the project behind a change of the mix (car11.volume)."""
+per day with the project behind a read share change (car11.volume)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds, names_of
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds, names_of
 from ioweather.stats.estimates import Intervals, plain
 from ioweather.stats.summary_tables import cdf_table, shaded, table, timeline_table
 from ioweather.stats.system_grid import (
@@ -62,9 +62,9 @@ _MATCHED_QUANTILE: Final = 0.16
 _LEAD_IN: Final = 100
 _SEED: Final = 20110225
 _CAVEATS = (
-    "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
-    "itself to complete unaligned writes (read-modify-write): the read share is an upper bound of what jobs asked for.",
-    "Volume per day is the total over the time recorded; gaps are not filled.",
+    "Server traffic includes login and visualisation nodes. It also includes reads by the file system itself to "
+    "complete unaligned writes (read-modify-write), so the read share is an upper bound for jobs.",
+    "Volume per day is the total divided by the recorded time. Gaps are not filled.",
 )
 
 
@@ -100,19 +100,19 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
         "maintenance",
         "label: window [text]; start: from [time_ns]; end: to [time_ns]; mean: mean throughput in it [bytes_per_s]",
         rows,
-        "Maintenance windows of the facility file",
+        "Maintenance windows in the facility file",
     )
     times = [tuple(steps.start_ns + step * steps.step_ns for step in gap) for gap in longest]
     yield ResultTable.of(
         "gaps",
         "start: from [time_ns]; end: to [time_ns]; length: length [seconds]",
         ((*ends, (b - a) * seconds) for ends, (a, b) in zip(times, longest, strict=True)),
-        f"Gaps: the {len(longest)} longest of {len(missing)}",
+        f"The {len(longest)} longest of {len(missing)} gaps",
     )
     shades = [shaded(w.start_ns, w.end_ns, w.label or "maintenance") for w in windows[:_MAX_SHADES]]
     shades += [shaded(start, end, "no data") for start, end in times]
     line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
-    title = "Throughput, lowest and highest of each stretch"
+    title = "Lowest and highest throughput per time step"
     yield Chart.of("timeline", line, "x=time y=value", title, references=tuple(shades), facet="series")
     # Published peaks are those of a minute; another step says its own length.
     word = "minute" if seconds == 60 else f"{seconds:g}_seconds"
@@ -120,11 +120,11 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
     yield [plain(f"peak_{word}_{way}", peak, "bytes_per_s", n=n, method="maximum") for way, peak in peaks.items()]
     yield plain("maintenance_windows", len(windows), "count"), plain("gaps", len(missing), "count")
     moved = f"{format_bytes(peaks['read'])}/s read and {format_bytes(peaks['write'])}/s written"
-    text = f"The highest throughput of any interval of {format_seconds(seconds)} was {moved}."
+    text = f"The highest throughput in an interval of {format_seconds(seconds)} was {moved}."
     yield Finding(text, name="highest_throughput")
     if missing:
         lost, plural = sum(b - a for a, b in missing) * seconds, "s" if len(missing) > 1 else ""
-        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} together.", name="gaps")
+        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} in total.", name="gaps")
     if windows:
         yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
     yield SERVER_TRAFFIC, steps.coverage("intervals")
@@ -132,7 +132,7 @@ def _throughput(steps: Steps, facility: Facility) -> Iterator[Piece]:
 
 @exhibit("car11.fig7")
 def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Iterator[Piece]:
-    """Distribution of the throughput against a third of the observed and of the nominal peak."""
+    """Throughput distribution compared with a third of the observed and nominal peaks."""
     combined, there = _rates_by_way(steps)["combined"], steps.usable
     n, peak = int(there.sum()), float(np.nanmax(combined))
     known = facility.filesystem(filesystem)
@@ -148,14 +148,14 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     text = f"The mean throughput was {format_bytes(mean.value or 0.0)}/s; the peak was {format_bytes(peak)}/s."
     yield Finding(text, name="mean_throughput"), SERVER_TRAFFIC
     if nominal is None:
-        yield f"The nominal peak of {filesystem} is unknown: set peak_bytes_per_s in facility.toml for its share."
+        yield f"The nominal peak of {filesystem} is unknown. To show its share, set peak_bytes_per_s in facility.toml."
     else:
         yield below_third("below_third_of_nominal_ratio", statistic=lambda s: s[:, 3] / s[:, 0])
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
-        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal one.", name="nominal_peak")
+        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal peak.", name="nominal_peak")
         lines.append(Reference("x", THIRD * nominal, "33% of the nominal peak"))
     drawn = cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s")
-    title = f"Throughput of each interval of {format_seconds(steps.step_seconds)}"
+    title = f"Throughput per interval of {format_seconds(steps.step_seconds)}"
     yield Chart.of("cdf", drawn, "x=value y=share", title, references=tuple(lines)), steps.coverage("intervals")
 
 
@@ -318,7 +318,7 @@ def run_volume(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("car11.volume")
 def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
-    """Bytes by day, the read share, and whether that share changed on a day."""
+    """Data volume and read share by day, and whether the read share changed."""
     facility = source.facility
     zone, zone_name = facility_zone(facility)
     day, _, _ = local_clock(steps.times_ns, zone)
@@ -342,7 +342,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
         "read_ratio", "ratio", per_day, lambda s: s[:, 0] / (s[:, 0] + s[:, 1]), n=n, scale="logit"
     )
     per_read, per_write, all_read, all_write = (format_bytes(v or 0.0) for v in (read.value, write.value, *totals))
-    text = f"{per_read} were read and {per_write} written per day, {all_read} and {all_write} in all."
+    text = f"{per_read} were read and {per_write} written per day, {all_read} and {all_write} in total."
     yield Finding(text, name="volume_per_day")
     columns = (
         "day: day [date]; read: read [bytes]; write: written [bytes]; share: read share [ratio]; "
@@ -352,7 +352,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
     change = single_change(share[use], (reads + writes)[use], min_side=_MIN_SIDE_DAYS)
     references: tuple[Reference, ...] = ()
     if change is None:
-        text = f"Detecting a change of the mix needs {2 * _MIN_SIDE_DAYS} days of data."
+        text = f"Detecting a change of the read share needs {2 * _MIN_SIDE_DAYS} days of data."
         yield Finding(text, name="change_needs_days")
     else:
         split = int(use[change.index])
@@ -371,21 +371,21 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
             yield side.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen), scale="logit")
         yield plain("drift_explained_ratio", change.drift_explained, "ratio", n=len(use), method="straight line")
         if change.p_value < _SIGNIFICANT:
-            first_share, last_share = (f"{min(1.0, max(0.0, end)):.1%}" for end in change.drift)
+            first_share, last_share = (format_ratio(min(1.0, max(0.0, end))) for end in change.drift)
             p_value = f"(p = {change.p_value:.3f})"
-            sides = f"from {change.before:.1%} before to {change.after:.1%} after {p_value}"
+            sides = f"from {format_ratio(change.before)} before to {format_ratio(change.after)} after {p_value}"
             text = f"The read share changed on {names[split]}, {sides}."
             if change.shape == "drift":
                 text = f"The read share drifted from {first_share} to {last_share}, without a step {p_value}."
             elif change.shape == "unclear":
-                text = f"The read share changed {sides}: in a step on {names[split]} or slowly."
+                text = f"The read share changed {sides}, either in a step on {names[split]} or slowly."
             yield Finding(text, name="change_of_mix")
             if change.shape != "drift":
-                references = (Reference("x", (first + split) * DAY_NS / 1e6, "change of the mix"),)
+                references = (Reference("x", (first + split) * DAY_NS / 1e6, "read share change"),)
                 yield _projects(source, first, first + n, split, totals[0] / sum(totals))
         else:
             best = f"the best candidate is {names[split]} (p = {change.p_value:.2f})"
-            yield Finding(f"The mix did not change significantly: {best}.", "undecided", name="change_of_mix")
+            yield Finding(f"The read share did not change significantly: {best}.", "undecided", name="change_of_mix")
     # From the first to the last day that counts; those between that do not are gaps: their volume is of hours.
     drawn = use if len(use) else np.arange(n)
     part, counts = slice(int(drawn[0]), int(drawn[-1]) + 1), np.isin(np.arange(n), drawn)
@@ -396,7 +396,7 @@ def _volume(steps: Steps, source: DataSource) -> Iterator[Piece]:
     mix = table("mix", f"{label}; value: read share of the day [ratio]", names[part], shown[2])
     yield Chart.of("timeline", volume, "x=day y=value series", "Volume per day", references=references)
     yield Chart.of("timeline", mix, "x=day y=value", "Read share", references=references), _CAVEATS
-    yield f"Days are those of {zone_name}.", steps.coverage("intervals")
+    yield f"Days are in {zone_name}.", steps.coverage("intervals")
     yield Coverage(n, len(use), "days", {}, "at least half recorded")
 
 
@@ -437,7 +437,7 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
         verb = "tapered off" if after < before else "started"
         text = f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof."
         if low > high / 2:
-            text = f"No project explains the change: {project} {what} ({shown}) but neither began nor ended."
+            text = f"No project explains the change: {project} {what} ({shown}), but neither began nor ended."
         return Finding(text, name="project_behind_change")
 
     if runs.rows:
@@ -466,13 +466,13 @@ def _projects(source: DataSource, first: int, last: int, split: int, share: floa
             "project: project [text]; read_before: read per day before [bytes]; read_after: after [bytes]; "
             "write_before: written per day before [bytes]; write_after: after [bytes]"
         )
-        title = "Projects by effect on the mix (instrumented runs)"
+        title = "Projects by effect on the read share (instrumented runs)"
         shown_projects, numbers = [projects[i] for i in order], (each[order] for each in sides)
         yield table("projects_volume", columns, shown_projects, *numbers, title=title)
         top = int(order[0])
         before, after = sides[0][top] + sides[2][top], sides[1][top] + sides[3][top]
         shown = f"{format_bytes(before)} per day before, {format_bytes(after)} after"
-        yield behind(projects[top], before, after, shown, "changed the mix most")
+        yield behind(projects[top], before, after, shown, "changed the read share most")
     if jobs.rows:
         owners = zip(jobs.text("account").tolist(), jobs.array("uid").tolist(), strict=True)
         names = [facility.project_of(account=account, uid=uid) for account, uid in owners]
@@ -498,7 +498,7 @@ STUDY = Study(
     needs=TRAFFIC_NEEDS,
     run=run,
     params=choices.TRAFFIC_PARAMS,
-    too_few="no interval of the period has usable samples of all servers",
+    too_few="no interval in the period has usable samples from all servers",
 )
 DAILY_VOLUME = Study(
     name="daily_volume",

@@ -13,7 +13,7 @@ import numpy as np
 
 from ioweather.core.contracts import Param, Params, Study
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Baseline, Facility
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats
 from ioweather.core.results import (
     Cell,
@@ -37,7 +37,6 @@ from ioweather.stats.estimates import (
     number,
     plain,
     quantiles,
-    share_estimate,
 )
 from ioweather.stats.series import cycle_spread, rotated_sums, variation_from_sums
 from ioweather.stats.slowdown import (
@@ -68,10 +67,10 @@ _SEED: Final = 20191118
 _LONG: Final = 2.0  # [ours] seconds; the paper says "a few"
 _METADATA: Final = frozenset({"create", "delete", "file_read", "stat"})
 _TEN_MINUTES: Final = 10 * MINUTE_NS
-ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.1%}; means and maxima are exact."
+ROLLED_UP: Final = f"Quantiles come from roll-ups and are accurate to {RELATIVE_ERROR:.0%}. Means and maxima are exact."
 COUNTED: Final = (
-    "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
-    "that waited until the hang ended."
+    "`raw` counts completed operations. `omission_corrected` is shown if it differs: it also counts each tick "
+    "missed during a hang as an operation that waited until the hang ended."
 )
 
 
@@ -80,7 +79,7 @@ class Probed:
     """Series of the usual requests, and what their slowdown is measured by."""
 
     series: list[OperationSeries]
-    baseline: Baseline
+    baseline_ns: int | None
     caveats: tuple[str, ...]
     coverage: Coverage
 
@@ -95,12 +94,11 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     usual = usual_requests([series for series in every if series.count.sum()])
     if not usual:
         return
-    baseline = facility.baseline
-    caveats = [expected_note(baseline), ROLLED_UP]
+    caveats = [expected_note(facility), ROLLED_UP]
     missed = sum(int(series.reduced["missed_count"].sum()) for series in usual)
     if missed:
         hung = f"{missed:,} ticks were missed while an operation hung"
-        caveats.append(f"{hung}: statistics of finished operations understate that.")
+        caveats.append(f"{hung}. Statistics of completed operations understate this.")
     used, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
     excluded = {
         "of_another_size_or_mode": ended - used,
@@ -111,7 +109,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     left_out = {reason: n for reason, n in excluded.items() if n}
     probed = Probed(
         usual,
-        baseline,
+        facility.baseline_ns,
         tuple(caveats),
         Coverage(used + sum(excluded.values()), used, "operations", left_out),
     )
@@ -134,13 +132,11 @@ def _lengths(params: Params) -> list[int]:
     return list(lengths.values())
 
 
-def expected_note(baseline: Baseline) -> str:
+def expected_note(facility: Facility) -> str:
     """Return the sentence that says what is expected."""
-    if baseline.seconds is not None:
-        return f"Expected is {baseline}; below 1 is faster than that."
     return (
-        f"Expected is the {baseline.statistic} of all operations of that kind on that file system over {baseline} "
-        f"(at least {LEAST_BASELINE}); below 1 is faster than usual."
+        f"Slowdown is relative to the median of all operations of the same kind on the same file system over "
+        f"{facility.baseline_text} (at least {LEAST_BASELINE}). Values below 1 are faster than usual."
     )
 
 
@@ -155,7 +151,7 @@ def _countings(series: OperationSeries) -> tuple[str, ...]:
 
 @exhibit("kun19.fig4")
 def _interval_statistics(probed: Probed) -> Iterator[Piece]:
-    """Box of each statistic of the intervals, by kind of operation; after a hang also with omitted requests."""
+    """Boxes of interval statistics by operation, also with omitted requests if there was a hang."""
     rows: list[tuple[Cell, ...]] = []
     length = probed.series[0].interval_ns / NS
     for series in probed.series:
@@ -163,16 +159,15 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
             numbers = quantiles(series.counted(counting)[name])
             rows.append((series.filesystem, series.op, name, counting, *numbers, series.label))
         medians = series.statistics["median"][series.count > 0]
-        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
+        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds", in_time=True)
         slowest = float(series.statistics["q99"][series.count > 0].max())
-        usual, _ = series.expected(probed.baseline)
+        usual, _ = series.expected(probed.baseline_ns)
         if usual:
             yield Finding(
-                f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
-                f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
+                f"{series.label}: usually {format_seconds(usual)}. In the worst interval, 1% of operations took at "
+                f"least {format_seconds(slowest)}, {slowest / usual:.0f} times as long.",
                 name="usual_time",
             )
-    yield plain("interval", length, "seconds", method="as set")
     yield _worst_interval("worst_over_typical", probed.series, "q99", "greatest q99 of an interval over the median one")
     yield _variation_of_kinds(probed.series)
     columns = (
@@ -181,7 +176,7 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
     )
     yield ResultTable.of("intervals", columns, (row[:-1] for row in rows))
     drawn = relabelled(ResultTable.of("intervals", f"{columns}; panel [text]", rows), q50="response time")
-    title = f"Statistics of intervals of {format_seconds(length)}"
+    title = f"Statistics per interval of {format_seconds(length)}"
     yield Chart.of("box", drawn, "x=statistic q05 q25 q50 q75 q95 series=counted", title, facet="panel", log="y")
     yield probed.caveats, COUNTED, probed.coverage
 
@@ -247,7 +242,7 @@ _LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("ma
 
 @exhibit("kun19.fig5")
 def _time_lines(probed: Probed) -> Iterator[Piece]:
-    """Statistics of each interval over time, and the worst interval of each."""
+    """Interval statistics over time, and the worst interval of each statistic."""
     rows: list[tuple[Cell, ...]] = []
     worst: list[tuple[Cell, ...]] = []
     slowest: list[Estimate] = []
@@ -267,24 +262,24 @@ def _time_lines(probed: Probed) -> Iterator[Piece]:
         name, peak = f"slowest_{series.op}[{series.filesystem}]", float(np.nanmax(series.statistics["max"]))
         slowest.append(plain(name, peak, "seconds", n=int(series.count.sum()), method="maximum"))
     columns = f"{_KIND}; counted [text]; median [seconds]; q99: 99% [seconds]; max: slowest [seconds]"
-    yield ResultTable.of("worst", columns, worst, "The worst interval by each statistic")
+    yield ResultTable.of("worst", columns, worst, "Worst interval by statistic")
     columns = "time [time_ns]; series [text]; value: response time [seconds]; panel [text]"
-    drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and slowest of each interval"
+    drawn, title = ResultTable.of("time_lines", columns, rows), "Median, mean, 95%, 99% and maximum per interval"
     yield Chart.of("timeline", drawn, "x=time y=value series", title, facet="panel", log="y")
     most = max(slowest, key=lambda e: e.value or 0.0)
-    yield slowest, plain("interval", probed.series[0].interval_ns / NS, "seconds", method="as set")
+    yield slowest
     yield plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum")
     starts = np.concatenate([series.start_ns[series.count > 0] for series in probed.series])
     long = np.concatenate([series.statistics["max"][series.count > 0] >= _LONG for series in probed.series])
     yield grouped_share("long_wait_intervals_ratio", long, np.ones(len(long)), starts // DAY_NS, "day")
-    text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
+    text = f"The slowest operation ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     yield Finding(text, name="slowest_operation"), probed.caveats, COUNTED, probed.coverage
 
 
 @exhibit("kun19.episodes")
 def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[Piece]:
-    """Episodes of slow intervals, their strength and recovery, and slow days of the week."""
-    found = all_episodes(probed.series, threshold, probed.baseline)
+    """Slow episodes, their strength and recovery time, and slow weekdays."""
+    found = all_episodes(probed.series, threshold, probed.baseline_ns)
     rows: list[tuple[Cell, ...]] = []
     for e in found:
         peak = (e.peak_ratio, e.peak_ns, e.recovery_ns, "ongoing" if e.ongoing else "")
@@ -302,8 +297,8 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         worst = max(found, key=lambda e: e.peak_ratio)
         yield plain("peak_slowdown_of_all", worst.peak_ratio, "factor", n=len(found), method="maximum")
         yield Finding(
-            f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem}, {worst.peak_ratio:.1f}x, "
-            f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}.",
+            f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem} was {worst.peak_ratio:.1f}x "
+            f"slower and recovered after {format_seconds(worst.recovery_ns / 1e9)}.",
             name="strongest_episode",
         )
     else:
@@ -319,16 +314,18 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         yield plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method)
-    # Share of slow intervals by local weekday; a day is named when its interval is above that of all days.
+    # Share of slow intervals by local weekday; one is named when its interval is above that of all days. Intervals
+    # of one day resemble each other: days are resampled, and one week shows no weekday.
     zone, zone_name = facility_zone(facility)
     by_day: list[tuple[Cell, ...]] = []
     for series in probed.series:
-        slowdown = series.slowdown(probed.baseline)
-        known, (_, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
-        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
+        slowdown = series.slowdown(probed.baseline_ns)
+        known, (date, _, weekday) = np.isfinite(slowdown), local_clock(series.start_ns, zone)
+        slow = (slowdown >= threshold).astype(np.float64)
+        whole = grouped_share("all", slow[known], known[known], date[known], "day")
         for day, name in enumerate(_WEEKDAYS):
             mine = known & (weekday == day)
-            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
+            share = grouped_share(name, slow[mine], mine[mine], date[mine], "day")
             by_day.append((series.label, name, share.value, share.low, share.high, share.n))
             if share.low is not None and whole.high is not None and share.low > whole.high:
                 text = f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals)."
@@ -341,14 +338,14 @@ def _episodes(probed: Probed, facility: Facility, threshold: float) -> Iterator[
         by_day,
         "By day of the week",
     )
-    yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
-    yield f"An episode: consecutive intervals whose median is at least {threshold:g}x expected."
+    yield week, Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by weekday")
+    yield f"An episode consists of consecutive intervals with a median of at least {threshold:g}x the usual time."
     yield probed.caveats, probed.coverage
 
 
 def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
     """Return the variation of the mean slowdown between days of the week, reduced by that of randomly rotated weeks."""
-    ratios = [(series, series.slowdown(probed.baseline)) for series in probed.series]
+    ratios = [(series, series.slowdown(probed.baseline_ns)) for series in probed.series]
     clocks = [local_clock(series.start_ns, zone) for series, _ in ratios]
     first, last = min(int(day[0]) for day, _, _ in clocks), max(int(day[-1]) for day, _, _ in clocks)
     monday = first - (first + 3) % 7
@@ -377,10 +374,10 @@ def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown:
 
 @exhibit("kun19.fig6")
 def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[OperationSeries]) -> Iterator[Piece]:
-    """Slowdown of long and of short intervals over time."""
+    """Slowdown over time, in long and short intervals."""
     rows: list[tuple[Cell, ...]] = []
     slow: list[Finding] = []
-    ratios = [(series, series.slowdown(probed.baseline)) for series in (*long, *short)]
+    ratios = [(series, series.slowdown(probed.baseline_ns)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
     greatest = {"long": 0.0, "short": 0.0}
     for series, slowdown in every:
@@ -411,36 +408,36 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
         "timeline",
         drawn,
         "x=time y=slowdown series=interval",
-        "Slowdown by the median of each interval",
+        "Slowdown (median of each interval)",
         facet="panel",
         log="y",
         references=(Reference("y", 1.0),),
     )
-    yield slow or [Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")]
+    yield slow or [Finding("No operation took twice its usual time in any interval.", name="no_slowdown")]
     unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
     yield probed.caveats, probed.coverage
 
 
-_PARAMS = (Param("interval", "length of an interval, in whole hours", "duration", default="4h"),)
+_PARAMS = (Param("interval", "interval length in whole hours", "duration", default="4h"),)
 STUDY = Study(
     name="slowdown",
-    too_few="no probe measured in the period",
+    too_few="no probe ran in the period",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
     needs="response_rollups",
     run=run,
-    params=(*_PARAMS, Param("threshold", "slowdown that makes an episode", "float", default=2.0)),
+    params=(*_PARAMS, Param("threshold", "minimum slowdown of an episode", "float", default=2.0)),
 )
 # By itself, because the shorter intervals are six times the rows.
 TWO_LENGTHS = Study(
     name="slowdown_lengths",
-    too_few="no probe measured in the period",
+    too_few="no probe ran in the period",
     exhibits=("kun19.fig6",),
     needs="response_rollups",
     run=run,
     params=(
         *_PARAMS,
-        Param("short_interval", "the shorter length, a multiple of ten minutes", "duration", default="10min"),
+        Param("short_interval", "short interval length, a multiple of ten minutes", "duration", default="10min"),
     ),
 )

@@ -30,7 +30,7 @@ from ioweather.core.results import (
     ResultTable,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_ratio, format_seconds
 from ioweather.lake.lake import Snapshot
 from ioweather.stats.estimates import (
     LEVEL,
@@ -57,7 +57,10 @@ COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_n
 _BOXES: Final = "q05: 5% [seconds]; q25: 25% [seconds]; q50: {} [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
 _LEAST_OF_PHASE: Final = 5  # measurements
 _PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
-TOO_FEW: Final = "Fewer than 20 operations of each kind: bands cannot be found. --set bands_window=7d may have more."
+TOO_FEW: Final = (
+    "Bands cannot be found with fewer than 20 operations of each kind. A longer window (--set bands_window=7d) may "
+    "contain more."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,28 +145,28 @@ def select_points(seconds: Floats) -> Ints:
 def selection_note(shown: Ints, seconds: Floats) -> Iterator[str]:
     """Yield a note on the measurements that are not drawn."""
     if len(shown) != len(seconds):
-        yield f"{len(shown):,} of {len(seconds):,} measurements are drawn, including the slowest."
+        yield f"{len(shown):,} of {len(seconds):,} measurements are shown, including the slowest."
 
 
 @exhibit("kun19.fig1")
 def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
-    """Every response time of a short window."""
+    """All response times in a short window."""
     shown = select_points(part.seconds)
     rows = zip(
         *(column[shown].tolist() for column in (part.start_ns, part.seconds, part.op, part.filesystem)), strict=True
     )
     columns = "time [time_ns]; seconds: response time [seconds]; op: operation [text]; filesystem [text]"
     drawn = ResultTable.of("measurements", columns, rows)
-    title = f"Every measurement of {format_seconds(length_ns / NS)}"
+    title = f"All measurements in {format_seconds(length_ns / NS)}"
     yield Chart.of("scatter", drawn, "x=time y=seconds series=op", title, facet="filesystem", log="y")
     for filesystem, op in part.kinds():
         mine = part.seconds[part.of(filesystem, op)]
         middle = float(np.median(mine))
         slower, slow = float(mine.max()) / middle if middle else None, float((mine >= 10 * middle).mean())
-        yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds")
+        yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds", in_time=True)
         yield plain(f"slower[{op} {filesystem}]", slower, "factor", n=len(mine), method="slowest over median")
         if slow > 0:
-            text = f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."
+            text = f"{filesystem} {op}: {format_ratio(slow)} of operations took at least ten times the median."
             yield Finding(text, name="slow_operations")
     yield selection_note(shown, part.seconds), _coverage(part)
 
@@ -237,7 +240,7 @@ def find_bands(times: Floats) -> list[Band]:
 
 @exhibit("kun19.bands")
 def _bands(part: Measured) -> Iterator[Piece]:
-    """Bands in which response times gather, by operation."""
+    """Response-time bands by operation."""
     rows: list[tuple[Cell, ...]] = []
     boxes: list[tuple[Cell, ...]] = []
     several, most = False, 0
@@ -275,10 +278,13 @@ def _bands(part: Measured) -> Iterator[Piece]:
     if not several:
         yield Finding("Every operation has one band." if rows else TOO_FEW, name="bands")
     yield (
-        "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
-        "without that nothing tells where a band comes from."
+        "A band is called cache if the probe found its data in the client cache; the other bands are then storage. "
+        "Without this check, the source of a band is unknown."
     )
-    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is not a band."
+    yield (
+        f"Ten-minute intervals with a median of at least {_EPISODE:g} times the overall median are excluded, because "
+        "a slow episode is not a band."
+    )
     yield _coverage(part)
 
 
@@ -326,7 +332,7 @@ def _pairs_of_hosts(part: Measured) -> Iterator[_Pair]:
 
 @exhibit("kun19.fig2")
 def _hosts(part: Measured) -> Iterator[Piece]:
-    """Hosts side by side, and by how much their medians differ."""
+    """Response times by host, and the difference between their medians."""
     rows: list[tuple[Cell, ...]] = []
     for filesystem, op in part.kinds():
         mine = part.of(filesystem, op)
@@ -345,25 +351,28 @@ def _hosts(part: Measured) -> Iterator[Piece]:
     yield plain("length", length, "seconds", method="first to last")
     pairs = list(_pairs_of_hosts(part))
     if not pairs:
-        words = "All measurements come from one host: nothing to compare."
+        words = "All measurements come from one host, so there is nothing to compare."
         if hosts > 1:
-            words = "Hosts cannot be compared: too few time steps with measurements of all hosts."
+            words = "Hosts cannot be compared, because too few time steps have measurements from all hosts."
         yield Finding(words, "undecided", name="one_host" if hosts == 1 else "hosts")
     else:
         # Equality is shown by an upper end that is small, not by a test that finds nothing.
         largest = max(pairs, key=lambda pair: pair.log_ratio)
         low, high = (max(1.0, max(pair.end(len(pairs), sign) for pair in pairs)) for sign in (-1, 1))
-        method = f"ratio of medians in the same stretches; largest of {len(pairs)} pairs, all at once"
+        method = f"ratio of medians in the same time steps; largest of {len(pairs)} pairs, simultaneous interval"
         value = math.exp(largest.log_ratio)
         yield Estimate("largest_host_ratio", value, "factor", low, high, LEVEL, largest.stretches, method)
         differing = [pair for pair in pairs if pair.end(len(pairs), -1) > 1]
-        text = f"The most any two hosts differ is {value:.2f}x ({low:.2f}x to {high:.2f}x): {largest.slow} against "
+        text = (
+            f"The largest difference between two hosts is {value:.2f}x ({low:.2f}x to {high:.2f}x): {largest.slow} "
+            "is slower than "
+        )
         yield Finding(f"{text}{largest.fast}, {largest.kind}.", name="hosts")
         for pair in sorted(differing, key=lambda pair: -pair.log_ratio)[:_HOSTS_NAMED]:
             ends = f"{pair.end(len(pairs), -1):.2f}x to {pair.end(len(pairs), 1):.2f}x"
-            text = f"{pair.kind}: {pair.slow} is {math.exp(pair.log_ratio):.2f}x as slow as {pair.fast} ({ends})."
+            text = f"{pair.kind}: {pair.slow} takes {math.exp(pair.log_ratio):.2f}x as long as {pair.fast} ({ends})."
             yield Finding(text, name="hosts")
-    yield f"Hosts are compared in the same stretches of time, {_STRETCHES} in all: what the system does then, all see."
+    yield f"Hosts are compared in the same {_STRETCHES} time steps, so the system state is the same for all hosts."
     yield _coverage(part)
 
 
@@ -378,7 +387,7 @@ def run_phases(source: DataSource, params: Params) -> Iterator[Exhibit]:
     usual: dict[tuple[str, str, int, str], float] = {}
     names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
     for series in operation_series(rollups, names, HOUR_NS):
-        seconds, _ = series.expected(facility.baseline, records[0]["start_ns"])
+        seconds, _ = series.expected(facility.baseline_ns, records[0]["start_ns"])
         if seconds:
             usual[series.filesystem, series.op, series.request_bytes, series.mode] = seconds
     yield _benchmark(part, records, usual, facility)
@@ -391,7 +400,7 @@ def _benchmark(
     usual: Mapping[tuple[str, str, int, str], float],
     facility: Facility,
 ) -> Iterator[Piece]:
-    """Every measurement (3a, 3b), and means of 60 s (3c)."""
+    """All measurements (3a, 3b), and 60-second means (3c)."""
     stored = ~part.cached  # the usual times do not include cached ones either
     slowdown = np.full(len(part.seconds), np.nan)
     means: list[tuple[Cell, ...]] = []
@@ -415,7 +424,7 @@ def _benchmark(
         for phase, inside in zip(phases, during, strict=True):
             if (inside & mine).sum() >= _LEAST_OF_PHASE:
                 name = f"slowdown[{phase['label']}, {filesystem} {op}]"
-                made = median_estimate(name, slowdown[inside & mine], "factor")
+                made = median_estimate(name, slowdown[inside & mine], "factor", in_time=True)
                 estimates.append(replace(made, method=f"{made.method}; over what is usual"))
                 # A sign test of every operation, at a level shared among them: its median surely above the usual one.
                 above = int((slowdown[inside & mine] > 1).sum())
@@ -438,13 +447,13 @@ def _benchmark(
     # Nine phases without a pause are one grey block: lines with names where they begin, and a box of each below.
     begins = tuple(Reference("x", float(p["start_ns"]), str(p["label"])) for p in phases if p["end_ns"])
     chart = partial(Chart.of, facet="filesystem", log="y", references=begins)
-    yield chart("scatter", points, "x=time y=seconds series=op", "Every measurement while a benchmark ran")
+    yield chart("scatter", points, "x=time y=seconds series=op", "All measurements during a benchmark")
     if means:
-        yield chart("scatter", points, "x=time y=slowdown series=op", "Slowdown of every measurement")
+        yield chart("scatter", points, "x=time y=slowdown series=op", "Slowdown of all measurements")
         columns = "time [time_ns]; slowdown: slowdown, means of 60 s [factor]; op: operation [text]; filesystem [text]"
         title = "Slowdown, 60-second means; lines mark the start of each phase"
         yield chart("timeline", ResultTable.of("run", columns, means), "x=time y=slowdown series=op", title)
-        yield estimates, plain("reduced_interval", 60, "seconds", method="as set")
+        yield estimates
     if boxes:
         columns = "phase [text]; op [text]; filesystem [text]; q05 [factor]; q25 [factor]; q50: slowdown [factor]"
         drawn = ResultTable.of("phases", f"{columns}; q75 [factor]; q95 [factor]", boxes)
@@ -452,16 +461,16 @@ def _benchmark(
         yield Chart.of("box", drawn, encoding, "Slowdown in each phase", facet="filesystem", log="y")
     if visible:
         yield share_estimate("visible_phases_ratio", sum(visible.values()), len(visible))
-    text = f"No phase has {_LEAST_OF_PHASE} measurements of an operation whose usual time is known."
+    text = f"No phase has {_LEAST_OF_PHASE} measurements of an operation with a baseline."
     if estimates:
         worst = max(estimates, key=lambda e: e.value or 0.0)
         where = worst.name.removeprefix("slowdown[").removesuffix("]")
-        text = f"Slowest was {where}: {worst.value or 0.0:.1f} times the usual."
+        text = f"The slowest phase was {where}: {worst.value or 0.0:.1f} times the usual time."
     yield Finding(text, name="slowest_phase")
     if unknown:
         yield f"No baseline yet for {', '.join(unknown)}."
-    exact = f"It comes from roll-ups and is accurate to {RELATIVE_ERROR:.1%}."
-    yield f"{expected_note(facility.baseline)} {exact}", selection_note(shown, part.seconds[stored])
+    exact = f"The baseline comes from roll-ups and is accurate to {RELATIVE_ERROR:.0%}."
+    yield f"{expected_note(facility)} {exact}", selection_note(shown, part.seconds[stored])
     yield _coverage(part, int((~stored).sum()))
 
 
@@ -508,7 +517,7 @@ STUDY = Study(
         Param("bands_window", "length of the period for bands and hosts", "duration", default="24h"),
         Param(
             "day_ns",
-            "start of bands and fig2 (UTC ns); default: that length before the end",
+            "start of bands and fig2 (UTC ns); default: one bands_window before the end",
             "int",
             choose=lambda _, values: values["last_ns"] - values["bands_window"],
         ),
@@ -528,7 +537,7 @@ BENCHMARK_PHASES = Study(
         ),
         Param(
             "last_ns",
-            "end (UTC ns); default: an hour after them",
+            "end (UTC ns); default: an hour after the newest day's phases",
             "int",
             choose=_phase_bound("max(end_ns)", HOUR_NS),
         ),

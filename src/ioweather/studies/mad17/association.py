@@ -9,7 +9,7 @@ same with only files on monitored mounts; PsiO counts operations. _R and _W are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,7 @@ from ioweather.core.results import (
     columns_of,
     exhibit,
 )
-from ioweather.core.units import HOUR_NS, format_bytes, format_seconds, names_of, pairs_of
+from ioweather.core.units import HOUR_NS, format_bytes, format_ratio, format_seconds, names_of, pairs_of
 from ioweather.facts.job_metrics import own_bytes
 from ioweather.facts.runs import LEAST_RUNS
 from ioweather.facts.system_activity import Stretches, io_ends, io_steps, job_system, volume
@@ -46,6 +46,7 @@ from ioweather.stats.dependence import (
     best_shift_p,
     coefficients,
     complete_pairs,
+    midranks,
     shift_null,
     spearman,
     spearman_change,
@@ -73,6 +74,8 @@ from ioweather.topics.source import DataSource
 _SHIFTS: Final = 99
 _LEAST_MOVED: Final = 19  # moves, for a 90% range
 COARSEST: Final = 20
+# Share of the variance of I/O time that a coarser interval may lose. [ours]
+WORTH_IT: Final = 0.05
 # Of each rank correlation by interval; there are more than a hundred of them.
 _REPLICATES: Final = 100
 SURE: Final = 0.05
@@ -83,8 +86,8 @@ NORMAL_90: Final = 1.6449  # half width of the central 90% of a normal distribut
 ALMOST_1: Final = 0.999999  # Fisher's z of a coefficient of 1 is infinite
 _WAYS: Final = ("read", "write")
 BIASED: Final = (
-    "Distance correlation and mutual information are never below 0 and exceed it by chance: read them with their p, "
-    "the share of pairings shifted in time that reach them."
+    "Distance correlation and mutual information are never negative and exceed 0 even by chance. Read them with "
+    "their p: the share of time-shifted pairings with at least the same value."
 )
 
 
@@ -195,13 +198,13 @@ def _strongest_change(observed: Floats, moved: Floats, halves: Floats) -> tuple[
 
 @exhibit("mad17.table3")
 def _during_io_table(data: AssociationData, pairs: list[Pairing]) -> Iterator[Piece]:
-    """Association of time with I/O (D_D) with the system's volume in the same steps (PsiD)."""
+    """Association between I/O time (D_D) and the system's volume in the same steps (PsiD)."""
     yield SHARED_STEPS, data.span_caveat(data.members(data.asked)), _coefficients(data, pairs, "D_D", "PsiD")
 
 
 @exhibit("mad17.table4")
 def _metadata_table(data: AssociationData) -> Iterator[Piece]:
-    """Association of metadata time (D_U_M) with the system's operations (PsiO)."""
+    """Association between metadata time (D_U_M) and the system's operations (PsiO)."""
     pairs = []
     for group in data.shown:
         rows = data.members(group)
@@ -211,20 +214,20 @@ def _metadata_table(data: AssociationData) -> Iterator[Piece]:
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
             found = associate(counts, times)
             pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
-    yield "A longer run sees more of everything, so the rate PsiO/D_J is shown too."
+    yield "A longer run overlaps more operations, so the rate PsiO/D_J is shown too."
     if not any(name in data.grid.values for name in ("read_ops", "write_ops")):
-        yield "The servers' samples have no operation counts (read_ops, write_ops)."
+        yield "The server samples contain no operation counts (read_ops, write_ops)."
     yield _coefficients(data, pairs, "D_U_M", "PsiO")
 
 
 @exhibit("mad17.monitored")
 def _monitored_table(data: AssociationData, by_volume: list[Pairing]) -> Iterator[Piece]:
-    """Association with only the files on monitored mounts counted, and whether that helps.
+    """Association for files on monitored mounts only, and whether this restriction helps.
 
     If all files of a group are on monitored mounts, PsiI and D_I equal PsiD and D_D.
     """
     if not data.mounts_known:
-        text = f"Which files are on {data.params['filesystem']} is unknown: set `mounts` in facility.toml."
+        text = f"It is unknown which files are on {data.params['filesystem']}. Set `mounts` in facility.toml."
         yield Finding(text, "undecided", name="mounts_unknown"), data.caveats, data.coverage
         return
     changes: list[Finding] = []
@@ -362,13 +365,13 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         values, nulls = [each.found["spearman"].value for each in nulled], [each.nulls["spearman"] for each in nulled]
         moved = best_moved_p(values, nulls) if null is not None else 0.0
         if not chance <= SURE:
-            yield Finding(f"{words}: no more than chance.", "undecided", name="association")
+            yield Finding(f"{words}: not above chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
-            too = f"but runs shifted in time have {null.median:.2f} too ({p_text(moved)}): shared steps may cause it"
+            too = f"but time-shifted runs also have {null.median:.2f} ({p_text(moved)}), so shared steps may cause it"
             yield Finding(f"{words}, {too}.", "undecided", name="association")
         else:
-            beyond = f", and more than runs shifted in time ({null.median:.2f}, {p_text(moved)})" if null else ""
-            yield Finding(f"{words}: more than chance{beyond}.", name="association")
+            beyond = f", and above time-shifted runs ({null.median:.2f}, {p_text(moved)})" if null else ""
+            yield Finding(f"{words}: above chance{beyond}.", name="association")
 
 
 @dataclass(frozen=True)
@@ -383,6 +386,7 @@ class Level:
     psid: dict[str, Floats]
     metadata: Floats
     psi_read_ops: Floats
+    load: Floats  # bytes per second that others moved in the steps with its I/O
 
 
 def run_granularity(source: DataSource, params: Params) -> Iterator[Exhibit]:
@@ -408,23 +412,13 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
         times, opens = (np.asarray(system.array(name)) for name in ("d_d_seconds", "psi_read_ops_count"))
         volumes = {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in _WAYS}
         steps = system.floats("d_d_steps")
-        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens)
-
-
-def _range_of_intervals(levels: list[Level]) -> Iterator[Estimate]:
-    """Yield the shortest and the longest interval and factor."""
-    for name, unit, values in (
-        ("interval", "seconds", [level.step_seconds for level in levels]),
-        ("coarsening", "count", [level.factor for level in levels]),
-    ):
-        if values:
-            yield plain(f"{name}_low", min(values), unit)
-            yield plain(f"{name}_high", max(values), unit)
+        others = sum(system.floats(f"others_io_high_{way}_bytes") for way in _WAYS)
+        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens, others / times)
 
 
 @exhibit("mad17.fig9")
 def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
-    """Steps with I/O of a run by sampling interval."""
+    """Steps with I/O per run, by sampling interval."""
     rows: list[tuple[float, str, float, int]] = []
     for level in levels:
         n = int(np.isfinite(level.steps).sum())
@@ -439,14 +433,14 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         own = [(steps, format_seconds(seconds)) for seconds, group, steps, _ in rows if group == name]
         if len(own) > 1:
             (fine, finest), (coarse, coarsest) = own[0], own[-1]
-            text = f"{name}: {fine:.3g} intervals of {finest} contain its I/O, {coarse:.3g} of {coarsest}."
+            text = f"{name}: its I/O covers {fine:.3g} intervals of {finest}, or {coarse:.3g} of {coarsest}."
             yield Finding(text, name="steps_used")
-    yield _range_of_intervals(levels), data.caveats, data.coverage
+    yield data.caveats, data.coverage
 
 
 @exhibit("mad17.fig10")
 def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
-    """Coefficients by sampling interval, and how much the strongest association falls."""
+    """Coefficients by sampling interval, and the decrease of the strongest association."""
     every: list[tuple[Cell, ...]] = []
     ranks: list[tuple[Cell, ...]] = []
     metadata: list[tuple[Cell, ...]] = []
@@ -466,12 +460,14 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     yield Chart.of("timeline", drawn, encoding, f"D_D with PsiD: {data.name(data.asked)}", facet="way")
     if any(row[2] is not None for row in ranks):
         columns = f"{interval}; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
-        drawn, title = ResultTable.of("ranks", columns, ranks), "Spearman of D_D with PsiD, and its 90% interval"
+        drawn, title = (
+            ResultTable.of("ranks", columns, ranks),
+            "Spearman correlation of D_D and PsiD, and its 90% interval",
+        )
         yield Chart.of("band", drawn, "x=interval y=value low high", title, facet="series")
     if any(row[2] is not None for row in metadata):
         drawn = ResultTable.of("metadata", f"{interval}; measure [text]; value: coefficient", metadata)
         yield Chart.of("timeline", drawn, encoding, "D_U_M with PsiO_R")
-    yield _range_of_intervals(levels)
     # Finest against coarsest, with the same resampled runs.
     known: list[tuple[list[float], Floats, float, int]] = []
     for group in data.shown:
@@ -482,7 +478,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
             if change is None:
                 continue
             value, low, high = change
-            name, method = f"spearman_change_{way}[{data.name(group)}]", "same runs resampled for both granularities"
+            name, method = f"spearman_change_{way}[{data.name(group)}]", "same resampled runs for both granularities"
             yield Estimate(name, value, "", low, high, LEVEL, n, method)
             steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
             by = f"changes by {value:+.2f} ({low:+.2f} to {high:+.2f})"
@@ -492,7 +488,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
                 least, usual, most = np.quantile(gone, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
                 sides = [spearman(*complete_pairs(level.psid[way], level.d_d)) for level in (fine, coarse)]
                 known.append((sides, moved, (high - low) / 2, n))
-                by += f"; that of runs moved in time by {usual:+.2f} ({least:+.2f} to {most:+.2f})"
+                by += f"; for time-shifted runs, by {usual:+.2f} ({least:+.2f} to {most:+.2f})"
             text = f"{data.name(group)}: {steps} the rank correlation with {way}s {by}."
             yield Finding(text, name="change_with_interval")
     if known:
@@ -504,10 +500,80 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         n = known[chosen][3]
         yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
     yield (
-        "With coarser steps fewer runs are wholly in monitored steps; each coefficient uses the runs it has. "
-        "D_D comes in ever fewer values, which alone lowers what a coefficient can show."
+        "With longer steps, fewer runs lie completely in monitored steps, and each coefficient uses only these "
+        "runs. D_D also has fewer distinct values, which alone limits the coefficients."
     )
-    yield IN_TIME_ORDER, data.caveats, data.coverage
+    yield _sampling_interval(data, levels), IN_TIME_ORDER, data.caveats, data.coverage
+
+
+def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
+    """Recommend a sampling interval: the longest up to which the load surely explains not much less of the variance of
+    I/O time than at the finest.
+
+    The load is what others moved per second in the steps with a run's I/O. Whole steps contain all of the run's own
+    bytes, so it does not depend on the run's own time. Times and loads are ranks within a group, groups are joined in
+    time order. Intervals are tried from fine to coarse, so the level needs no correction.
+    """
+    rows = [data.members(group) for group in data.shown]
+    per_factor = ([each for each in levels if each.factor == factor] for factor in range(1, COARSEST + 1))
+    steps = [each for each in per_factor if len(each) == len(rows)]
+    times = [data.of("io_seconds")[own] for own in rows]
+    # The same runs at all intervals.
+    there = [np.isfinite([time, *(each[i].load for each in steps)]).all(axis=0) for i, time in enumerate(times)]
+    order = np.argsort(data.runs.ints("start_ns")[np.concatenate([r[t] for r, t in zip(rows, there, strict=True)])])
+
+    def ranked(columns: Iterable[Floats]) -> Floats:
+        """Return ranks within each group, from 0 to 1, of all groups in time order."""
+        known = [column[here] for column, here in zip(columns, there, strict=True)]
+        return np.concatenate([midranks(own) / max(1, len(own)) for own in known])[order]
+
+    y, x = ranked(times), [ranked(level.load for level in each) for each in steps]
+    seconds, n = [each[0].step_seconds for each in steps], len(order)
+    found = spearman_interval(x[0], y) if x else None
+    if found is None or not found[1] > 0:
+        by = "explains no more than chance" if found else "is known for too few"
+        text = f"These {n} runs do not show how often to sample: the load of others during their I/O {by}."
+        yield Finding(text, "undecided", name="sampling_interval")
+        return
+    rho, low, high = found
+    yield Estimate(
+        "explained_ratio", rho**2, "ratio", low**2, high**2, LEVEL, n, "squared rank correlation, within groups"
+    )
+    changes = [spearman_change((x[0], y, each, y), explained=True) for each in x[1:]]
+    enough = [change is not None and change[1] >= -WORTH_IT for change in changes]
+    best = enough.index(False) if False in enough else len(enough)
+    yield plain(
+        "sampling_interval", seconds[best], "seconds", n=n, method=f"longest that surely loses less than {WORTH_IT:.0%}"
+    )
+    drawn = [(step, *(change or (None, None, None))) for step, change in zip(seconds[1:], changes, strict=True)]
+    columns = (
+        "interval: sampling interval [seconds]; value: change of explained variance [ratio]; low [ratio]; high [ratio]"
+    )
+    title, line = (
+        f"Variance of I/O time explained, less that at {format_seconds(seconds[0])}",
+        Reference("y", -WORTH_IT, "5% less"),
+    )
+    yield Chart.of(
+        "band", ResultTable.of("explained", columns, drawn), "x=interval y=value low high", title, references=(line,)
+    )
+
+    def against(other: int, sign: int, word: str) -> str:
+        """Say how much more or less another interval explains than the best."""
+        change = spearman_change((x[best], y, x[other], y), explained=True)
+        ends = sorted(sign * each for each in change[1:]) if change else []
+        by = (
+            f"{format_ratio(sign * change[0])} ({format_ratio(ends[0])} to {format_ratio(ends[1])}) {word}"
+            if change
+            else f"an unknown part {word}"
+        )
+        return f"{format_seconds(seconds[other])} explains {by}"
+
+    others = [against(0, 1, "more of the variance of I/O time")] if best else []
+    others += [against(len(seconds) - 1, -1, "less")] if best < len(seconds) - 1 else []
+    often = "" if best else " or more often"
+    yield Finding(
+        f"Sample every {format_seconds(seconds[best])}{often}: {', '.join(others)}.", name="sampling_interval"
+    )
 
 
 GRANULARITY = Study(
@@ -565,7 +631,7 @@ def _choose_run(data: AssociationData) -> int | None:
             if job == text or digest.startswith(text)
         ]
         if not found:
-            raise UsageError(f"There is no run {text!r}.", hint="Give a job id or the beginning of a log's digest.")
+            raise UsageError(f"Run {text!r} does not exist.", hint="Specify a job ID or the start of a log digest.")
         return found[0]
     members = data.members(data.asked)
     times = data.of("io_seconds")[members]
@@ -579,7 +645,7 @@ def _run_label(data: AssociationData, row: int) -> str:
 
 @exhibit("mad17.fig1")
 def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
-    """The system's throughput around one run, with the steps of its I/O."""
+    """The system's throughput around one run, and the steps with its I/O."""
     grid = data.grid
 
     def of(column: str) -> float:
@@ -618,22 +684,23 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
         moved = of("psi_read_bytes") + of("psi_write_bytes")
         share = f"{(of('own_read_bytes') + of('own_write_bytes')) / moved:.0%}" if moved > 0 else "none"
         yield Finding(
-            f"In its {format_seconds(of('run_seconds'))} the system moved {format_bytes(moved)}; {share} of that was "
-            f"the run's own. Its I/O touched {format_seconds(of('d_d_seconds'))} of sampling intervals.",
+            f"During the {format_seconds(of('run_seconds'))} of the run, the system moved {format_bytes(moved)}; "
+            f"the run itself moved {share} of that. Its I/O covers {format_seconds(of('d_d_seconds'))} of sampling "
+            "intervals.",
             name="volume_during_run",
         )
     else:
-        yield Finding(f"The system was sampled for only part of this run ({state}).", "undecided", name="not_sampled")
+        yield Finding(f"System samples cover only part of this run ({state}).", "undecided", name="not_sampled")
     yield (
-        "Amounts within the first and the last step are taken as even over the step (mad17 Eq. 2 to 4); the ends "
-        "of an interval are what all or none of it would give."
+        "Amounts are assumed to be evenly distributed within the first and last step (mad17 Eq. 2 to 4). The "
+        "interval ends assume that all or none of the amount falls into the run."
     )
     yield data.caveats, data.coverage
 
 
 @exhibit("mad17.fig3")
 def _files(data: AssociationData, row: int) -> Iterator[Piece]:
-    """First and last access of each file of one run."""
+    """First and last access to each file in one run."""
     spans, name = data.spans.of_runs(np.array([row])), data.name(int(data.groups.of_run[row]))
     start = int(data.runs.ints("start_ns")[row])
     rows: list[tuple[Cell, ...]] = []
@@ -655,23 +722,23 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         columns = (
             "file: file, by first access [count]; series; time: since the start of the run [seconds]; curve [text]"
         )
-        title = f"First and last access of each file: {_run_label(data, row)}"
+        title = f"First and last access to each file: {_run_label(data, row)}"
         yield Chart.of("scatter", ResultTable.of("files", columns, rows), "x=time y=file series curve", title)
         span = spans.median_span_seconds()
         longer, sharper = ("longer", "is hardly") if span / data.grid.step_seconds >= 1 else ("shorter", "can be")
         yield Finding(
-            f"The median file is accessed over {format_seconds(span)}, {longer} than a sampling interval: PsiD "
-            f"{sharper} sharper than Psi.",
+            f"The median file is accessed over {format_seconds(span)}, {longer} than a sampling interval, so PsiD "
+            f"{sharper} more precise than Psi.",
             name="access_times",
         )
     else:
-        yield Finding("This run read and wrote nothing.", "undecided", name="no_io")
+        yield Finding("This run moved no data.", "undecided", name="no_io")
     yield data.caveats, data.coverage
 
 
 @exhibit("mad17.table1")
 def _largest_groups(data: AssociationData) -> Iterator[Piece]:
-    """Medians of processes, files and bytes of the largest groups of similar runs."""
+    """Median processes, files and data of the largest groups of similar runs."""
     listed = sorted(dict.fromkeys([data.asked, *range(min(_MOST_GROUPS, len(data.groups.names)))]))
     rows: list[tuple[Cell, ...]] = []
     for group in listed:
@@ -696,15 +763,15 @@ def _largest_groups(data: AssociationData) -> Iterator[Piece]:
             "written_monitored: written there [bytes]"
         ),
     )
-    yield ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians")
+    yield ResultTable("groups", columns, tuple(rows), f"Medians of the {len(rows)} largest groups")
     large = data.groups.large
     of_all = int(data.groups.sizes[large].sum()) / max(1, data.runs.rows)
-    text = f"{len(large)} groups have {LEAST_RUNS} or more runs, {of_all:.0%} of all runs together."
+    text = f"{len(large)} groups have at least {LEAST_RUNS} runs; together they contain {of_all:.0%} of all runs."
     yield Finding(text, name="group_sizes")
     if not data.mounts_known:
         yield (
-            f"Where {data.params['filesystem']} is mounted is not known: set `mounts` in facility.toml to tell files "
-            "on monitored file systems from others."
+            f"The mount point of {data.params['filesystem']} is unknown. Set `mounts` in facility.toml to identify "
+            "files on monitored file systems."
         )
     yield data.caveats, data.coverage
 
@@ -734,14 +801,13 @@ def _mean_times(data: AssociationData) -> Iterator[Piece]:
             )
     columns = "; ".join(f"{symbol}: {symbol} [seconds]; {symbol}_sd: {symbol} sd [seconds]" for symbol in TIMES)
     yield ResultTable.of("times", f"group [text]; runs [count]; {columns}", rows)
-    yield "D_S is the span from the first open of any shared file to the last I/O on any, as in the paper."
+    yield "As in the paper, D_S is the time from the first open to the last I/O on any shared file."
     yield data.span_caveat(data.members(data.asked)), data.caveats, data.coverage
 
 
 @exhibit("mad17.fig2")
 def _histograms(data: AssociationData) -> Iterator[Piece]:
     """Histogram of D_D by group, with mean and 1.645 sd."""
-    yield plain("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")
     step = data.grid.step_seconds
     for group in data.shown:
         values, name = known(data.of("d_d_seconds")[data.members(group)]), data.name(group)
@@ -763,9 +829,9 @@ def _histograms(data: AssociationData) -> Iterator[Piece]:
         method = "share outside mean ± 1.645 sd"
         yield plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method=method)
         side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
-        text = f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} are outside the lines."
+        text = f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} of runs are outside the lines."
         yield Finding(text, name="skewness")
-    yield "The lines at mean ± 1.645 sd contain 90% of the runs only if times are normal."
+    yield "The lines at mean ± 1.645 sd contain 90% of the runs only if times are normally distributed."
     yield data.caveats, data.coverage
 
 

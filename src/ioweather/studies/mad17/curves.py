@@ -156,12 +156,12 @@ def learning_curve(measures: Floats, seconds: Floats) -> LearningCurve | None:
 
 
 def forest_curve(x: Floats, y: Floats, at: Floats) -> tuple[Floats, float]:
-    """Return the mean of all trees at `at`, and the share of variance explained out of bag; UsageError without
+    """Return the mean of all trees at `at`, and the share of out-of-bag explained variance; UsageError without
     scikit-learn."""
     try:
         from sklearn.ensemble import RandomForestRegressor
     except ImportError:
-        raise UsageError("A random forest needs scikit-learn.", hint="pip install 'ioweather[forest]'") from None
+        raise UsageError("Random forests need scikit-learn.", hint="pip install 'ioweather[forest]'") from None
     forest = RandomForestRegressor(TREES, min_samples_leaf=LEAST_LEAF, oob_score=True, random_state=_SEED)
     forest.fit(x[:, None], y)
     return np.asarray(forest.predict(at[:, None])), float(forest.oob_score_)
@@ -248,7 +248,10 @@ def density(x: NDArray[Any], y: NDArray[Any]) -> Density | None:
 
 
 ERROR: Final = Param(
-    "error", "estimate how many runs a model of I/O time needs for this relative error", kind="float", default=0.1
+    "error",
+    "relative error for which to estimate the number of runs that an I/O time model needs",
+    kind="float",
+    default=0.1,
 )
 _POINTS: Final = 60
 _SHIFTED: Final = 39
@@ -258,7 +261,7 @@ _CELLS: Final = 40
 _MODELS: Final = {
     "volume": "by system volume (PsiD)",
     "rate": "by system rate (PsiD/D_D)",
-    "nothing": "by nothing: the mean",
+    "nothing": "constant: the mean",
 }
 _THIRDS: Final = ("quiet", "usual", "busy")
 
@@ -267,7 +270,7 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     """Make fig. 6 and fig. 7 of the chosen group; --set group=NAME shows another (the paper's fig. 8)."""
     rows = data.members(data.asked)
     if len(rows) < MIN_POINTS:
-        words = f"{data.name(data.asked)} has {len(rows)} runs with samples; a curve needs {MIN_POINTS}."
+        words = f"{data.name(data.asked)} has {len(rows)} runs with samples, but a curve needs {MIN_POINTS}."
         too_few = Finding(words, "undecided", name="too_few_runs")
         for name in ("mad17.fig6", "mad17.fig7"):
             yield Exhibit(name, findings=(too_few,), caveats=data.caveats, coverage=data.coverage)
@@ -289,7 +292,7 @@ def _pairs(data: AssociationData, way: str) -> tuple[Floats, Floats]:
 
 @exhibit("mad17.fig6")
 def _forest_curves(data: AssociationData) -> Iterator[Piece]:
-    """Random forest of D_D against PsiD, a conformal band, and the runs that a model needs."""
+    """Random forest of D_D over PsiD, a conformal band, and the number of runs that a model needs."""
     for way in ("read", "write"):
         x, y = _pairs(data, way)
         least, most = np.quantile(x, (0.01, 0.99))
@@ -297,20 +300,20 @@ def _forest_curves(data: AssociationData) -> Iterator[Piece]:
         low_end, high_end = conformal_band(x, y, at)
         middle, explained = forest_curve(x, y, at)
         drawn = _overlay(x, y, at, {"forest": [middle], "90% of new runs": [low_end, high_end]})
-        title = f"D_D of each run against PsiD, {way}s: forest, and 90% of new runs"
+        title = f"D_D over PsiD for {way}s: runs, forest, and 90% band for new runs"
         yield Chart.of("scatter", drawn, "x=volume y=time curve", title)
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         yield plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume")
-        yield plain(f"explained_{way}", explained, "ratio", n=len(x), method="variance explained out of bag")
+        yield plain(f"explained_{way}", explained, "ratio", n=len(x), method="out-of-bag explained variance")
         low, high = (format_seconds(float(middle[at])) for at in (0, -1))
-        text = f"From low to high system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
+        text = f"From low to high system {way} volume, D_D goes from {low} to {high} ({rise:+.0%})."
         yield Finding(text, name="time_with_volume")
-    yield f"The forest has {TREES} trees with leaves of at least {LEAST_LEAF} runs; the paper gives no settings."
-    yield "The band is conformal: 90% of new runs of this group fall inside.", SHARED_STEPS
+    yield f"The forest has {TREES} trees and at least {LEAST_LEAF} runs per leaf. The paper gives no settings."
+    yield "The band is conformal: it contains 90% of new runs of this group.", SHARED_STEPS
     yield (
-        f"Runs needed: a model's error is what {SHARE:.0%} of new runs stay within. It is measured by fitting straight "
-        "lines between logarithms to some of the runs and trying them on runs of another time; more runs than there "
-        "are follow from the curve. Other models may need more, and may have less error in the end."
+        f"The error of a model is the bound for {SHARE:.0%} of new runs. To measure it, straight lines between "
+        "logarithms are fitted to some runs and tested on runs from another time. Larger numbers of runs are "
+        "extrapolated from the curve. Other models may need more runs and may reach a lower error."
     )
     yield _learning(data), data.caveats, data.coverage
 
@@ -347,7 +350,8 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
     curves = {name: curve for name, x in measures.items() if (curve := learning_curve(x, seconds)) is not None}
     if not curves:
         words = (
-            f"How many runs a model needs cannot be estimated from {len(seconds)}: {LEAST_RUNS} are needed for that."
+            f"The number of runs that a model needs cannot be estimated from {len(seconds)} runs: the estimate needs "
+            f"{LEAST_RUNS}."
         )
         yield Finding(words, "undecided", name="runs_needed")
         return
@@ -364,7 +368,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         # The curve on to three times the runs there are.
         beyond = np.unique(np.geomspace(curve.sizes[-1], 3 * curve.runs, 8).astype(np.int64))[1:]
         drawn += [(size, _MODELS[name], curve.error_at(size)) for size in beyond.tolist()]
-        method = f"learning curve of {curve.runs} runs, blocks of them resampled"
+        method = f"learning curve of {curve.runs} runs, resampled in blocks"
         yield Estimate(f"error_limit_{name}", limit[0], "ratio", *limit[1:], LEVEL, curve.runs, method)
         # No estimate with an unbounded interval, or far beyond the data.
         if runs_needed[2] > FAR * curve.runs:
@@ -380,7 +384,7 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         "limit: with infinitely many runs [ratio]; limit_low: 90% from [ratio]; limit_high: 90% to [ratio]; "
         f"needed: runs for {percent} [count]; needed_low: 90% from [count]; needed_high: 90% to [count]",
         needed,
-        "Runs that a model of I/O time needs; empty: unknown",
+        "Number of runs that an I/O time model needs (empty: unknown)",
     )
     # The error of the same model in the quiet, the usual and the busy third of the runs.
     load = rates.sum(axis=1)[-curves["volume"].runs :]
@@ -405,15 +409,15 @@ def _learning(data: AssociationData) -> Iterator[Piece]:
         "timeline",
         ResultTable.of("learning", columns, drawn),
         "x=runs y=error series=model",
-        "Error of a model by the runs it was fitted to",
+        "Model error by number of fitted runs",
         log="x",
-        references=(Reference("y", error, "asked for"), Reference("x", most, "runs there are")),
+        references=(Reference("y", error, "asked for"), Reference("x", most, "all available runs")),
     )
     yield _runs_needed(curves["volume"], error, percent)
     if curves["volume"].limit()[2] < curves["nothing"].limit()[1]:
-        yield Finding("The state of the system improves the model.", name="system_helps")
+        yield Finding("The system state improves the model.", name="system_helps")
     else:
-        text = "These runs do not show that the state of the system improves a model."
+        text = "These runs do not show that the system state improves a model."
         yield Finding(text, "undecided", name="system_helps")
 
 
@@ -423,12 +427,12 @@ def _runs_needed(curve: LearningCurve, error: float, percent: str) -> Finding:
     runs, low, high = curve.runs_for(error)
     if np.isinf(low):
         span = " to ".join(format_value(end, "ratio") for end in curve.limit()[1:])
-        text = f"No number of runs brings {model} to an error of {percent}: the limit is {span}."
+        text = f"No number of runs reduces the error of {model} to {percent}: the limit is {span}."
     elif low > FAR * there:
         text = f"An error of {percent} needs more than {FAR} times the {there} available runs."
     elif np.isinf(high):
-        text = f"These {there} runs cannot show whether any number of runs brings {model} to an error of {percent}"
-        return Finding(f"{text}; it needs {low:,.0f} at least.", "undecided", name="runs_needed")
+        text = f"These {there} runs cannot show whether any number of runs reduces the error of {model} to {percent}"
+        return Finding(f"{text}; it needs at least {low:,.0f}.", "undecided", name="runs_needed")
     else:
         enough = f"; {there} are available" if high <= there else f", but only {there} are available"
         text = f"A{model[1:]} needs {runs:,.0f} runs ({low:,.0f} to {high:,.0f}) for an error of {percent}{enough}."
@@ -454,7 +458,7 @@ def _narrowing(x: Floats, y: Floats, way: str) -> Estimate:
     shifts = np.unique(np.linspace(len(y) // 10 + 1, len(y) - len(y) // 10 - 1, _SHIFTED).astype(np.int64))
     chance = np.array([mean_width_given_x(np.roll(y, shift)) for shift in shifts.tolist()])
     chance, own = chance[np.isfinite(chance)], mean_width_given_x(y)
-    name, method = f"conditional_width_{way}", f"mean width over that of {len(chance)} pairings shifted in time"
+    name, method = f"conditional_width_{way}", f"mean width relative to {len(chance)} time-shifted pairings"
     if len(chance) < _LEAST_SHIFTED or not np.isfinite(own):
         return plain(name, None, "factor", n=len(x), method="too few pairings")
     least, usual, most = np.quantile(chance, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]).tolist()
@@ -501,7 +505,6 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
                 for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
             ),
         )
-        yield Estimate(f"example_volume_{way}", float(np.median(x)), "bytes", n=len(x), method="median volume")
         place = np.clip(np.searchsorted(joint.x, np.quantile(x, (0.1, 0.5, 0.9))), 0, len(joint.x) - 1)
         for words, level, i in zip(("low", "median", "high"), (0.1, 0.5, 0.9), place, strict=True):
             if np.isfinite(median[i]):
@@ -515,17 +518,14 @@ def _conditional_density(data: AssociationData) -> Iterator[Piece]:
         conditional = ((y >= low[of_run]) & (y <= high[of_run]))[top].mean()
         normal = (np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std())[top].mean()
         yield Finding(
-            f"{group}: in the top tenth of {way} volume, mean ± 1.645 sd contains {normal:.0%} of the runs, the "
-            f"conditional interval {conditional:.0%} (of the runs it was made from).",
+            f"{group}: in the top 10% of {way} volume, mean ± 1.645 sd contains {normal:.0%} of the runs, and the "
+            f"conditional interval {conditional:.0%} (of the fitted runs).",
             name="normal_interval",
         )
         little, much = (format_seconds(float(median[i])) for i in (place[0], place[2]))
-        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high (90%)."
+        text = f"{group}: the median D_D is {little} at low {way} volume (10%) and {much} at high volume (90%)."
         yield Finding(text, name="median_by_volume")
-    if drawn:
-        yield Estimate("credible_level", LEVEL, "ratio", method="as the paper has it")
-        yield Estimate("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")
-    else:
-        yield Finding("Volume or time does not vary.", "undecided", name="nothing_varies")
-    yield "Gaussian kernels on a grid, bandwidth by Scott.", SHARED_STEPS
+    if not drawn:
+        yield Finding("Volume or time is constant.", "undecided", name="nothing_varies")
+    yield "Gaussian kernels on a grid with Scott's bandwidth.", SHARED_STEPS
     yield data.caveats, data.coverage

@@ -51,21 +51,21 @@ PARAMS: Final = (
     *choices.TRAFFIC_PARAMS,
     Param(
         "grouping",
-        "which runs form a group: exact (same files and bytes) or similar; default: exact where it gives a "
-        f"group of {LEAST_RUNS} runs",
+        "grouping of runs: exact (same files and bytes) or similar; default: exact if it yields a group of "
+        f"{LEAST_RUNS} runs",
         choices=("exact", "similar"),
     ),
-    Param("group", "the group to show, by its name in mad17.table1; default: the largest"),
-    Param("job", "the run to show, by job id or digest; default: the slowest of the group"),
+    Param("group", "group to show, by its name in mad17.table1; default: the largest"),
+    Param("job", "run to show, by job ID or digest; default: the slowest run of the group"),
 )
 SHOWN_GROUPS: Final = 3
-NO_STEPS_OR_RUNS: Final = "no interval of the period has usable samples of all servers, or no run has a log"
+NO_STEPS_OR_RUNS: Final = "no interval in the period has usable samples from all servers, or no run has a log"
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 SHARED_STEPS: Final = (
-    "D_D and PsiD are taken over the same steps, so they go together without any contention. PsiD/D_D is shown too, "
-    "and the same coefficients with all runs moved in time show how much remains then."
+    "D_D and PsiD use the same steps, so they correlate even without contention. For comparison, PsiD/D_D and the "
+    "coefficients of time-shifted runs are shown too."
 )
-IN_TIME_ORDER: Final = "Runs near in time share the system's state; intervals resample them in blocks of neighbours."
+IN_TIME_ORDER: Final = "Runs that are close in time share the system state, so intervals use block resampling."
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +120,11 @@ class AssociationData:
         """Logs, runs with samples of the system, and steps used."""
         codes = self.system.text("state").codes
         left_out = {
-            f"touch a {STATES[1]} of the samples": int((codes == 1).sum()),
-            f"reach {STATES[2]} the monitored period": int((codes == 2).sum()),
+            f"touch a {STATES[1]} in the samples": int((codes == 1).sum()),
+            f"extend {STATES[2]} the monitored period": int((codes == 2).sum()),
             "no reads or writes recorded": int(((codes == 0) & ~self.complete).sum()),
         }
-        unit, detail = "runs", "runs with samples of the system from start to end"
+        unit, detail = "runs", "runs with system samples from start to end"
         left_out = {k: n for k, n in left_out.items() if n}
         runs = Coverage(self.runs.rows, int(self.complete.sum()), unit, left_out, detail)
         return (*self.runs.coverage, runs, self.grid.coverage("sampling intervals"))
@@ -133,9 +133,11 @@ class AssociationData:
     def caveats(self) -> tuple[str, ...]:
         """How runs were grouped, and caveats of the runs."""
         words = {
-            "exact": "Runs are grouped by user, processes, numbers of files and bytes.",
-            "similar": "Runs are grouped by user, program and processes, with bytes within 25%: the run's own volume "
-            "varies in the group and is part of Psi.",
+            "exact": "Runs are grouped by user, number of processes, number of files and amount of data.",
+            "similar": (
+                "Runs are grouped by user, program and number of processes, with amounts of data within 25%. A "
+                "run's own volume varies within the group and is part of Psi."
+            ),
         }[self.groups.grouping]
         return (words, *self.runs.caveats)
 
@@ -147,8 +149,9 @@ class AssociationData:
         if not span > 2 * self.grid.step_seconds:
             return ()
         return (
-            f"The median file is read or written over {format_seconds(span)}, {span / self.grid.step_seconds:.0f} "
-            "intervals: D_D then says when files were open to I/O, not how long it took.",
+            f"The median file is read or written over {format_seconds(span)}, which is "
+            f"{span / self.grid.step_seconds:.0f} intervals. D_D then shows when files were in use, not how long "
+            "I/O took.",
         )
 
 
@@ -182,13 +185,13 @@ def association_data(source: DataSource, params: Params) -> AssociationData | No
     asked = groups.number(str(params["group"])) if params.get("group") else int(sizes.argmax())
     if asked is None:
         few = ", ".join(groups.names[:8])
-        raise UsageError(f"No single group matches {params['group']!r}.", hint=f"The largest are: {few}.")
+        raise UsageError(f"No unique group matches {params['group']!r}.", hint=f"The largest are: {few}.")
     return AssociationData(runs, grid, spans, system, groups, asked, params, mounts is not None)
 
 
 SPREAD: Final = (
-    "Bytes of a file are spread evenly from its first to its last read, or write; bytes of a run whose files have no "
-    "times, over its run time."
+    "The data of a file are spread evenly from its first to its last read or write. If the files have no times, the "
+    "data of a run are spread over its run time."
 )
 
 
@@ -197,7 +200,7 @@ def _twelfth_of_interval(_: Snapshot, values: Params) -> int:
     return max(NS, int(values["resolution"]) // 12)
 
 
-_STEP = "length of a step of the sum over logged runs; default: a twelfth of the interval"
+_STEP = "step length of the sum over logged runs; default: a twelfth of the sampling interval"
 FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth_of_interval)
 
 
@@ -246,18 +249,18 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
 
 @exhibit("mad17.fig13")
 def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iterator[Piece]:
-    """Bytes of logged runs over the bytes that the servers counted, and both over time."""
+    """Ratio of logged data to the data that servers counted, and both over time."""
     facility, filesystem, usable = source.facility, str(params["filesystem"]), steps.usable
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"))
     known = facility.filesystem(filesystem)
-    where = "Bytes it moved to other file systems count too."
+    where = "Its data on other file systems count too."
     whose: list[Coverage] = []
     if known is not None and known.mounts:
         mounts = runs.text("main_mount")
         on = [facility.filesystem_of_path(mount) is known for mount in mounts.categories]
         here = np.array([*on, True], np.bool_)[mounts.codes]  # a run without a recorded mount counts
         elsewhere = {"mostly on other file systems": int((~here).sum())} if not here.all() else {}
-        where = f"Runs that moved most of their bytes on {filesystem} count, with all their bytes."
+        where = f"Runs that moved most of their data on {filesystem} count with all their data."
         whose = [Coverage(runs.rows, int(here.sum()), "runs", elsewhere)]
         runs = runs.take(here)
     logged = logged_bytes(runs, source.frame("files", SPAN_COLUMNS, optional=True))
@@ -287,14 +290,14 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
     scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
     times = steps.times_ns[::width][: len(lines["system"])]
     drawn = timeline_table("volumes", times, scaled, "share of maximum", "ratio")
-    yield Chart.of("timeline", drawn, "x=time y=value series", "Volume per interval, each by its maximum")
+    yield Chart.of("timeline", drawn, "x=time y=value series", "Volume per interval, relative to its maximum")
     if share.value is None:
-        yield Finding("The system moved nothing.", "undecided", name="nothing_moved")
+        yield Finding("The system moved no data.", "undecided", name="nothing_moved")
     else:
         of_all = f"{share.value:.0%} of the {format_bytes(total)} that the system moved"
         yield Finding(f"The instrumented runs account for {of_all}.", name="covered_bytes")
         if share.value > 1.2:
-            text = "That is more than all: the logs have bytes of other file systems, or caches served them."
+            text = "This is more than 100%: the logs include other file systems or cached data."
             yield Finding(text, name="more_than_all")
     yield _finer_steps(logged, runs, own, steps, system, intervals, int(params["fine"]))
     yield f"{SPREAD} {where}", SERVER_TRAFFIC, steps.coverage("sampling intervals"), whose
@@ -325,7 +328,7 @@ def _finer_steps(
     shown = by_spans if finer else together
     if shown.value is not None:
         between = "" if shown.low is None or shown.high is None else f", {shown.low:.2f} to {shown.high:.2f}"
-        text = f"Traffic of servers and of logged runs is correlated: {shown.value:.2f}{between} (n {shown.n})."
+        text = f"Server traffic and logged traffic are correlated: {shown.value:.2f}{between} (n {shown.n})."
         yield Finding(text, name="correlation")
     if not finer:
         return
@@ -334,13 +337,13 @@ def _finer_steps(
     coarse = float(np.nanmax(np.where(steps.usable, own, np.nan)))
     peak = float(sums.max(initial=0.0)) / (coarse / steps.step_seconds) if coarse > 0 else None
     interval, fine, n = format_seconds(steps.step_seconds), format_seconds(fine_ns / NS), runs.rows
-    yield plain("finer_ratio", shorter, "ratio", n=n, method="bytes in spans below the servers' interval")
-    yield plain("fine_peak", peak, "factor", n=n, method="highest rate of fine steps over that of the interval")
+    yield plain("finer_ratio", shorter, "ratio", n=n, method="data in spans shorter than the server interval")
+    yield plain("fine_peak", peak, "factor", n=n, method="highest rate in fine steps relative to server intervals")
     if shorter is not None and peak is not None:
         yield Finding(
-            f"{shorter:.0%} of the logged bytes moved in spans shorter than the servers' {interval}: for these the sum "
-            f"over logs is the finer measure. Its highest rate over {fine} is {format_value(peak, 'factor')} that over "
-            f"{interval}.",
+            f"{shorter:.0%} of the logged data moved in spans shorter than the server interval of {interval}. For "
+            f"these data, logs have the finer resolution. The highest rate over {fine} is "
+            f"{format_value(peak, 'factor')} the rate over {interval}.",
             name="finer_than_servers",
         )
     # The hour in which logged runs moved most, by both measures in bytes per second.

@@ -36,7 +36,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.tables import Quality
-from ioweather.core.units import format_bytes
+from ioweather.core.units import format_bytes, format_ratio
 from ioweather.stats.dependence import rank_correlation
 from ioweather.stats.estimates import Intervals, directed, plain, rank_estimate, sums_by_unit
 from ioweather.stats.series import (
@@ -91,15 +91,15 @@ LEAST_TARGETS = 50  # [ours] with fewer targets, 8% is about one target
 _MAX_NAMED = 10
 _FULLY_RECORDED = 0.9
 _UPPER_BOUND = (
-    "Targets that move similar amounts in the same step are counted as working together; by chance alone busy targets "
-    "fall together too (pat19.fig11 says how often), so a degree is an upper bound of what applications stripe."
+    "Targets that move similar amounts in the same step count as working together. Busy targets also coincide by "
+    "chance (see pat19.fig11), so a degree is an upper bound of the number of stripes that applications use."
 )
 MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 METADATA = ("open_ops", "close_ops")
 KINDS = ("open", "close")
 _CLOSES = (
-    "A file left open when its process ends is closed by the client, but an open that asks again for a file already "
-    "open may be counted without a close of its own: the share not closed is what the counters say."
+    "The client closes files that are still open when their process ends. A repeated open of an open file may count "
+    "without its own close. The share of opens without a close is as counted."
 )
 
 
@@ -126,8 +126,8 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
         yield lasting
         if way == "write":
             words, shown = "The order of targets by writes", f"{lasting.value or 0.0:.2f}"
-            lasts = f"{words} is stable (rank correlation of the two halves {shown})."
-            yield directed(lasting, 0.0, lasts, f"{words} is not stable (rank correlation {shown}).")
+            lasts = f"{words} is stable (rank correlation of the two halves: {shown})."
+            yield directed(lasting, 0.0, lasts, f"{words} is not stable (rank correlation: {shown}).")
     both = np.stack([per_unit["read"], per_unit["write"]], axis=1)
     yield intervals.estimate(
         "rank_correlation", "", both, lambda s: rank_correlation(s[:, 0], s[:, 1]), n=n, scale="fisher"
@@ -156,7 +156,7 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
             )
             more = f" and {len(over) - _MAX_NAMED} more" if len(over) > _MAX_NAMED else ""
             files = "often-read" if way == "read" else "often-written"
-            text = f"Move {files} files off {shown}{more}: `ioweather relieve` names them."
+            text = f"Move {files} files off {shown}{more}: `ioweather relieve` lists them."
             advice = Finding(text, name="files_to_move")
             climate.advice.append(advice)
             yield advice
@@ -167,8 +167,8 @@ def imbalance_of_targets(climate: Climate) -> Iterator[Piece]:
     if short:
         named = ", ".join(short[:_MAX_NAMED]) + (", ..." if len(short) > _MAX_NAMED else "")
         yield (
-            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of the others ({named}): "
-            "this alone lowers their totals."
+            f"{len(short)} were recorded for less than {_FULLY_RECORDED:.0%} of the time of other targets ({named}), "
+            "which alone lowers their totals."
         )
     yield climate.coverage()
 
@@ -195,8 +195,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
             yield plain(name, wide[pair, window], "", n=n, method="median over components")
         far = float(high_share(lags[pair, 1][LAGS]))
         yield plain(f"lag{LAGS}_high_ratio_{pair}", far, "ratio", n=n, method="share of components")
-    yield plain("targets", n, "count"), plain("lags", LAGS, "count", method="as set")
-    yield plain("window", climate.system.step_seconds, "seconds", method="as set")
+    yield plain("targets", n, "count")
     columns = (
         f"component: {climate.component_kind} [text]; read: reads, lag 1; write: writes, lag 1; "
         "cross: reads with writes, lag 0"
@@ -215,7 +214,7 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
     columns = (
         "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
     )
-    title = "Correlation with later windows: median target, and nine tenths of all"
+    title = "Correlation with later windows: median target, and range of 90% of targets"
     encoding = "x=lag y=q50 low=q05 high=q95 series=window"
     yield Chart.of("band", ResultTable.of("lags", columns, rows), encoding, title, facet="pair")
     # How much history predicts the load of one target.
@@ -223,10 +222,10 @@ def target_correlations(climate: Climate) -> Iterator[Piece]:
         low = high[way].low
         enough = next((climate.span(w) for w in WINDOWS[1:] if wide[way, w] > HIGH_CORRELATION), None)
         if low is not None and low > 0.5:
-            text = f"To predict {way}s on one target, the last {climate.span(1)} on that target is enough."
+            text = f"To predict {way}s on one target, the last {climate.span(1)} on this target is enough."
             climate.advice.append(Finding(text, name="target_history"))
         else:
-            text = f"{way.capitalize()}s on one target cannot be predicted from its own past at these windows."
+            text = f"{way.capitalize()}s on one target cannot be predicted from its past in these windows."
             if enough:
                 text = f"To predict {way}s on one target, look at its last {enough}."
             climate.advice.append(Finding(text, "undecided", name="target_history"))
@@ -291,26 +290,25 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     yield [below(both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     if targets >= LEAST_TARGETS:
         yield below(both, 20, "few_targets_ratio", total, here=True)
-    yield plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")
+    yield plain("targets", targets, "count")
     drawn = ResultTable.of(
         "degrees", "series [text]; degree: targets working together [count]; share: share of clusters [ratio]", rows
     )
     yield Chart.of("cdf", drawn, "x=degree y=share series", "Degree of parallelism", log="x")
     read, write = (mean.value or 0.0 for mean in means)
-    text = f"On average {read:.2f} of {targets} targets read similar amounts in the same step"
+    text = f"On average, {read:.2f} of {targets} targets read similar amounts in the same step"
     yield Finding(f"{text}, and {write:.2f} write similar amounts.", name="degree")
     by_chance = " and ".join(f"{each.value or 0.0:.2f}" for each in chance)
-    text = f"With each target shifted in time independently the mean degrees are {by_chance}: that much is chance."
+    text = f"If each target is shifted in time independently, the mean degrees are {by_chance}. This part is chance."
     yield Finding(text, name="chance_degree")
     yield climate.caveats, _UPPER_BOUND, climate.coverage()
 
 
 @exhibit("pat19.table1")
 def high_phase_counts(climate: Climate) -> Iterator[Piece]:
-    """Clusters of at least each degree in high phases (clusters, not minutes), reads and writes.
+    """Number of read and write clusters in high phases (clusters, not minutes) that reach each degree.
 
-    Where there are too few targets for the paper's degrees, also the same shares of them.
-    """
+    With fewer targets than the paper's degrees, the same shares of the targets are shown too."""
     both = np.concatenate([_parallelism_by_unit(climate, way, high=True) for way in WAYS], axis=1)
     targets = len(climate.targets.components)
     left_out = [f"{degree}" for degree in TABLE_DEGREES if degree > targets]
@@ -336,7 +334,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
             rows.append((label, float(read), float(write), more.value, more.low, more.high))
             # The lowest degree is the paper's claim; the others only say more of it.
             if not here and degree != TABLE_DEGREES[0] and more.value is not None:
-                words = f"In high phases writes reach a degree {key}"
+                words = f"In high phases, writes reach a degree {key}"
                 yield directed(
                     more,
                     0.0,
@@ -348,15 +346,15 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
     yield climate.caveats, _UPPER_BOUND
     if left_out:
         yield (
-            f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts "
-            "are shown with those of the same shares of the targets."
+            f"There are only {targets} targets, so degrees of {', '.join(left_out)} or more are impossible. The "
+            "table shows the paper's counts and the counts for the same shares of the targets."
         )
     yield climate.coverage()
 
 
 @exhibit("pat19.sensitivity")
 def sensitivity(climate: Climate) -> Iterator[Piece]:
-    """Mean degree by tolerance, by length of the interval, and in high phases."""
+    """Mean degree by tolerance, by interval length, and in high phases."""
     step, usual, intervals = climate.span(1), f"{TOLERANCE:.0%}", climate.intervals
     wide = f"{WIDE_TOLERANCE:.0%}"
     means: dict[str, list[float | None]] = {}
@@ -380,8 +378,8 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
             made.append(own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()), scale="log"))
         means[way] = [estimate.value for estimate in made]
         value, in_high, tolerant = (estimate.value or 0.0 for estimate in made[:3])
-        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide} {tolerant:.2f}"
-        yield made, Finding(f"{text}, in high phases {in_high:.2f}.", name="tolerance")
+        text = f"The mean {way} degree is {value:.2f}; with a tolerance of {wide}, it is {tolerant:.2f}"
+        yield made, Finding(f"{text}, and in high phases {in_high:.2f}.", name="tolerance")
     both = np.concatenate([high["read"][:, :2], high["write"][:, :2]], axis=1)
     yield intervals.estimate(
         "mean_high_phases_write_minus_read",
@@ -443,7 +441,9 @@ def _processor_load(
     top, modest = float(np.nanmax(load.largest)), float(np.mean(load.largest[~np.isnan(load.largest)] < MODEST))
     yield highest, plain("max_load", top, "ratio", n=n, method="largest step of any server")
     yield plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}")
-    yield Finding(f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.", name="mean_load")
+    yield Finding(
+        f"The busiest server uses {format_ratio(highest.value or 0.0)} of its processors on average.", name="mean_load"
+    )
     order = np.argsort(-np.nan_to_num(mean), kind="stable")
     columns = "component: server [text]; mean: mean load [ratio]; largest: largest load [ratio]"
     ranked = [names[i] for i in order]
@@ -454,7 +454,7 @@ def _processor_load(
         rows += [(series, rank, float(values[i]), names[i]) for rank, i in enumerate(known, 1)]
     drawn = ResultTable.of("sorted", "series [text]; rank [count]; load [ratio]; component [text]", rows)
     yield Chart.of("scatter", drawn, "x=rank y=load series label=component", "Load of each server, sorted")
-    yield caveats, f"The maximum is that of means over {span(1, load.matrix.step_ns)}; shorter peaks are higher."
+    yield caveats, f"The maximum is over means of {span(1, load.matrix.step_ns)}. Shorter peaks are higher."
     yield coverage
 
 
@@ -462,12 +462,11 @@ def _processor_load(
 def _load_correlation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: Coverage
 ) -> Iterator[Piece]:
-    """Correlation of each server's load with its later load."""
+    """Autocorrelation of each server's load."""
     n, step_ns = len(load.matrix.components), load.matrix.step_ns
     yield intervals.estimate(
         "lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n, scale="logit"
     )
-    yield plain("window", step_ns / 1e9, "seconds", method="as set")
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
         word = span(window, step_ns)
@@ -482,7 +481,7 @@ def _load_correlation(
     drawn = ResultTable.of(
         "lags", "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below", rows
     )
-    title = "Autocorrelation of the load: median server, and nine tenths of all"
+    title = "Load autocorrelation: median server, and range of 90% of servers"
     yield Chart.of("band", drawn, "x=lag y=q50 low=q05 high=q95 series=window", title), caveats, coverage
 
 
@@ -515,7 +514,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
             sums,
             lambda s: variation_from_sums(s[:, 0], s[:, 1], s[:, 2]),
             n=n,
-            scale="log",
+            scale="variation",
         )
         yield mean, plain(f"max_rate_{kind}", top, "ops_per_s", n=n, method="maximum"), variation
         yield Finding(
@@ -547,14 +546,17 @@ def _metadata_correlation(steps: Steps, intervals: Intervals, caveats: tuple[str
 
 # pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
 NOT_REAL = Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN
-_OPENS = "No opens and closes were recorded: LMT has them, and `ioweather agent run lustre` on the metadata servers."
+_OPENS = (
+    "No opens and closes were recorded. Ingest LMT data, or run `ioweather agent run lustre` on the metadata servers."
+)
 _CPU = (
-    "No processor load of object storage servers was recorded: LMT has it, and `ioweather agent run` on these servers."
+    "No processor load of object storage servers was recorded. Ingest LMT data, or run `ioweather agent run` on "
+    "these servers."
 )
 _SERVERS: Final = {"pat19.fig13": _OPENS, "pat19.fig14": _OPENS, "pat19.fig15": _CPU, "pat19.fig16": _CPU}
 _NOTHING: Final = {
-    "pat19.fig5": "Needs two whole days, in steps of an hour or less.",
-    "pat19.fig6": "Needs each day of the week in full: choose a period of a week or more.",
+    "pat19.fig5": "Needs two complete days, in steps of at most one hour.",
+    "pat19.fig6": "Needs each weekday in full. Choose a period of at least one week.",
     **_SERVERS,
 }
 _TARGETS: Final[Mapping[str, Callable[[Climate], Exhibit | None]]] = {
@@ -575,18 +577,18 @@ _TARGETS: Final[Mapping[str, Callable[[Climate], Exhibit | None]]] = {
 _PARTS: Final = {"degrees": ("pat19.fig11", "pat19.table1", "pat19.sensitivity"), "lags": ("pat19.fig12",)}
 # Section and words of each box.
 OBSERVATIONS: Final = (
-    ("3", "More is read than written; both are bursty, writes more so."),
+    ("3", "The system reads more than it writes. Both are bursty, and writes are burstier."),
     ("4", "Average activity has no daily or weekly pattern, but writes vary more in the evening and on Sundays."),
-    ("4", "The system enters high phases more often than low ones, and stays in low ones for longer."),
+    ("4", "The system enters high phases more often than low phases, and stays longer in low phases."),
     (
         "5",
-        "A minute of the whole system does not predict the next, five minutes do; reads and writes do not "
-        "predict each other.",
+        "One minute of system traffic does not predict the next minute, but five minutes predict the next five. "
+        "Reads and writes do not predict each other.",
     ),
-    ("6", "OSTs are unbalanced in reads and in writes, over long times."),
-    ("6", "Few OSTs work together, in high phases too, where writes have more."),
-    ("6", "At a single OST reads of a minute predict the next ones; writes do not."),
-    ("7", "Metadata activity is autocorrelated and bursty; the processors of the OSSes are mostly idle."),
+    ("6", "Reads and writes are unbalanced across OSTs over long periods."),
+    ("6", "Few OSTs work together, even in high phases, where writes use more OSTs."),
+    ("6", "On a single OST, the reads of one minute predict the next minute; writes do not."),
+    ("7", "Metadata activity is autocorrelated and bursty. OSS processors are mostly idle."),
 )
 _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecided"}
 
@@ -619,7 +621,7 @@ def run(source: DataSource, params: Params) -> Iterator[Exhibit]:
     yield from made
     for name in STUDY.exhibits:
         if source.wants(name) and name not in {each.id for each in made}:
-            why = "No step of the period has usable samples of the targets."
+            why = "No step in the period has usable target samples."
             why = why if climate is None and name not in _SERVERS else _NOTHING[name]
             yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
@@ -646,7 +648,7 @@ def _reduce_climate(
     if unset:
         caveats = (
             *caveats,
-            f"Steps above the hardware limits are excluded only if flagged at ingest: set "
+            "Steps above the hardware limits are excluded only if they were flagged at ingest. Set "
             f"{' and '.join(unset)} of {filesystem} in facility.toml.",
         )
     buffered = steps_of(burst_buffer, choices.TRAFFIC, step_ns, source.period_ns) if burst_buffer.rows else None
@@ -659,7 +661,7 @@ def _reduce_climate(
 def observations(
     made: Iterable[Exhibit], advice: list[Finding], caveats: tuple[str, ...], coverage: Iterable[Coverage] = ()
 ) -> Iterator[Piece]:
-    """The eight boxed observations, from the estimates of the other exhibits."""
+    """The eight boxed observations, checked with the estimates of the other exhibits."""
     known = {each.id: {e.name: e for e in each.estimates} for each in made}
     claim_rows: list[tuple[Cell, ...]] = []
     rows: list[tuple[Cell, ...]] = []
@@ -684,7 +686,8 @@ def observations(
     yield ResultTable.of("claims", second, claim_rows)
     yield Estimate("observations", len(OBSERVATIONS), "count", method="exact count"), advice, caveats
     yield (
-        "True: every claim agrees. False: at least one is contradicted. `ioweather claims` has the same results.",
+        "True means that every claim agrees. False means that at least one claim is contradicted. `ioweather "
+        "claims` shows the same results.",
         coverage,
     )
 
@@ -698,7 +701,7 @@ STUDY = Study(
         *choices.TRAFFIC_PARAMS,
         Param("metadata_kind", "mds or mdt; default: mds, if present", choose=choices.metadata_kind),
         Param("burst_buffer", "burst buffer, a file system; default: found by name", choose=choices.burst_buffer),
-        Param("burst_buffer_kind", "its kind of component", choose=choices.burst_buffer_kind),
+        Param("burst_buffer_kind", "component kind of the burst buffer", choose=choices.burst_buffer_kind),
     ),
     spreads=True,
 )

@@ -51,7 +51,7 @@ HIGH_CORRELATION = 0.5
 WEAK_CORRELATION = 0.3
 _STRETCH_DAYS = 5
 _LEAD = LAGS * WINDOWS[-1]  # steps before a stretch that its first steps are correlated with
-_SHUTDOWN = f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}"
+_SHUTDOWN = f"no data moved for {format_seconds(SHUTDOWN_SECONDS)}"
 _TURNS = 20191117  # seed
 
 
@@ -220,7 +220,7 @@ def _clean(
     if limits.windows:
         marks["maintenance"] = np.any([(times >= begin) & (times < end) for begin, end in limits.windows], axis=0)
     if limits.system is not None:
-        marks["above the peak of the system"] = np.max(sums, axis=0) > limits.system
+        marks["above the system peak"] = np.max(sums, axis=0) > limits.system
     excluded, reasons = np.zeros(len(silent), np.bool_), {}
     for reason, marked in marks.items():
         reasons[reason] = int((marked & ~excluded).sum())
@@ -327,12 +327,12 @@ class Climate:
         return self.system.values[TRAFFIC[WAYS.index(name)]]
 
     def coverage(self) -> Iterator[Coverage]:
-        """Yield the used steps, and cells above the limit of a component."""
+        """Yield the used steps, and cells above a component limit."""
         yield self.system.coverage("steps")
         over = self.targets.over_limit_cells
         if over:
             cells = self.system.count * len(self.targets.components) * len(TRAFFIC)
-            excluded = {"above the limit of a component": over}
+            excluded = {"above a component limit": over}
             yield Coverage(cells, cells - over, "values", excluded, "per component and step")
 
     def span(self, steps: int) -> str:

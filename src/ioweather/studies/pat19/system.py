@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.core.choices import TRAFFIC
 from ioweather.core.frames import Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
-from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes, format_ratio, format_seconds
 from ioweather.stats.estimates import Intervals, Scale, Statistic, directed, number, plain
 from ioweather.stats.series import (
     Side,
@@ -53,7 +53,7 @@ ADVICE_LEVEL = 1 - 0.01 / 4
 
 @exhibit("pat19.fig3")
 def cumulative_volume(climate: Climate) -> Iterator[Piece]:
-    """Volume since the start, and reads over writes."""
+    """Cumulative volume, and the ratio of reads to writes."""
     intervals, burst_buffer = climate.intervals, climate.burst_buffer
     sums = intervals.sums(climate.way("read"), climate.way("write"))
     totals = [float(np.nansum(climate.way(way))) for way in WAYS]
@@ -74,8 +74,8 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
     if tied and not leads.any():
         yield Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.", name="reads_equal_writes")
     else:
-        of_all = f"the {unit}s with traffic" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
-        reads = f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not in a short stretch alone."
+        of_all = f"the {unit}s with traffic" if not tied else f"the {unit}s without a tie ({tied:,} ties)"
+        reads = f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not only in a short period."
         yield directed(steady, 0.5, reads, f"Writes lead in {1 - (steady.value or 0.0):.0%} of {of_all}.")
     if burst_buffer is not None:
         own = [float(np.nansum(burst_buffer.values[metric])) for metric in TRAFFIC]
@@ -87,11 +87,11 @@ def cumulative_volume(climate: Climate) -> Iterator[Piece]:
             name = "read_over_written_with_burst_buffer"
             yield plain(name, read / written, "factor", n=n, method="ratio of totals")
             yield Finding(
-                f"With the burst buffer, {read / written:.2f} times as much is read as written "
-                f"({ratio.value or 0:.2f} without); it carries {share:.1%} of all bytes.",
+                f"With the burst buffer, reads are {read / written:.2f} times the writes ({ratio.value or 0:.2f} "
+                f"without it). The burst buffer carries {format_ratio(share)} of all data.",
                 name="burst_buffer",
             )
-        yield plain("burst_buffer_ratio", share, "ratio", n=n, method="share of all bytes")
+        yield plain("burst_buffer_ratio", share, "ratio", n=n, method="share of all data")
     yield climate.caveats, climate.coverage()
 
 
@@ -119,13 +119,13 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
         known = ~np.isnan(rate)
         sums = climate.intervals.sums(known, rate, rate**2, known & (rate < float(np.nanmean(rate))))
         mean = climate.intervals.estimate(f"mean_rate_{way}", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
-        yield mean, climate.intervals.estimate(f"variation_{way}", "ratio", sums, variation, n=n, scale="log")
+        yield mean, climate.intervals.estimate(f"variation_{way}", "ratio", sums, variation, n=n, scale="variation")
         yield climate.intervals.estimate(
             f"below_mean_ratio_{way}", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n, scale="logit"
         )
         usual = mean.value or 0.0
         references.append(Reference("x", usual, f"mean {way}"))
-        text = f"On average {format_bytes(usual * 60)} are {word} per minute ({format_bytes(usual)}/s)."
+        text = f"On average, {format_bytes(usual * 60)} are {word} per minute ({format_bytes(usual)}/s)."
         yield Finding(text, name="mean_rate")
     read, write = (np.where(there, rates[way], 0.0) for way in WAYS)
     yield climate.intervals.estimate(
@@ -139,7 +139,7 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
         "cdf",
         cdf_table("rates", rates, "rate", "bytes_per_s"),
         "x=value y=share series",
-        f"Rates of intervals of {climate.span(1)}",
+        f"Rates per interval of {climate.span(1)}",
         references=tuple(references),
     )
     yield climate.caveats, climate.coverage()
@@ -195,7 +195,7 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     yield estimate("short_ratio", "ratio", lambda s: s[:, own, 6].sum(axis=1) / s[:, own, 5].sum(axis=1), n, "logit")
     for name, label, title in (
         ("length", "length of the phase", "Length of a phase"),
-        ("interarrival", "time from start to start", "Time between the starts of two phases"),
+        ("interarrival", "time from start to start", "Time between the starts of consecutive phases"),
     ):
         rows: list[tuple[Cell, ...]] = []
         for way, phases in chosen.items():
@@ -212,18 +212,18 @@ def _phases(climate: Climate, side: Side) -> Iterator[Piece]:
     if all(phases.count for phases in chosen.values()):
         for way, (length, between) in means.items():
             yield Finding(
-                f"{side.capitalize()} {way} phases last {format_seconds(length.value or 0.0)} on average and begin "
+                f"{side.capitalize()} {way} phases last {format_seconds(length.value or 0.0)} on average and start "
                 f"every {format_seconds(between.value or 0.0)}.",
                 name="phase_lengths",
             )
     else:
-        text = f"There is no {side} phase: a quarter of all steps or more have the same amount."
+        text = f"There is no {side} phase, because at least a quarter of all steps have the same amount."
         yield Finding(text, "undecided", name="no_phases")
     percentile = "at or above the 75th" if side == "high" else "below the 25th"
     read_cut, write_cut = (int(phases.cut.sum()) for phases in chosen.values())
     yield climate.caveats
-    yield f"{side.capitalize()} is {percentile} percentile of all steps, recomputed in each resample."
-    yield f"Gaps break phases: {read_cut} read and {write_cut} write phases touch one, or the ends of the period."
+    yield f"{side.capitalize()} means {percentile} percentile of all steps, recomputed for each resample."
+    yield f"Gaps interrupt phases: {read_cut} read and {write_cut} write phases touch a gap or an end of the period."
     yield climate.coverage()
 
 
@@ -239,7 +239,7 @@ def system_correlations(climate: Climate) -> Iterator[Piece]:
         widest,
         WEAK_CORRELATION,
         f"{words} are correlated (|r| up to {value:.2f}).",
-        f"{words} are not correlated (|r| at most {value:.2f} in any window and lag).",
+        f"{words} are not correlated (|r| at most {value:.2f} for all windows and lags).",
     )
     # The shortest window that surely predicts the next one, for each direction.
     for way in WAYS:
@@ -301,7 +301,7 @@ def autocorrelation_findings(
     for name in names:
         auto = estimates[f"auto_{name}[{window}]"]
         shown = f"the next one (r = {auto.value or 0.0:.2f})."
-        more, less = (f"The {name}s of a window of {window} predict {how}{shown}" for how in ("", "little of "))
+        more, less = (f"The {name}s of a {window} window predict {how}{shown}" for how in ("", "little of "))
         yield directed(auto, HIGH_CORRELATION, more, less)
 
 
@@ -411,7 +411,7 @@ def _cycle(
     )
     ways = [way for way in WAYS for _ in names]
     numbers = [*map(stacked, (*means, *variations)), stacked(there.sum(axis=0)).astype(np.int64)]
-    title = f"By {noun}, mean and variation between {unit_name}s"
+    title = f"Mean by {noun}, and variation between {unit_name}s"
     long = table(f"{noun}s", columns, list(names) * len(WAYS), ways, *numbers, title=title)
     encoding = "x={} series y={} low={}_low high={}_high"
     yield long, Chart.of("bars", long, encoding.format(noun, *["mean"] * 3), f"Mean volume of the {noun}")
@@ -433,7 +433,7 @@ def _cycle(
     advice = list(_places_to_avoid(names, sums, null, noun))
     climate.advice.extend(advice)
     yield advice
-    yield climate.caveats, f"Local time of {climate.zone_name}.", climate.coverage()
+    yield climate.caveats, f"Times are local times in {climate.zone_name}.", climate.coverage()
 
 
 def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[Piece]:
@@ -449,11 +449,11 @@ def _busiest_hour(intervals: Intervals, both: Floats, null: Floats) -> Iterator[
         "spike_over_mean", "factor", both, lambda s: means_of(s)[:, hour] / _mean_of(means_of(s)), n=n
     )
     yield over
-    text = f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume."
+    text = f"The busiest hour starts at {hour}:00, with {over.value or 0.0:.2f} times the mean volume."
     yield Finding(text, name="busiest_hour")
     value, chance = float(_largest(means)), _largest(means_of(null))
     usual, low, high = (chance_bound(chance, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
-    name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
+    name, method = "spike_over_usual_peak", "largest mean of 24 hours, compared with randomly rotated days"
     if high > 0:
         yield Estimate(name, value / usual, "factor", value / low, value / high, CHOSEN_LEVEL, len(both), method)
     else:
@@ -478,7 +478,7 @@ def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: s
             if places and len(places) <= len(names) // 2:
                 listed = ", ".join(f"{names[i]} ({shown(float(value[i]))})" for i in places)
                 yield Finding(
-                    f"Avoid for runs that must not be disturbed: {noun}s {listed} {reason} {name} volume than usual "
-                    f"({shown(typical)}).",
+                    f"For runs that must not be disturbed, avoid {noun}s {listed}: {reason} {name} volume than "
+                    f"usual ({shown(typical)}).",
                     name="hours_to_avoid",
                 )

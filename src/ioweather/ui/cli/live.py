@@ -116,7 +116,8 @@ def _frame(found: LatestRates, order: str, most: int) -> list[str]:
     silent = sum(each.is_silent for each in found.targets)
     count = f"{len(found.targets):,} targets" + (f", {silent:,} silent" if silent else "")
     head = f"{one_line(found.where)}  {when} ({format_seconds(max(0.0, old / NS))} ago)  {count}"
-    lines = [head[:_WIDTH], ("  ".join(rates) or "no target has rates")[:_WIDTH], _HEAD]
+    newest = f"newest samples: {'  '.join(rates)}" if rates else "no target has rates"
+    lines = [head[:_WIDTH], newest[:_WIDTH], _HEAD]
     ranked = sorted(found.targets, key=lambda each: _rank(each, order))
     room = max(most - len(lines) - 1, 1)
     lines += [_row(each, found.end_ns) for each in ranked[:room]]
@@ -155,7 +156,7 @@ def _short(text: str, width: int) -> str:
 
 
 _LIVE_OPTIONS: Final = (
-    click.Option(["--live"], is_flag=True, help="Rates of the targets now, updated in place; q quits."),
+    click.Option(["--live"], is_flag=True, help="Show current target rates, updated in place. Press q to quit."),
     click.Option(["--once"], is_flag=True, help="With --live: print one frame and stop."),
     click.Option(
         ["--sort", "order"],

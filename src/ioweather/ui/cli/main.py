@@ -46,15 +46,15 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Ask about storage": {
         "now": ("questions", "How slow is storage right now?"),
-        "fs": ("live", "One file system, server or target over time, or live"),
-        "health": ("questions", "Which components are sick, since when, who is affected"),
+        "fs": ("live", "One file system, server or target, over time or live"),
+        "health": ("questions", "Unhealthy components, since when, and who is affected"),
         "who": ("questions", "Which jobs slow others down?"),
         "events": ("questions", "Events on one time line"),
     },
     "Plan": {
         "predict": ("questions", "How long a transfer takes, and how to stripe it"),
         "forecast": ("questions", "The next two hours, and when to start"),
-        "relieve": ("questions", "Which files to move off a full or busy OST"),
+        "relieve": ("questions", "Which files to move off a busy OST"),
     },
     "Study a facility": {
         "show": ("study", "Tables and figures of five papers from this site's data"),
@@ -75,7 +75,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run and try": {
         "up": ("serve", "Measure this directory and open the dashboard"),
         "serve": ("serve", "Serve the dashboard and the API"),
-        "mcp": ("serve", "Answer questions of an AI assistant"),
+        "mcp": ("serve", "Answer an AI assistant's questions"),
         "demo": ("study", "Make a small sample facility and ask it questions"),
         "simulate": ("study", "Simulate a facility with known causes"),
         "doctor": ("serve", "Check the setup: what works, what is missing, how to fix it"),
@@ -95,8 +95,26 @@ OLD_NAMES = {
     "stripe": ("predict", "--stripe"),
     "what-if": ("who", "--without"),
 }
+_NO_ANNOTATION: Final = "Write events with `ioweather ingest --as events --select map.sql FILE`."
+# Words after a command that version 0.2 had, with what to do instead.
+REMOVED_WORDS: Final = {
+    ("agent", "--annotate"): _NO_ANNOTATION,
+    ("agent", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
+    ("probe", "--annotate"): _NO_ANNOTATION,
+    (
+        "scan",
+        "--entries",
+    ): "Read a list into `scan_entries` with `ioweather ingest --as scan_entries --select map.sql LIST`.",
+}
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
 _OLD_QUESTIONS = ("stripe", "what-if")
+# Commands and options of the last release, by their command (empty: any), and what replaces them.
+_REMOVED: Final = {
+    ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
+    ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
+    ("lake backup", "--verify"): "Run: ioweather lake check --lake DEST",
+    ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
+}
 _KEPT_ERRORS: Final = 20
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")
 
@@ -130,6 +148,9 @@ class LazyGroup(click.Group):
                 args = [*words, *args[1:]]
         if args[:2] == ["simulate", "score"]:
             raise click.UsageError("`simulate score` is now a script of the source code: benchmarks/score.py", ctx)
+        for word in (each.partition("=")[0] for each in args[1:]):
+            if (args[0], word) in REMOVED_WORDS:
+                raise click.UsageError(f"`{word}` was removed. {REMOVED_WORDS[args[0], word]}", ctx)
         if args[0] == "why" and _asks_server(args[1:]):
             return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:
@@ -250,7 +271,16 @@ def _show(error: click.ClickException) -> None:
     if context is not None:
         help_option = context.help_option_names[-1]
         say(context.get_usage(), f"Try '{context.command_path} {help_option}' for help.", "", err=True)
-    say(f"Error: {joined(error.format_message())}", err=True)
+    say(f"Error: {joined(error.format_message())}{_hint_of_removed(error)}", err=True)
+
+
+def _hint_of_removed(error: click.ClickException) -> str:
+    """What replaces the command or option that the error names, if the last release had it; else empty."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path.removeprefix("ioweather").strip() if context is not None else ""
+    asked = error.option_name if isinstance(error, click.NoSuchOption) else "".join(error.message.split("'")[1:2])
+    hint = _REMOVED.get((path, asked)) or _REMOVED.get(("", asked))
+    return f" It was removed. {hint}" if hint else ""
 
 
 def _complain(error: IoweatherError) -> None:
@@ -269,17 +299,18 @@ def explained(error: BaseException) -> IoweatherError:
             hint="This is a measurement-only installation. For all features: pip install ioweather",
         )
     if isinstance(error, MemoryError):
-        return IoweatherError("Not enough memory.", hint="Narrow the request, or use a machine with more memory.")
+        return IoweatherError("Not enough memory.", hint="Request less data, or use a machine with more memory.")
     kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     what = f"This is a bug in ioweather {__version__}: {kind.rstrip('.')}."
     try:
         file = _write_error_file(error)
     except OSError as failed:
         return IoweatherError(
-            what, hint=f"Please report it with what IOWEATHER_DEBUG=1 shows (no file was written: {failed.strerror})."
+            what,
+            hint=f"Please report it with the output of IOWEATHER_DEBUG=1 (no file was written: {failed.strerror}).",
         )
     return IoweatherError(
-        what, hint=f"Please report it and attach {file}. Review the file first: it contains names of your files."
+        what, hint=f"Please report it and attach {file}. Review that file first: it contains names of your files."
     )
 
 

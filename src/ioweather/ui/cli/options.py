@@ -16,9 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.facility import load_facility
 from ioweather.core.logs import Progress, silent
-from ioweather.core.safe_files import default_lake_dir, lake_place
+from ioweather.core.safe_files import lake_place
 from ioweather.core.units import one_line
 from ioweather.lake.workers import open_executor
 from ioweather.ui.cli.screen import FOR_SPREADSHEETS
@@ -65,44 +64,29 @@ def paths_option(text: str) -> Callable[[F], F]:
 
 def engine_options(default: str) -> Callable[[F], F]:
     """Where the work is done, handed on as `engine` for `working`. `default` describes it without any option."""
-    workers, dask, slurm = (
+    workers, dask = (
         click.option("--workers", type=click.IntRange(1), metavar="N", help=f"Worker processes (default: {default})."),
-        click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster with this scheduler."),
-        click.option(
-            "--slurm",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Distribute the work over N Slurm jobs; see [engine] in facility.toml.",
-        ),
+        click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster with this scheduler."),
     )
 
     def join(typed: dict[str, Any]) -> dict[str, Any]:
-        return typed | {"engine": {name: typed.pop(name) for name in ("workers", "dask", "slurm")}}
+        return typed | {"engine": {name: typed.pop(name) for name in ("workers", "dask")}}
 
-    return _together([workers, dask, slurm], join)
+    return _together([workers, dask], join)
 
 
 @contextmanager
-def working(
-    engine: Mapping[str, Any], lake_dir: str | Path | None, *, clusters_only: bool = False
-) -> Iterator[tuple[Executor | None, Progress]]:
+def working(engine: Mapping[str, Any], *, clusters_only: bool = False) -> Iterator[tuple[Executor | None, Progress]]:
     """The executor of `engine_options`, and a progress bar on a terminal. Without such an option the executor is None,
     and the workflow chooses; with `clusters_only` also where only --workers was given."""
-
-    def settings() -> Mapping[str, Any]:
-        root = Path(lake_dir) if lake_dir else default_lake_dir()
-        return load_facility(root / "facility.toml").sections.get("engine", {})
-
-    is_asked = any(engine.values()) and (not clusters_only or engine["dask"] or engine["slurm"])
-    with progress_bar() as progress:
-        pool = open_executor(**engine, settings=settings, progress=progress) if is_asked else nullcontext(None)
-        with pool as executor:
-            yield executor, progress
+    is_asked = any(engine.values()) and (not clusters_only or engine["dask"])
+    with progress_bar() as progress, open_executor(**engine) if is_asked else nullcontext(None) as executor:
+        yield executor, progress
 
 
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form; handed on as `form`."""
-    as_csv = "Print as CSV, cells as they are (for a spreadsheet: --csv --spreadsheet)."
+    as_csv = "Print as CSV with unchanged cells (for a spreadsheet: --csv --spreadsheet)."
     return _together(
         [
             click.option("--json", "as_json", is_flag=True, help="Print as JSON."),
@@ -118,18 +102,18 @@ def _with_form(typed: dict[str, Any]) -> dict[str, Any]:
     if as_json and as_csv:
         raise UsageError("--json and --csv cannot be used together.")
     if spreadsheet and not as_csv:
-        raise UsageError("--spreadsheet goes with --csv.")
+        raise UsageError("--spreadsheet needs --csv.")
     click.get_current_context().meta[FOR_SPREADSHEETS] = spreadsheet
     return typed | {"form": "json" if as_json else "csv" if as_csv else "text"}
 
 
 def period_options(function: F) -> F:
     """--from and --to as typed, handed on as `between`."""
-    first = "Only from this time on: 2026-11-15, yesterday, 7d (ago), @EPOCH."
+    first = "Start of the period: 2026-11-15, yesterday, 7d (ago), @EPOCH."
     return _together(
         [
             click.option("--from", "from_text", metavar="TIME", help=first),
-            click.option("--to", "to_text", metavar="TIME", help="Only before this time."),
+            click.option("--to", "to_text", metavar="TIME", help="End of the period."),
         ],
         lambda typed: typed | {"between": (typed.pop("from_text"), typed.pop("to_text"))},
     )(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import click
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import show_times_in, zone_named
-from ioweather.diagnosis.recorded_verdicts import job_text
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import ask, period_between, zone_of
 from ioweather.ui.cli.options import lake_option, output_options, path_option, period_options
@@ -33,7 +33,7 @@ _EXTRA: dict[str, list[click.Option]] = {
             help="Export this site's row to share with other sites.",
         )
     ],
-    "now": [click.Option(["--watch"], is_flag=True, help="Show it again every two seconds, until Ctrl-C.")],
+    "now": [click.Option(["--watch"], is_flag=True, help="Update every two seconds until Ctrl-C.")],
     "why": [
         click.Option(
             ["--recorded"], is_flag=True, help="Show only a recorded verdict; exit with code 1 if there is none yet."
@@ -88,7 +88,7 @@ def command_of(name: str) -> click.Command:
         callback = path_option("--html", "FILE", "Write a page.", "html_file")(callback)
     callback = lake_option(output_options(callback))
     command = click.Command(name, callback=callback, help=question.help, epilog=question.epilog)
-    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="The whole answer in the terminal.")
+    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="Show the whole answer in the terminal.")
     command.params = [
         *reversed(callback.__click_params__),
         *([full_screen] if question.blocks else []),
@@ -129,5 +129,6 @@ def _parameter(param: Param) -> click.Parameter:
 def _say_recorded(lake_dir: str | None, typed: Mapping[str, Any], *, line: bool, recorded: bool) -> None:
     """The verdict on record, as one line or a short text."""
     uid = None if typed.get("uid") is None else int(typed["uid"])
-    text = job_text(lake_dir, typed["job"], uid, cluster=typed.get("cluster"), recorded=recorded)
+    recorded_verdicts = import_module("ioweather.diagnosis.recorded_verdicts")  # no other question needs its model
+    text = recorded_verdicts.job_text(lake_dir, typed["job"], uid, cluster=typed.get("cluster"), recorded=recorded)
     say(*([text.line()] if line else text.block().splitlines()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import PRESETS, for_days, preset_named
 from ioweather.topics import analyse
-from ioweather.topics.source import ask, period_between, zone_of
+from ioweather.topics.source import period_between, zone_of
 from ioweather.ui.charts.render import Column
 from ioweather.ui.cli.options import (
     engine_options,
@@ -39,12 +40,12 @@ from ioweather.ui.report.write import Audience, write_report
 @output_options
 @period_options
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
-@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
-@click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one column of a paper, or both.")
+@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json, or only its tables: .tex .md .csv")
+@click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one or two paper columns.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
-@click.option("--ready", is_flag=True, help="Without ID: list only the exhibits that this lake can make.")
+@click.option("--ready", is_flag=True, hidden=True, help="The list has only these.")
 def show(
     ids: tuple[str, ...],
     lake_dir: str | None,
@@ -56,17 +57,16 @@ def show(
     fresh: bool,
     engine: dict[str, Any],
     list_params: bool,
-    ready: bool,
+    ready: bool,  # accepted for one release
 ) -> None:
-    """Make exhibits from the lake and show them with the published values. Without ID: list the tables and figures of
-    the five papers, and whether this lake can make them."""
+    """Compute exhibits from the lake and show them with the published values. Without ID, list the tables and
+    figures of the five papers and whether this lake has their data."""
     if not ids:
-        _list_exhibits(lake_dir, form, ready)
+        _list_exhibits(lake_dir, form)
         return
-    if ids == ("predictability",):  # an answer of its own, without a paper
-        period = period_between(*between, lambda: zone_of(lake_dir))
-        show_answer(ask("predictability", lake_dir, {}, period_ns=period), form)
-        return
+    if "predictability" in ids:  # of version 0.2
+        hint = "ioweather show mad17.fig6 has the error that no model of run times can beat here."
+        raise UsageError("`show predictability` was removed.", hint=hint)
     if list_params:
         every = [p for exhibit_id in ids for p in analyse.parameters_of(exhibit_id)]
         rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help) for p in every]
@@ -80,12 +80,12 @@ def show(
         if not equals:
             raise UsageError(f"--set {pair}: expected NAME=VALUE.")
         params[name.strip()] = value.strip()
-    with working(engine, lake_dir) as (pool, progress):
+    with working(engine) as (pool, progress):
         how: dict[str, Any] = {"params": params, "period_ns": period, "use_cache": not fresh}
         made = analyse.make_exhibits(lake, ids, executor=pool, progress=progress, **how)
     if out is not None:
         if len(made) > 1:
-            raise UsageError("--out takes one exhibit.")
+            raise UsageError("--out needs exactly one exhibit.")
         write_exhibit(made[0], out, origin=origin_of(lake, made[0], period), column=column)
         say(f"Wrote {out}.", err=True)
     elif form == "json":
@@ -96,8 +96,8 @@ def show(
             print_exhibit(exhibit, form)
 
 
-def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
-    """Print all exhibits, and whether this lake has the rows for each."""
+def _list_exhibits(lake_dir: str | None, form: str) -> None:
+    """Print the exhibits that this lake can make and what the others lack; as JSON or CSV all of them."""
     note = ""
     try:
         with open_lake(lake_dir).snapshot() as snapshot:
@@ -106,17 +106,23 @@ def _list_exhibits(lake_dir: str | None, form: str, ready: bool) -> None:
         if lake_dir is not None:
             raise
         found, note = analyse.catalogue_only(), str(error)
-    shown = [item for item in found if item.ready or not ready]
+    shown = [item for item in found if item.ready or form != "text"]
     if form == "json":
         names = ("id", "title", "study", "ready", "missing", "empty")
         say_json([{"schema_version": SCHEMA_VERSION, **{name: getattr(i, name) for name in names}} for i in shown])
         return
-    print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
+    if shown:
+        print_rows(("exhibit", "what it shows", "state"), [(item.id, item.title, item.state) for item in shown], form)
     if form == "text":
-        empty, possible = sum(bool(item.empty) for item in found), sum(item.ready for item in found)
-        nothing = f", {empty} are empty" if empty else ""
-        say("", f"{possible} of {len(found)} are ready{nothing}, {len(found) - possible - empty} are not possible.")
-        say("Ready means that the lake has the data. Show one: ioweather show ID", *([note] if note else []))
+        empty, possible = sum(bool(item.empty) for item in shown), len(shown)
+        nothing = f", {empty} of them empty" if empty else ""
+        say("", f"This lake can make {possible} of {len(found)} exhibits{nothing}.")
+        lacks = Counter(each for item in found if not item.ready for each in item.missing)
+        say(*(f"  {n:>3} lack {reason.removeprefix('no ')}" for reason, n in lacks.most_common(_MOST_LACKS)))
+        say("Show one: ioweather show ID. All of them: --csv or --json.", *([note] if note else []))
+
+
+_MOST_LACKS = 8
 
 
 REPORT_EPILOG = """\b
@@ -131,7 +137,7 @@ Example: ioweather report --for director --from 7d --out week.pdf
 
 
 @click.command(epilog=REPORT_EPILOG)
-@path_option("--out", "FILE", "The file to write.", default=Path("report.html"), show_default=True)
+@path_option("--out", "FILE", "Output file.", default=Path("report.html"), show_default=True)
 @lake_option
 @period_options
 @click.option(
@@ -143,8 +149,10 @@ Example: ioweather report --for director --from 7d --out week.pdf
     help="Audience: director (one page), operator (adds an operations page), science (adds all exhibits).",
 )
 @click.option("--only", multiple=True, metavar="EXHIBIT", help="Include only this exhibit (repeatable).")
-@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
-@click.option("--mail", multiple=True, metavar="TO", help="Send it as text and HTML to this address; repeatable.")
+@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths with aliases.")
+@click.option(
+    "--mail", multiple=True, metavar="TO", help="Send the report as text and HTML to this address (repeatable)."
+)
 @click.option(
     "--relay",
     metavar="HOST[:PORT]",
@@ -171,8 +179,8 @@ def report(
     bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
-    """Write a report as one HTML or PDF file: a page for the director, one for operators, and all exhibits with their
-    methods in a collapsible appendix."""
+    """Write a report as one HTML or PDF file: a page for the director, a page for operators, and all exhibits with
+    their methods in a collapsible appendix."""
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
     if bundle is not None:
@@ -181,7 +189,7 @@ def report(
         except ModuleNotFoundError:
             raise UsageError("--bundle needs the package rocrate.", hint="pip install 'ioweather[bundle]'") from None
         check_bundle(bundle)
-    with working(engine, lake_dir) as (pool, progress):
+    with working(engine) as (pool, progress):
         how: dict[str, Any] = {"audience": audience, "only": only, "anonymous": anonymous}
         material = write_report(lake, out, period_ns=period, executor=pool, progress=progress, **how)
         if bundle is not None:
@@ -194,7 +202,7 @@ def report(
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
     if mail:
         mail_report(material, out, mail, sender=sender, relay=relay)
-        say(f"Sent it to {', '.join(mail)}.")
+        say(f"Sent the report to {', '.join(mail)}.")
     failed = [item for item in material.left_out if item.failed]
     for item in failed:
         say(f"{item.id}: {item.reason}", err=True)
@@ -204,7 +212,7 @@ def report(
 @click.command(epilog="Example: ioweather demo")
 @path_option("--out", "PATH", "Directory for the demo (default: next to your lake).")
 def demo(out: Path | None) -> None:
-    """Make a small simulated facility, read it into its own lake, and ask it four questions."""
+    """Create a small simulated facility in its own lake, and answer four questions about it."""
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
     say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
@@ -220,31 +228,31 @@ def demo(out: Path | None) -> None:
         "Look around:",
         f"  ioweather serve {where}",
         f"  ioweather report {where} --for director --out report.html",
-        f"  ioweather show --ready {where}",
+        f"  ioweather show {where}",
         f"  ioweather show car11.fig7 {where}",
     )
 
 
 @click.command(epilog="Example: ioweather simulate --preset laptop --out facility")
-@click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
+@click.option("--preset", default="laptop", show_default=True, help="Preset name; see --list.")
 @click.option("--days", type=int, help="Number of days to simulate (default: as in the preset).")
 @click.option(
     "--seed",
     type=int,
     default=1,
     show_default=True,
-    help="Random seed; another seed gives another facility of this kind.",
+    help="Random seed. Another seed gives another facility of this kind.",
 )
-@path_option("--out", "PATH", "A new directory for the files.")
+@path_option("--out", "PATH", "New directory for the files.")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
 def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool) -> None:
-    """Make a facility whose truth is known: files as real tools write them."""
+    """Simulate a facility with known causes, as files in the formats of real tools."""
     if list_presets:
         rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
         print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
         return
     if out is None:
-        raise UsageError("Name the output directory: --out DIR.")
+        raise UsageError("Specify the output directory: --out DIR.")
     chosen = preset_named(preset)
     chosen = for_days(chosen, days) if days else chosen
     with progress_bar() as progress:

@@ -52,7 +52,7 @@ def mail_report(
                 server.starttls()
             refused = server.send_message(message)
     except (OSError, smtplib.SMTPException) as error:
-        hint = "Name another SMTP server: --relay HOST[:PORT]."
+        hint = "Specify another SMTP server: --relay HOST[:PORT]."
         raise UsageError(f"{relay} did not accept the mail: {error}.", hint=hint) from None
     if refused:
         raise UsageError(f"{relay} refused {', '.join(refused)}; the mail was sent to the others.")
@@ -85,4 +85,4 @@ def _text(sheet: Sheet) -> str:
     blocks: list[Block] = [*([tiles] if sheet.tiles else []), *([actions] if sheet.actions else []), *sheet.tables]
     sentences = [line for sentence in sheet.sentences for line in ("", *textwrap.wrap(sentence, _WIDTH))]
     head = [sheet.title, "=" * min(len(sheet.title), _WIDTH), *sentences]
-    return "\n".join([*head, render_text(blocks, _WIDTH)])
+    return "\n".join([*head, render_text(blocks, _WIDTH).replace("(--csv or --json)", "(attached report)")])

@@ -6,14 +6,14 @@ All numbers come from questions, and are compared with the period before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Chart, Fact, ResultTable, columns_of
-from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value
+from ioweather.core.units import NS, format_span, format_time_ns, format_value
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
@@ -30,7 +30,6 @@ _MOST_PROGRAMS: Final = 5
 _MOST_ACTIONS: Final = 3
 _MOST_EVENTS: Final = 20
 _MOST_RUNS: Final = 15
-_LEAST_SHARE: Final = 0.005  # of all bytes: what a fast program must move to be an example
 _FULL: Final = 0.8  # of its peak: a file system that needs more, or less work
 
 
@@ -145,13 +144,6 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     return found
 
 
-def lost_seconds(run: RunOutcome) -> float:
-    """I/O time beyond the median of similar runs."""
-    if run.slowness is None or run.io_seconds is None or run.slowness <= 1:
-        return 0.0
-    return run.io_seconds * (1 - 1 / run.slowness)
-
-
 def overlaps_any(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
     """Whether the run overlaps one of the events."""
     return any(
@@ -169,13 +161,13 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
         of = "" if compared is now else f" {_span(compared.period)}"
         sentences.append(f"Arrows compare{of} with {_span(before.period)}.")
     else:
-        sentences.append("There are no earlier data to compare with.")
+        sentences.append("There are no earlier data for comparison.")
     return Sheet(
         f"Storage of {name}",
         tuple(sentences),
         tuple(_tiles(now, compared, before)),
         tuple(replace(chart, title="Load; incidents are shaded") for chart in now.charts("load")),
-        tuple(table for table in _program_tables(_programs(now.runs)) if table.rows),
+        tuple(table for table in (_program_table(_programs(now.runs)),) if table.rows),
         tuple(todo) or ("No problems found: all components are healthy and no program has avoidable I/O time.",),
     )
 
@@ -184,14 +176,14 @@ def _unlogged_sentences(now: Found) -> Iterator[str]:
     """How many jobs have a log, how long the others ran, and what was found from their run times."""
     share = format_value(now.with_log / now.jobs, "ratio")
     yield (
-        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; I/O times are known only for these. "
-        f"The other jobs ran for {format_value(now.unlogged_seconds, 'seconds')}."
+        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log. I/O times are known only for these "
+        f"jobs. The other jobs ran for {format_value(now.unlogged_seconds, 'seconds')}."
     )
     counts = now.run_time_verdicts
     if judged := sum(counts.values()):
         system, unexplained, unknown = (counts.get(kind, 0) for kind in ("system", "unexplained", "unknown"))
         yield (
-            f"{judged:,} of these jobs were judged from their run times: {system:,} were slow while storage was slow, "
+            f"{judged:,} of these jobs were judged by their run times: {system:,} were slow while storage was slow, "
             f"{unexplained:,} were slow while storage was as usual, and {unknown:,} cannot be judged."
         )
 
@@ -201,15 +193,15 @@ def _verdict(now: Found) -> str:
     share = now.slow_share
     if share is None and not now.runs:
         return "No measurements in this period show how slow storage was for its users."
-    lost, whole = sum(map(lost_seconds, now.runs)), sum(run.io_seconds or 0.0 for run in now.runs)
+    extra, whole = _extra_seconds(now.runs), sum(run.io_seconds or 0.0 for run in now.runs)
     parts = []
     if share is not None:
         of_time = format_value(share, "ratio")
         parts.append(f"Storage was slow (at least twice its usual time) for {of_time} of the time.")
     if whole:
         parts.append(
-            f"Users' runs spent {format_value(whole, 'seconds')} in I/O. Of this, {format_value(lost, 'seconds')} "
-            f"({format_value(lost / whole, 'ratio')}) is above the usual time of similar runs."
+            f"Users' runs spent {format_value(whole, 'seconds')} in I/O; {format_value(extra, 'seconds')} of it "
+            f"({format_value(extra / whole, 'ratio')}) is time beyond similar runs."
         )
     return " ".join(parts)
 
@@ -236,16 +228,21 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     ]
     if used:
         share, busiest = max(used, key=lambda each: each[0])
-        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the peak of {busiest}, on average")
+        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the {busiest} peak, on average")
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
-    cost = sum(lost_seconds(run) for run in now.runs if overlaps_any(run, now.troubles))
-    note = f"runs during these lost {format_value(cost, 'seconds')}" if cost else "no run lost time"
+    cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))
+    note = f"runs at these times took {format_value(cost, 'seconds')} longer than similar runs" if cost else ""
     note = note if now.troubles else ""
     yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
     count = trend(then.started_runs, before.started_runs, "count")
     users = len({run.user for run in now.runs})
     yield Fact("runs", f"runs of {users} users", f"{len(now.runs):,}", note=count)
+
+
+def _extra_seconds(runs: Iterable[RunOutcome]) -> float:
+    """I/O time of the runs beyond similar runs."""
+    return sum(run.extra_seconds or 0.0 for run in runs)
 
 
 @dataclass(frozen=True)
@@ -258,7 +255,6 @@ class _Program:
     io_seconds: float
     run_seconds: float
     lost_seconds: float
-    moved_bytes: int
 
 
 def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
@@ -273,37 +269,32 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
             len(mine),
             sum(run.io_seconds or 0.0 for run in mine),
             sum(run.run_seconds or 0.0 for run in mine),
-            sum(map(lost_seconds, mine)),
-            sum(run.moved_bytes for run in mine),
+            _extra_seconds(mine),
         )
         for (name, project), mine in of.items()
     ]
 
 
-def _program_tables(programs: Sequence[_Program]) -> Iterator[ResultTable]:
-    """The programs with most time beyond the usual, and those with the highest rates."""
+def _program_table(programs: Sequence[_Program]) -> ResultTable:
+    """The programs with the most time beyond similar runs."""
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
-    share = [p.io_seconds / p.run_seconds if p.run_seconds else None for p in worst]
-    yield ResultTable.of(
-        "waiting",
+    rows = [
+        (
+            p.name,
+            p.project,
+            p.runs,
+            p.io_seconds,
+            p.io_seconds / p.run_seconds if p.run_seconds else None,
+            p.lost_seconds,
+        )
+        for p in worst
+        if p.io_seconds
+    ]
+    columns = (
         "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
-        "lost: beyond usual [seconds]",
-        [
-            (p.name, p.project, p.runs, p.io_seconds, of_run, p.lost_seconds)
-            for p, of_run in zip(worst, share, strict=True)
-            if p.io_seconds
-        ],
-        "Programs with the most time lost beyond the usual",
+        "lost: beyond similar runs [seconds]"
     )
-    whole = sum(p.moved_bytes for p in programs)
-    able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
-    best = sorted(able, key=lambda p: -p.moved_bytes / p.io_seconds)[:_MOST_PROGRAMS]
-    yield ResultTable.of(
-        "fast",
-        "program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]",
-        [(p.name, p.project, p.runs, p.moved_bytes, p.moved_bytes / p.io_seconds) for p in best],
-        "Programs with the fastest I/O",
-    )
+    return ResultTable.of("waiting", columns, rows, "Programs with the most time beyond similar runs")
 
 
 def actions(lake: Lake, now: Found) -> list[str]:
@@ -316,8 +307,8 @@ def actions(lake: Lake, now: Found) -> list[str]:
         if event.kind in ("component_health", "incident") and event.component
     ][:_MOST_ACTIONS]
     found += [
-        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more, or "
-        "spread the load."
+        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more "
+        "capacity, or spread the load."
         for state in now.states
         if state.load_ratio is not None and state.load_ratio >= _FULL
     ]
@@ -358,7 +349,7 @@ def _was_slowed_by_storage(lake: Lake, job_id: int) -> bool:
 
 
 def operator_sheet(now: Found) -> Sheet:
-    """The state of each file system, the strongest events, the runs and hours that lost most."""
+    """The state of each file system, the strongest events and the slowest runs."""
     sentences = [
         f"{state.filesystem}: {format_value(state.read_bytes, 'bytes')} read, "
         f"{format_value(state.write_bytes, 'bytes')} written; at the end {format_value(state.slowdown, 'factor')} "
@@ -366,9 +357,7 @@ def operator_sheet(now: Found) -> Sheet:
         + ("." if state.load_ratio is None else f", {format_value(state.load_ratio, 'ratio')} of its nominal peak.")
         for state in now.states
     ]
-    tables = tuple(
-        table for table in (_events_table(now), _runs_table(now), _unlogged_table(now), _hours_table(now)) if table.rows
-    )
+    tables = tuple(table for table in (_events_table(now), _runs_table(now), _unlogged_table(now)) if table.rows)
     return Sheet("For operators", tuple(sentences), charts=now.charts("slowdown"), tables=tables)
 
 
@@ -388,21 +377,21 @@ def _events_table(now: Found) -> ResultTable:
 
 
 def _runs_table(now: Found) -> ResultTable:
-    """The runs that lost most time; with a column of verdicts where there are any."""
+    """The runs with the most time beyond similar ones; with a column of verdicts where there are any."""
     columns = columns_of(
-        "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
-        "slowness: × similar [factor]; lost: beyond usual [seconds]; verdict: verdict on record [text]"
+        "job [text]; user [text]; program [text]; io_seconds: I/O time [seconds]; lost: beyond similar [seconds]; "
+        "slowness: × similar [factor]; start_ns: start [time_ns]; verdict: verdict on record [text]"
     )
-    worst = sorted((run for run in now.runs if lost_seconds(run)), key=lambda run: -lost_seconds(run))[:_MOST_RUNS]
+    worst = sorted((run for run in now.runs if run.extra_seconds), key=lambda run: -(run.extra_seconds or 0))[
+        :_MOST_RUNS
+    ]
     rows = tuple(
-        (str(r.job_id), r.user, r.program, r.start_ns, r.io_seconds, r.slowness, lost_seconds(r), r.verdict_words)
+        (str(r.job_id), r.user, r.program, r.io_seconds, r.extra_seconds, r.slowness, r.start_ns, r.verdict_words)
         for r in worst
     )
     shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1
     cells = tuple(row[:shown] for row in rows)
-    return ResultTable(
-        "runs", columns[:shown], cells, "Runs with the most time lost against similar runs: ioweather why JOB"
-    )
+    return ResultTable("runs", columns[:shown], cells, "Runs with the most time beyond similar runs: ioweather why JOB")
 
 
 def _unlogged_table(now: Found) -> ResultTable:
@@ -416,24 +405,7 @@ def _unlogged_table(now: Found) -> ResultTable:
             for r in now.slow_unlogged
             if r.slowness is not None and r.slowness > 1
         ],
-        "Slowest jobs without a log, against similar jobs: ioweather why JOB",
-    )
-
-
-def _hours_table(now: Found) -> ResultTable:
-    """The three hours of the day (UTC) in which operations were slow most often, by file system."""
-    rows: list[tuple[str, str, float]] = []
-    for name, series in now.slow.items():
-        hours: dict[int, list[bool]] = defaultdict(list)
-        for start_ns, value in series:
-            hours[start_ns // HOUR_NS % 24].append(value >= SLOW)
-        shares = sorted(((sum(h) / len(h), hour) for hour, h in hours.items()), reverse=True)[:3]
-        rows += [(name, f"{hour:02d}:00", share) for share, hour in shares if share]
-    return ResultTable.of(
-        "hours",
-        "filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]",
-        rows,
-        "Hours of the day with the most slow operations",
+        "Slowest jobs without a log, compared with similar jobs: ioweather why JOB",
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -19,13 +19,12 @@ from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Chart, Exhibit, Items, ResultColumn, ResultTable
+from ioweather.core.results import Answer, Chart, Items, ResultColumn, ResultTable
 from ioweather.core.tables import TABLES
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, marked, now_ns, shown_zone
 from ioweather.diagnosis.events import EventOutcome
 from ioweather.diagnosis.file_systems import ComponentState
 from ioweather.diagnosis.list_jobs import RunOutcome
-from ioweather.job_io.job_page import NOT_SHOWN
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.ui.charts.page import (
     Drawn,
@@ -57,7 +56,19 @@ _SECTIONS: Final = {
     "Jobs": ("jobs", "users", "programs", "projects"),
     "Storage": ("storage", "filesystems", "components", "events", "who"),
     "Climate": ("climate", "exhibits", "claims"),
-    "Data": ("data", "sql", "api"),
+    "Data": ("data", "sql"),
+}
+
+
+# Pages of what a column of this heading names.
+_PAGES_OF: Final = {
+    "job": "jobs",
+    "user": "users",
+    "project": "projects",
+    "program": "programs",
+    "file system": "filesystems",
+    "target": "components",
+    "server": "components",
 }
 
 
@@ -124,9 +135,14 @@ class Place:
         """The page of a job, a user, a project, a program, a file system, a component, an event."""
         return self.link(f"/{kind}/{quote(str(name), safe='')}", **query) if name not in (None, "") else ""
 
-    def to_column(self, kind: str, column: int = 0) -> RowAddress:
-        """The page that a cell of a table leads to."""
-        return lambda row: self.to(kind, row[column])
+    def links(self, table: ResultTable) -> dict[str, RowAddress]:
+        """The addresses of cells that name something with a page, by heading."""
+        headings = [column.heading for column in table.columns]
+
+        def address(number: int, row: Sequence[Any]) -> str:
+            return self.to(_PAGES_OF[headings[number]], row[number])
+
+        return {name: partial(address, number) for number, name in enumerate(headings) if name in _PAGES_OF}
 
 
 def part(template: str, **values: Any) -> Markup:
@@ -139,7 +155,7 @@ def page(
 ) -> Html:
     """`default_ns`: how much of the newest data is shown where the address has no range; None is all."""
     if view.name not in view.facilities.lakes:
-        error = DataUnavailable("There is no such facility here.")
+        error = DataUnavailable("This facility does not exist here.")
         view = replace(view, name=MAIN)
         template, title, status, values = "base.html", "No such facility", 404, {"body": problem(error)}
     place = Place(view, path, default_ns)
@@ -203,13 +219,15 @@ def cached_part(heading: str = "", *, hourly: bool = False) -> Callable[[Callabl
 
 @dataclass(frozen=True)
 class Listed:
-    """A table of a page. `links` maps a heading to the address that a row of it has; `tools` of the script: "all"
-    (sort, filter, CSV) or "brief" (sort)."""
+    """A table of a page. With a `place` names of jobs, users, targets and the like lead to their pages; `links` maps
+    further headings to the address that a row has; `tools` of the script: "all" (sort, filter, CSV) or "brief" (sort).
+    """
 
     table: ResultTable
-    links: Mapping[str, RowAddress] = field(default_factory=dict)
+    place: Place | None = None
     empty: str = "None."
-    tools: str = "all"
+    tools: str = "brief"
+    links: Mapping[str, RowAddress] = field(default_factory=dict)
 
     @classmethod
     def of(cls, title: str, columns: str, rows: Iterable[Sequence[Any]], *more: Any, **options: Any) -> Listed:
@@ -222,14 +240,8 @@ class Listed:
     def html(self) -> Markup:
         if not self.table.rows:
             return Markup('<p class="quiet">{}</p>').format(self.empty)
-        return table_html(self.table, self.links, self.tools)
-
-
-def without_column(table: ResultTable, name: str, title: str) -> ResultTable:
-    """The table under another title, without one of its columns."""
-    kept = [i for i, column in enumerate(table.columns) if column.name != name]
-    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
-    return ResultTable(table.name, tuple(table.columns[i] for i in kept), rows, title)
+        named = {} if self.place is None else self.place.links(self.table)
+        return table_html(self.table, {**named, **self.links}, self.tools)
 
 
 def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
@@ -282,36 +294,20 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str) -> Listed:
     """Runs with links to their job, user, project and program."""
     columns = (
         "job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes]; "
-        "I/O time [seconds]; × similar [factor]; verdict; ran [seconds]; log; cluster"
+        "I/O time [seconds]; × similar [factor]; beyond similar [seconds]; verdict; ran [seconds]; log; cluster"
     )
     rows = [
         (
             *(str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes),
-            *(r.io_seconds, r.slowness, r.verdict_words),
+            *(r.io_seconds, r.slowness, r.extra_seconds, r.verdict_words),
             *((r.run_seconds, r.log_words) if r.known_by else (None, "")),
             r.cluster,
         )
         for r in runs
     ]
-    links = {
-        "job": lambda row: place.to("jobs", row[0], cluster=row[-1] or ""),
-        "user": place.to_column("users", 1),
-        "project": place.to_column("projects", 2),
-        "program": place.to_column("programs", 3),
-    }
+    links = {"job": lambda row: place.to("jobs", row[0], cluster=row[-1] or "")}
     empty = "No job matches. Choose a longer period, or ingest accounting and logs: ioweather ingest FILES"
-    return Listed.of(title, columns, rows, links, empty)
-
-
-def files_part(place: Place, exhibit: Exhibit, job_id: str, cluster: str) -> Markup:
-    """The largest files of a job, with their pages; none of a log that was sent, and of a path that is not shown."""
-
-    def address(row: Sequence[object]) -> str:
-        has_page = job_id and row[0] != NOT_SHOWN
-        return place.link(f"/jobs/{job_id}/file", path=str(row[0]), cluster=cluster) if has_page else ""
-
-    tables = [Listed(table, {"file": address}, tools="brief") for table in exhibit.tables]
-    return tables_part(*tables, notes=exhibit.caveats)
+    return Listed.of(title, columns, rows, place, empty, "all", links)
 
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Listed:
@@ -327,21 +323,21 @@ def events_table(place: Place, events: Iterable[EventOutcome], title: str) -> Li
         "where": lambda row: where_address(place, event_of[tuple(row)]),
     }
     columns = "from [time_ns]; to [time_ns]; kind; where; what; strength [factor]"
-    return Listed.of(title, columns, rows, links, "No events recorded in this period.")
+    return Listed.of(title, columns, rows, None, "No events recorded in this period.", "all", links)
 
 
 def event_address(place: Place, event: EventOutcome) -> str:
-    """The page of the event; of one without an id (a maintenance window), its time on the overview."""
-    around = around_ns(event.start_ns, event.end_ns)
-    return place.to("events", event.event_id, **around) or place.link("/", **around)
+    """The overview at the time of the event."""
+    return place.link("/", **around_ns(event.start_ns, event.end_ns))
 
 
 def where_address(place: Place, event: EventOutcome) -> str:
-    """The page of the component or file system of an event; empty for a mount without one."""
+    """The page of the component or file system at the time of an event; empty for a mount without one."""
+    around = around_ns(event.start_ns, event.end_ns)
     if event.component:
-        return place.to("components", event.component)
+        return place.to("components", event.component, **around)
     name = event.filesystem.removeprefix("mount:").split(" ")[0]
-    return place.to("filesystems", name) if name and not name.startswith("/") else ""
+    return place.to("filesystems", name, **around) if name and not name.startswith("/") else ""
 
 
 def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
@@ -358,8 +354,7 @@ def components_table(place: Place, components: Sequence[ComponentState]) -> List
         (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)
         for c in components
     ]
-    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    return Listed.of("Targets", columns, rows, links)
+    return Listed.of("Targets", columns, rows, place, tools="all")
 
 
 def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tuple[str, str, str]]:

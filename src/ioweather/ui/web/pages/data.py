@@ -1,18 +1,17 @@
-"""The pages *Data* (what the lake holds, agents, SQL), *Search* and *API*."""
+"""The pages *Data* (what the lake holds, agents, SQL) and *Search*."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import RedirectResponse
 
 from ioweather.agent.status import Status, read_status, remote_agents
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.papers import exhibits
 from ioweather.core.results import ResultColumn, ResultTable
-from ioweather.core.tables import Quality
 from ioweather.core.tabular import as_text
 from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns, unit_of_name
 from ioweather.diagnosis.file_systems import StorageOutcome
@@ -27,7 +26,6 @@ router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_LOOKED_AT = 2000
 _MOST = 25
 _KINDS = (("user", "users"), ("project", "projects"), ("program", "programs"))
-_QUALITY_SQL = "SELECT source, quality, count(*) FROM series GROUP BY ALL ORDER BY source, quality"
 _EXAMPLES = (
     ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
     (
@@ -90,7 +88,7 @@ def agents(view: PublicView) -> Html:
         size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
         notes.append(f"{queue.files:,} pushed files are queued for the lake ({size}), the oldest for {age}.")
         if queue.trouble:
-            notes.append(f"The last attempt to write them failed: {queue.trouble}")
+            notes.append(f"The last write failed: {queue.trouble}")
     for status in statuses if rows else ():
         spooled = status.spool
         why = f" ({spooled.dropped_why})" if spooled.dropped_why else ""
@@ -99,7 +97,7 @@ def agents(view: PublicView) -> Html:
         held = f"{spooled.files:,} files queued ({room}){lost}. {spooled.message}"
         notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
     columns = "host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message"
-    empty = "No agent has run here. Start one: ioweather probe PATH"
+    empty = "No agent has run here. Start a probe: ioweather probe PATH"
     return Html(shell.tables_part(Listed.of("Agents", columns, rows, empty=empty), notes=notes))
 
 
@@ -127,22 +125,9 @@ def lake(view: OwnView) -> str:
     kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
     return shell.tables_part(
         Listed.of("Tables", "table; rows [count]; version [count]", counted),
-        Listed.of("Series of servers and devices", columns, series, empty="No series of servers and devices."),
+        Listed.of("Server and device series", columns, series, empty="No server or device series."),
         Listed.of("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
     )
-
-
-@router.get("/fragments/quality")
-@shell.cached_part()
-def quality(view: PublicView) -> str:
-    with view.lake.snapshot() as snapshot:
-        counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
-    rows = []
-    for source, bits, count in counted:
-        flags = [str(flag.name).lower().replace("_", " ") for flag in Quality if flag & (bits or 0)]
-        rows.append((source, ", ".join(flags) or "none", count))
-    empty = "No samples of servers or devices."
-    return shell.tables_part(Listed.of("Samples by their flags", "source; flags; samples [count]", rows, empty=empty))
 
 
 @router.get("/search", response_model=None)
@@ -164,9 +149,11 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
     if hits:
         addresses = {(name, kind): address for kind, name, address in hits}
         rows = [(name, kind) for kind, name, _ in hits[:_MOST]]
-        tables.append(Listed.of("Pages", "name; what it is", rows, {"name": lambda row: addresses[row[0], row[1]]}))
+        tables.append(
+            Listed.of("Pages", "name; what it is", rows, links={"name": lambda row: addresses[row[0], row[1]]})
+        )
     if runs:
-        title = f"{min(len(runs), _MOST)} of {len(runs)} runs that match"
+        title = f"{min(len(runs), _MOST)} of {len(runs)} matching runs"
         tables.append(shell.runs_table(place, runs[:_MOST], title))
     return shell.page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
 
@@ -219,13 +206,7 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
         return []
 
 
-@router.get("/api")
-def api_page(view: PublicView, request: Request) -> Html:
-    """The API for people."""
-    found = [
-        (f"{method.upper()} {path}", " ".join(str(what.get("description") or "").replace("`", "").split()))
-        for path, methods in request.app.openapi()["paths"].items()
-        for method, what in methods.items()
-    ]
-    routes = Listed.of("Addresses", "address; content", found)
-    return shell.page("api.html", view, "/api", "API", routes=routes, ranged=False)
+@router.get("/api", response_model=None)
+def former_api_page(_: PublicView) -> RedirectResponse:
+    """The list of addresses is the specification."""
+    return RedirectResponse("/api/v1/openapi.json", 307)

@@ -1,12 +1,11 @@
-"""The pages of jobs, of one file of a job, and of users, projects and programs."""
+"""The pages of jobs, and of users, projects and programs."""
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -18,10 +17,8 @@ from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer, Chart, FactGroup, Finding, Items, Reference, ResultTable
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.accounting import quotas_of_user
-from ioweather.facts.run_targets import target_number
 from ioweather.job_io.outcomes import JobOutcome, WhyOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
@@ -37,13 +34,10 @@ _MOST_RUNS: Final = {"wide": 50, "narrow": 15}
 _FEW_RUNS: Final = {"wide": 10, "narrow": 3}
 _MOST_WANTED: Final = 500
 _LISTED_BY: Final = "car11.fig4"
-# Groups of facts that are about the file; the answer is that of the job restricted to this file.
-_FILE_FACTS: Final = ("time", "speed", "accesses")
-_OF_THE_RUN: Final = ("job.about", "job.interfaces", "job.mounts", "job.files", "job_targets", "advice")
+_ORDER_WORDS: Final = {"extra": "most extra time"}
 Name = Annotated[str, Query(max_length=1000)]
 Cluster = Annotated[str, Query(max_length=200)]
-FilePath = Annotated[str, Query(min_length=1, max_length=4096)]
-Order = Literal["newest", "slowest", "largest", "longest"]
+Order = Literal["newest", "slowest", "extra", "largest", "longest"]
 
 
 @router.get("/jobs")
@@ -72,7 +66,7 @@ def former_address(_: PublicView, request: Request, job_id: str = "") -> Redirec
 @router.get("/jobs/{job_id}")
 def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
     place = Place(view, f"/jobs/{job_id}")
-    crumbs = [("Jobs", place.link("/jobs"))]
+    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", "")]
     address = place.to("fragments/jobs", job_id, cluster=cluster)
     return shell.page("job.html", view, place.path, f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
@@ -91,13 +85,13 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
         same = [run for run in listed.runs if str(run.job_id) == job_id]
         if len({run.cluster for run in same}) < 2:
             raise
-        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} of several clusters"))
+        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} in several clusters"))
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
 @shell.cached_part()
 def evidence(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
-    return _evidence(view, *job_answers(view, job_id, cluster), job_id, cluster)
+    return _evidence(view, *job_answers(view, job_id, cluster))
 
 
 @router.post("/fragments/upload")
@@ -140,13 +134,8 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
             (str(c.job_id or ""), c.user or "", c.project or "", f"{c.probability or 0:.0%}", c.seconds)
             for c in result.culprits
         ]
-        links = {
-            "job": place.to_column("jobs"),
-            "user": place.to_column("users", 1),
-            "project": place.to_column("projects", 2),
-        }
         columns = "job; user; project; sure; cost this run [seconds]"
-        tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, links, tools="brief"))
+        tables.append(Listed.of("Jobs that loaded the storage during the run", columns, rows, place))
     elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
     findings = tuple(finding for finding in reason.findings if finding.name not in elsewhere)
     evidence = replace(reason, findings=findings, exhibits=(), blocks=())
@@ -163,9 +152,8 @@ def _job_part(view: View, reason: Answer | None, facts: Answer, below: str) -> s
     )
 
 
-def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "", cluster: str = "") -> Markup:
-    """What the run did, and how it lies among similar runs. The same advice not twice, nor an id. Files of a job in the
-    lake have a page each."""
+def _evidence(view: View, reason: Answer | None, facts: Answer) -> Markup:
+    """What the run did, and how it lies among similar runs. The same advice not twice, nor an id."""
     if reason is None:
         return Markup("")
     shown = {exhibit.id for exhibit in reason.exhibits}
@@ -178,7 +166,8 @@ def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = ""
         blocks=(),
     )
     verdict = replace(reason, facts=(), findings=(), blocks=(), caveats=(), coverage=())
-    files = [shell.files_part(Place(view), e, job_id, cluster) for e in facts.exhibits if e.id == "job.files"]
+    largest = [exhibit for exhibit in facts.exhibits if exhibit.id == "job.files"]
+    files = [shell.tables_part(*map(Listed, each.tables), notes=each.caveats) for each in largest]
     drawn = view.drawn(less=shell.PANEL_PX)
     return Markup("").join(
         [
@@ -211,7 +200,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         except DataUnavailable:
             charts = []
     if charts:
-        words = "The cause: {} against its peers" if sick else "Load of {} during the run"
+        words = "The cause: {} compared with its peers" if sick else "Load of {} during the run"
         address = Place(view).to("components" if sick else "filesystems", where)
         title = Markup(words).format(Markup('<a href="{}">{}</a>').format(address, where))
         # Of reads and writes of a component the one that the job did more of.
@@ -246,79 +235,16 @@ def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
     return Chart.of("scatter", effect, "x=time y=seconds series=run", references=lines)
 
 
-@router.get("/jobs/{job_id}/file")
-def file_page(view: PublicView, job_id: str, path: FilePath, cluster: Cluster = "") -> Html:
-    own = f"/jobs/{quote(job_id, safe='')}/file"
-    place = Place(view, own)
-    address = place.link(f"/fragments{own}", path=path, cluster=cluster)
-    part = (address, "Looking up how this file was used…", "The file")
-    crumbs = [("Jobs", place.link("/jobs")), (f"Job {job_id}", place.to("jobs", job_id, cluster=cluster))]
-    return shell.parts_page(view, "/job", f"File of job {job_id}", part, heading="", crumbs=crumbs, ranged=False)
-
-
-@router.get("/fragments/jobs/{job_id}/file")
-@shell.cached_part("{path}")
-def file(view: OwnView, job_id: str, path: FilePath, cluster: Cluster = "") -> str:
-    """How a job used one file: times, speeds, and the storage targets that hold it."""
-    of = {"cluster": cluster} if cluster else {}
-    answer = view.ask("job", {"job": job_id, "file": glob.escape(path), **of})
-    result = answer.result
-    if not isinstance(result, JobOutcome) or not result.logs:
-        raise DataUnavailable(f"Job {job_id} has no log, so its files are unknown.")
-    place = Place(view)
-    of_file = replace(
-        answer,
-        facts=tuple(group for group in answer.facts if group.name in _FILE_FACTS),
-        exhibits=tuple(
-            replace(exhibit, tables=tuple(table for table in exhibit.tables if table.name != "file_kinds"))
-            for exhibit in answer.exhibits
-            if exhibit.id not in _OF_THE_RUN
-        ),
-        findings=(),
-        blocks=(),
-    )
-    tables = {exhibit.id: exhibit.tables[0] for exhibit in answer.exhibits if exhibit.tables}
-    # The file system of the file by its mount: the path may be hidden.
-    mounts = tables.get("job.mounts")
-    found = view.lake.facility.filesystem_of_path(str(mounts.rows[0][0])) if mounts and mounts.rows else None
-    filesystem = found.name if found else None
-    listed = []
-    if "job.files" in tables:
-        listed.append(Listed(shell.without_column(tables["job.files"], "file", "What it was used for"), tools="brief"))
-    if "job_targets" in tables:
-        names = _target_names(view, filesystem, result)
-        rows = tuple((names.get(str(row[0]), f"OST {row[0]}"), *row[1:]) for row in tables["job_targets"].rows)
-        around, known = shell.around_ns(result.start_ns, result.end_ns), set(names.values())
-
-        def address(row: Sequence[Any]) -> str:
-            return place.to("components", row[0], **around) if row[0] in known else ""
-
-        targets = replace(tables["job_targets"], rows=rows)
-        of_file_alone = shell.without_column(targets, "files", "Storage targets of this file")
-        listed.append(Listed(of_file_alone, {"target": address}, tools="brief"))
-    head = Markup('<p class="kicker">File of job {}</p><h1>{}</h1>').format(job_id, path)
-    facts = [("job", job_id, place.to("jobs", job_id, **of)), *shell.where_to(place, filesystem, answer)]
-    drawn = view.drawn(share=shell.MAIN_SHARE, less=shell.PANEL_PX)
-    figures = [("The file", shell.answer_part(of_file, drawn, headed=False))]
-    return shell.part(_TEMPLATE, head=head, facts=facts, figures=figures, tables=listed)
-
-
-def _target_names(view: View, filesystem: str | None, result: JobOutcome) -> Mapping[str, str]:
-    """Names of targets by their number in the log, from the samples of servers at that time."""
-    if filesystem is None:
-        return {}
-    try:
-        found = view.ask("storage", {"where": filesystem}, (result.start_ns, result.end_ns)).result
-    except DataUnavailable:
-        return {}
-    components = found.components if isinstance(found, StorageOutcome) else ()
-    return {str(target_number(part.component)): part.component for part in components}
+@router.get("/jobs/{job_id}/file", response_model=None)
+def former_file_page(view: PublicView, job_id: str, cluster: Cluster = "") -> RedirectResponse:
+    """Files had pages of their own; `ioweather job ID --file GLOB` shows one."""
+    return RedirectResponse(Place(view).to("jobs", job_id, cluster=cluster), 307)
 
 
 def _entity(view: View, kind: str, name: str, *more: tuple[str, str, str]) -> Html:
     """The page of a user, a project or a program: its runs below `more` parts."""
     place = Place(view, f"/{kind}s/{quote(name, safe='')}")
-    runs = (place.link("/fragments/runs", **{kind: name, "order": "slowest"}), "Comparing runs…", "Runs")
+    runs = (place.link("/fragments/runs", **{kind: name, "order": "extra"}), "Comparing runs…", "Runs")
     crumbs = [("Jobs", place.link("/jobs"))]
     return shell.parts_page(view, place.path, f"{kind.capitalize()} {name}", *more, runs, crumbs=crumbs)
 
@@ -348,9 +274,8 @@ def quotas(view: OwnView, name: str) -> str:
         "file system; fileset; recorded [time_ns]; used [bytes]; limit [bytes]; files [count]; limit of files [count]; "
         "full [ratio]"
     )
-    empty = "No quota of this user was recorded, or it is not shown to you."
-    links = {"file system": Place(view).to_column("filesystems")}
-    return shell.tables_part(Listed.of("Quotas", columns, rows, links, empty, tools="brief"))
+    empty = "No quota was recorded for this user, or you cannot see it."
+    return shell.tables_part(Listed.of("Quotas", columns, rows, Place(view), empty))
 
 
 @router.get("/programs/{name}")
@@ -375,8 +300,7 @@ def project(view: OwnView, name: str) -> str:
 @shell.cached_part()
 def projects(view: OwnView) -> str:
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
-    links = {table.columns[0].heading: Place(view, "/jobs").to_column("projects")}
-    return shell.tables_part(Listed(replace(table, title="The largest projects"), links))
+    return shell.tables_part(Listed(replace(table, title="The largest projects"), Place(view, "/jobs")))
 
 
 @router.get("/fragments/runs")
@@ -398,19 +322,16 @@ def runs(
     asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}
     period = period_for(view, days * DAY_NS or None)
-    result = view.ask(
-        "runs",
-        {**chosen, "order": order, "most": most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]},
-        period,
-    ).result
+    most = most or (_FEW_RUNS if filesystem else _MOST_RUNS)[view.screen]
+    answer = view.ask("runs", {**chosen, "order": order, "most": most}, period)
+    result = answer.result
     assert isinstance(result, RunsOutcome)
     place = Place(view)
     query = {("q" if name == "words" else name): text for name, text in chosen.items()}
     address = partial(place.link, "/fragments/runs", **query, days=str(days or ""))
-    orders = [(name, address(order=name), name == order) for name in ("newest", "slowest", "largest", "longest")]
+    orders = [(_ORDER_WORDS.get(name, name), address(order=name), name == order) for name in get_args(Order)]
     count = len(result.runs)
-    title = f"{count:,} of {result.count:,} jobs, the {order} first"
     more = address(order=order, most=str(_MOST_WANTED)) if count < min(result.count, _MOST_WANTED) else ""
     judged = any(run.verdict for run in result.runs)
-    listed = shell.runs_table(place, result.runs, title)
+    listed = shell.runs_table(place, result.runs, answer.exhibits[0].tables[0].title)
     return shell.part("runs.html", result=result, orders=orders, judged=judged, listed=listed, more=more)

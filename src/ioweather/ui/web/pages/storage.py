@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
+from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.contracts import ALL_TIME
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
-from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, Reference, ResultTable
-from ioweather.core.units import format_bytes, format_seconds, format_time_ns, format_value, parse_size
-from ioweather.diagnosis.events import TROUBLES, EventOutcome, without_name
-from ioweather.diagnosis.file_systems import StorageOutcome
+from ioweather.core.results import Answer, Block, Fact, FactGroup, Item, Items, ResultTable
+from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, format_value, now_ns, parse_size
+from ioweather.diagnosis.events import TROUBLES, without_name
+from ioweather.diagnosis.file_systems import StorageOutcome, past_moment
 from ioweather.diagnosis.list_jobs import RunsOutcome
 from ioweather.facts.latest_rates import latest_rates
 from ioweather.facts.run_targets import target_number
@@ -26,7 +27,7 @@ from ioweather.planning.forecast_model import ForecastOutcome
 from ioweather.ui.charts.page import block_html
 from ioweather.ui.web import shell
 from ioweather.ui.web.shell import CHART_PX, MAIN_SHARE, PANEL_PX, Html, Listed, Place
-from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for, status_of
+from ioweather.ui.web.visible import RANGE_NS, OwnView, PublicView, View, data_end_ns, period_for
 
 if TYPE_CHECKING:
     from ioweather.diagnosis.health import HealthOutcome
@@ -34,18 +35,16 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_SLOWEST = 8
-_MOST_JUDGED = 60
 _MOST_PROBLEMS = 4
 _MOST_CARDS = 6
 _CARD_CHART_PX = 130
 _BESIDE_PX = 250  # the numbers beside a chart, and the borders of its panel
 _MOST_LINES = 4
-_MOST_TILES = {"wide": 32, "narrow": 6}
+_MOST_TILES = {"wide": 32, "narrow": 3}
 _MOST_STEPS = 96
 _MOST_LIVE = {"wide": 12, "narrow": 4}
 _LIVE_SECONDS = 5
 _MOST_EVENTS = 200
-_MOST_RUNS = 10
 _MOST_BUSIEST = 4
 _MOST_TALKERS = 50
 _NOTHING = Markup('<p class="quiet">{}</p>')
@@ -66,19 +65,23 @@ def summary(view: OwnView) -> str:
     assert isinstance(storage, StorageOutcome)
     slow = [state.filesystem for state in storage.filesystems if state.slow]
     known = any(state.slowdown is not None for state in storage.filesystems)
-    when, (one, many) = _moment_of(view, storage), ("is", "are") if _is_newest(view) else ("was", "were")
-    normal = f"Storage {one} normal {when}." if known else ""
-    state = f"{', '.join(slow)} {many if len(slow) > 1 else one} slow {when}." if slow else normal
+    at = _moment_of(view, storage)
+    one, many = ("was", "were") if at else ("is", "are")
+    normal = f"Storage {one} normal{at or ' now'}." if known else ""
+    state = f"{', '.join(slow)} {many if len(slow) > 1 else one} slow{at or ' now'}." if slow else normal
     names = {each.component for each in health.unhealthy}
     # A run that two incidents hit is in both: neither runs nor seconds can be added exactly.
     lost = sum(each.lost_seconds or 0.0 for each in health.unhealthy)
-    cost = f"; up to {format_seconds(lost)} of I/O time was lost" if lost else ""
+    cost = f"; they delayed runs by up to {format_seconds(lost)}" if lost else ""
     were = "component was" if len(names) == 1 else "components were"
     problems = f"{len(names)} {were} unhealthy" if names else "No component was unhealthy"
     count = len(storage.filesystems)
-    return Markup('<h1>{}</h1>\n<p class="quiet">As of {} · {} file system{}</p>').format(
+    age = (now_ns() - (data_end_ns(view) or storage.end_ns)) / NS
+    old = f", the newest data; they are {format_seconds(age)} old" if at and _is_newest(view) else ""
+    return Markup('<h1>{}</h1>\n<p class="quiet">As of {}{} · {} file system{}</p>').format(
         f"{state} {problems} in this period{cost if names else ''}.".strip(),
         format_time_ns(storage.end_ns),
+        old,
         count,
         "s" if count != 1 else "",
     )
@@ -91,8 +94,8 @@ def _is_newest(view: View) -> bool:
 
 
 def _moment_of(view: View, storage: StorageOutcome) -> str:
-    """Return when a state holds: now, or at the end of a past range."""
-    return "now" if _is_newest(view) else f"at {format_time_ns(storage.end_ns)}"
+    """Return ` at TIME` for a past state: the end of a past range, or of data that are old; else nothing."""
+    return past_moment(storage.end_ns, is_newest=_is_newest(view))
 
 
 @router.get("/fragments/weather")
@@ -122,28 +125,29 @@ def filesystems(view: PublicView) -> str:
         most = (2 if len(states) < 3 else few) if number < _MOST_CARDS else 0
         lines = shell.time_lines(answer)[:most]
         cards.append((state, [shell.figure(c, f"fs{number}-{i}", drawn) for i, c in enumerate(lines)]))
-    when = _moment_of(view, whole.result)
-    return shell.part("filesystems.html", states=cards, when=when, place=Place(view, "/"))
+    at = _moment_of(view, whole.result)
+    return shell.part("filesystems.html", states=cards, at=at, place=Place(view, "/"))
 
 
 @router.get("/fragments/slowest")
 @shell.cached_part()
 def slowest(view: OwnView) -> str:
-    """Runs by the seconds that they took beyond what is usual, not by the ratio."""
-    result = view.ask("runs", {"order": "slowest", "most": _MOST_JUDGED}, period_for(view, RANGE_NS)).result
+    """Runs by the seconds that they took beyond similar ones, not by the ratio."""
+    result = view.ask("runs", {"order": "extra", "most": _MOST_SLOWEST}, period_for(view, RANGE_NS)).result
     assert isinstance(result, RunsOutcome)
-    extra = [(run, (run.io_seconds or 0.0) * (1 - 1 / (run.slowness or 1.0))) for run in result.runs]
-    found = sorted((each for each in extra if each[1] > 0), key=lambda each: -each[1])[:_MOST_SLOWEST]
-    columns = "job; program; user; started [time_ns]; I/O time [seconds]; × usual [factor]; extra [seconds]; verdict"
+    columns = (
+        "job; program; user; started [time_ns]; I/O time [seconds]; × similar [factor]; "
+        "beyond similar [seconds]; verdict"
+    )
     rows = [
-        (str(r.job_id), r.program, r.user, r.start_ns, r.io_seconds, r.slowness, lost, r.verdict_words)
-        for r, lost in found
+        (str(r.job_id), r.program, r.user, r.start_ns, r.io_seconds, r.slowness, r.extra_seconds, r.verdict_words)
+        for r in result.runs
+        if r.extra_seconds
     ]
     place = Place(view, "/")
-    links = {"job": place.to_column("jobs"), "user": place.to_column("users", 2)}
-    title = f"The slowest of {result.count:,} jobs against similar runs"
-    empty = "No job took longer than usual in this period."
-    return shell.tables_part(Listed.of(title, columns, rows, links, empty, "brief"))
+    title = f"Of {result.count:,} jobs"
+    empty = "No job took longer than similar ones in this period."
+    return shell.tables_part(Listed.of(title, columns, rows, place, empty))
 
 
 @router.get("/fragments/problems")
@@ -186,7 +190,7 @@ def now(view: PublicView) -> Html:
     try:
         found = view.facilities.now(view.name)
     except IoweatherError as error:
-        elsewhere = Markup('<p>What servers reported is on the <a href="{}">overview</a>.</p>')
+        elsewhere = Markup('<p>For server reports, see the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
     state = "wrong" if found.wrong else "fine"
     return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found.answer, view.drawn())))
@@ -227,17 +231,22 @@ def storage_home(view: PublicView) -> str:
 @router.get("/filesystems/{name}")
 def filesystem_page(view: PublicView, name: str) -> Html:
     place = Place(view, f"/filesystems/{quote(name, safe='')}")
-    runs = place.link("/fragments/runs", filesystem=name, order="slowest", days="7")
+    runs = place.link("/fragments/runs", filesystem=name, order="extra", days="7")
     parts = (
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
-        (place.link("/fragments/targets", where=name), "Reading the newest samples…", "Targets now", _LIVE_SECONDS),
+        (
+            place.link("/fragments/targets", where=name),
+            "Reading the newest samples…",
+            "Newest samples of targets",
+            _LIVE_SECONDS,
+        ),
         (runs, "Comparing runs…", "Runs"),
     )
     return shell.parts_page(view, place.path, name, *parts, heading="", default_ns=RANGE_NS)
 
 
 @router.get("/fragments/targets")
-@shell.cached_part("Targets now")
+@shell.cached_part("Newest samples of targets")
 def targets(view: PublicView, where: str) -> str:
     """The newest rates of the busiest targets of a file system."""
     with view.lake.snapshot() as snapshot:
@@ -253,10 +262,8 @@ def targets(view: PublicView, where: str) -> str:
         "target; server; read [bytes_per_s]; written [bytes_per_s]; operations [ops_per_s]; full [ratio]; "
         "sampled [time_ns]"
     )
-    place = Place(view)
-    links = {"target": place.to_column("components"), "server": place.to_column("components", 1)}
-    listed = Listed.of(count, columns, rows[:most], links, tools="brief")
-    return Markup("<h2>Targets now</h2>{}").format(listed.html)
+    listed = Listed.of(count, columns, rows[:most], Place(view))
+    return Markup("<h2>Targets: newest samples</h2>{}").format(listed.html)
 
 
 @router.get("/components/{name}")
@@ -272,11 +279,8 @@ def component_page(view: PublicView, name: str) -> Html:
 @router.get("/fragments/relief")
 @shell.cached_part("Files to move")
 def relief(view: OwnView, target: str) -> str:
-    """Files to move off a target: by load, and by space where the lake has a list of files with their targets."""
-    answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
-    with suppress(DataUnavailable):
-        answers.append(view.ask("relieve", {"target": target, "by": "space"}))
-    return shell.answers_part(answers, view)
+    """Files to move off a busy target."""
+    return shell.answers_part([view.ask("relieve", {"target": target}, period_for(view, RANGE_NS))], view)
 
 
 @router.get("/fragments/transfer")
@@ -290,8 +294,11 @@ def transfer(
     try:
         amount = parse_size(size)
     except ValueError as error:
-        raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
-    return shell.answers_part([view.ask(n, {"size": str(amount), "op": op}) for n in ("stripe", "predict")], view)
+        raise UsageError(str(error), hint="Specify a size such as 64GiB or 1TB.") from None
+    asked, answers = {"size": str(amount), "op": op}, []
+    with suppress(DataUnavailable):  # it needs more samples than a prediction
+        answers.append(view.ask("stripe", asked))
+    return shell.answers_part([*answers, view.ask("predict", asked)], view)
 
 
 @router.get("/fragments/storage")
@@ -314,6 +321,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
     up = [("Storage", place.link("/storage"))]
     if result.kind not in ("facility", "filesystem"):
         up.append((str(result.filesystem), place.to("filesystems", result.filesystem)))
+    up.append((result.where, ""))
     troubles = [each for each in result.events if each.kind in TROUBLES and each.kind != "episode"]
     wrong = [
         replace(block, more=_more_events(place, len(troubles) - len(block.items)))
@@ -323,7 +331,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
     state = next((block for block in answer.blocks if isinstance(block, (FactGroup, ResultTable))), None)
     side = [shell.items_part(place, block) for block in wrong]
     if isinstance(state, ResultTable):
-        side.append(Listed(state, {"file system": place.to_column("filesystems")}, tools="brief").html)
+        side.append(Listed(state, place).html)
     elif state is not None:
         side.append(block_html(state, 3, view.drawn(), "state"))
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
@@ -394,67 +402,17 @@ def events(view: PublicView, kind: str | None = None) -> Html:
         found = view.events(kind or None, period_for(view))
     except IoweatherError as error:
         return shell.failed(error)
-    notes = [f"{len(found) - _MOST_EVENTS:,} older ones are not shown."] if len(found) > _MOST_EVENTS else []
+    notes = [f"{len(found) - _MOST_EVENTS:,} older events are not shown."] if len(found) > _MOST_EVENTS else []
     title = f"{min(_MOST_EVENTS, len(found)):,} of {len(found):,} events, the newest first"
     return Html(shell.tables_part(shell.events_table(Place(view), found[:_MOST_EVENTS], title), notes=notes))
 
 
-@router.get("/events/{event_id}")
-def event_page(view: PublicView, event_id: str) -> Html:
-    """One event, its file system at that time, and the runs during it."""
-    try:
-        event = _event(view, event_id)
-    except IoweatherError as error:
-        body = shell.problem(error)
-        return shell.page("base.html", view, "/events", "No such event", status=status_of(error), body=body)
-    if view.between == ("", ""):
-        around = shell.around_ns(event.start_ns, event.end_ns)
-        view = replace(view, between=(around["from"], around["to"]))
-    place = Place(view, f"/events/{event_id}")
-    parts = (
-        (place.link(f"/fragments/events/{event_id}"), "Drawing what the system did…", "What the system did"),
-        (place.link(f"/fragments/events/{event_id}/runs"), "Finding the runs…", "Runs during it"),
-    )
-    crumbs = [("Events", place.link("/events"))]
-    where = shell.where_address(place, event)
-    crumbs += [(event.component or event.filesystem.removeprefix("mount:"), where)] if where else []
-    return shell.parts_page(view, place.path, event.label, *parts, crumbs=crumbs)
-
-
-def _event(view: View, event_id: str) -> EventOutcome:
-    """The event of this id; raises DataUnavailable if there is none."""
-    found = next((e for e in view.events(None, ALL_TIME) if e.event_id == event_id), None)
-    if found is None:
-        raise DataUnavailable("No such event.", hint="It may have been detected again with a different start or end.")
-    return found
-
-
-@router.get("/fragments/events/{event_id}")
-@shell.cached_part()
-def event(view: PublicView, event_id: str) -> str:
-    found = _event(view, event_id)
-    where = found.component or found.filesystem.removeprefix("mount:").split(" ")[0]
-    try:
-        answer = view.ask("storage", {"where": where or None}, period_for(view))
-    except DataUnavailable:
-        answer = view.ask("storage", {}, period_for(view))
-    span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1], "this")
-    drawn = view.drawn(CHART_PX, 1.0, PANEL_PX)
-    lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
-    charts = [shell.figure(replace(c, references=(span,)), f"event{number}", drawn, 2) for number, c in lines]
-    facts = shell.tables_part(shell.events_table(Place(view), [found], "This event"))
-    return shell.part("place_parts.html", head=facts, charts=charts, closing=shell.closing_part(answer))
-
-
-@router.get("/fragments/events/{event_id}/runs")
-@shell.cached_part()
-def event_runs(view: OwnView, event_id: str) -> str:
-    found = _event(view, event_id)
-    period = (found.start_ns, found.end_ns or period_for(view)[1])
-    result = view.ask("runs", {"order": "slowest", "most": _MOST_RUNS}, period).result
-    assert isinstance(result, RunsOutcome)
-    title = f"Slowest of {result.count:,} runs during this event"
-    return shell.tables_part(shell.runs_table(Place(view), result.runs, title))
+@router.get("/events/{event_id}", response_model=None)
+def former_event(view: PublicView, event_id: str) -> RedirectResponse:
+    """Events had pages of their own; the overview shows the time of one, with its runs and problems."""
+    found = [each for each in view.events(None, ALL_TIME) if each.event_id == event_id]
+    place = Place(view)
+    return RedirectResponse(shell.event_address(place, found[0]) if found else place.link("/events"), 307)
 
 
 @router.get("/who")
@@ -481,32 +439,24 @@ def who(view: OwnView) -> str:
         (str(c.job_id or ""), c.user or "", c.project or "", c.program or "", c.probability, c.seconds)
         for c in result.culprits
     ]
-    links = {
-        "job": place.to_column("jobs"),
-        "user": place.to_column("users", 1),
-        "project": place.to_column("projects", 2),
-    }
     talkers = [
-        (t.user or "not known", t.read_bytes, t.write_bytes, t.bytes_ratio, round(t.metadata_operations))
+        (t.user, t.read_bytes, t.write_bytes, t.bytes_ratio, round(t.metadata_operations))
         for t in result.talkers[:_MOST_TALKERS]
     ]
-    of_user = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
     tables = [
         Listed.of(
             "Jobs that slowed others",
             "job; user; project; program; probability [ratio]; cost others [seconds]",
             culprits,
-            links,
-            "No job was found that slowed others.",
-            "brief",
+            place,
+            "No job was found to have slowed others.",
         ),
         Listed.of(
-            "Who moved most",
+            "Who moved the most data",
             "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
             talkers,
-            of_user,
-            "Who moved most: no job records.",
-            "brief",
+            place,
+            "Who moved the most data: no job records.",
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)

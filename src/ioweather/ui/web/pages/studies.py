@@ -1,4 +1,4 @@
-"""The pages of exhibits: the list, one with its parameters, those of a subject, and the claims of the papers."""
+"""The pages of exhibits: the gallery, one with its parameters, and the claims of the papers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from ioweather.core.errors import IoweatherError
-from ioweather.core.papers import PAPERS, as_printed, exhibit_entry, published
+from ioweather.core.papers import PAPERS, exhibit_entry
 from ioweather.core.papers.claim_tests import claim_of
-from ioweather.core.results import Answer, quantity_label
+from ioweather.core.results import Answer
 from ioweather.core.units import format_time_ns, format_value
 from ioweather.topics.analyse import parameters_of
 from ioweather.ui.charts.page import exhibit_section
@@ -34,7 +34,6 @@ from ioweather.ui.web.visible import (
 )
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-_MOST_PRINTED = 3
 _CARD_PX = 90
 _CLAIM_MARKS = {
     "supported": "As in the paper",
@@ -54,25 +53,6 @@ _CLAIM_COLUMNS = {
 }
 
 
-@router.get("/exhibits")
-def exhibits_page(view: OwnView) -> Html:
-    found, error = available(view)
-    papers = [
-        (paper, [(item, _printed(item.id)) for item in found if item.id.startswith(f"{paper.key}.")])
-        for paper in PAPERS.values()
-    ]
-    ready = sum(item.ready for item in found)
-    known: dict[str, Any] = {"error": error, "ready_count": ready, "total": len(found)}
-    return shell.page("exhibits.html", view, "/exhibits", "Exhibits", papers=papers, **known)
-
-
-def _printed(exhibit_id: str) -> str:
-    """The first published values of an exhibit in words."""
-    values = published(exhibit_id)
-    more = f" and {len(values) - _MOST_PRINTED} more" if len(values) > _MOST_PRINTED else ""
-    return "; ".join(f"{quantity_label(v.quantity, v.unit)} {as_printed(v)}" for v in values[:_MOST_PRINTED]) + more
-
-
 @router.get("/exhibits/{exhibit_id}")
 def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
     """One exhibit with a form for its period and parameters."""
@@ -83,7 +63,7 @@ def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
         return shell.page("base.html", view, "/exhibits", "No such exhibit", status=status_of(error), body=body)
     query = {name: value for name, value in request.query_params.items() if value}
     address = f"/fragments/exhibits/{exhibit_id}?{urlencode({**query, 'heading': '1'})}"
-    fields = [("from", "Only from this time on", ""), ("to", "Only before this time", "")]
+    fields = [("from", "Start of the period", ""), ("to", "End of the period", "")]
     for p in parameters_of(exhibit_id):
         default = "chosen from the data" if p.choose and p.default is None else format_value(p.default)
         fields.append((p.name, p.help, default))
@@ -122,7 +102,7 @@ def exhibit(
 def claims_page(view: PublicView) -> Html:
     place = Place(view, "/claims")
     part = (place.link("/fragments/claims"), "Testing the papers' statements…", "Claims")
-    crumbs = [("Exhibits", place.link("/exhibits"))]
+    crumbs = [("Climate", place.link("/climate")), ("Claims", "")]
     return shell.parts_page(view, "/claims", "Claims", part, heading="Claims of the papers", crumbs=crumbs)
 
 
@@ -151,7 +131,7 @@ def _claim_tables(view: View, answer: Answer) -> Iterator[Listed]:
         marks = Counter(str(row[list(_CLAIM_COLUMNS).index("mark")]) for row in rows)
         counts = ", ".join(f"{marks[mark]} {words}" for mark, words in _MARKS_IN_WORDS.items() if marks[mark])
         columns = "; ".join(_CLAIM_COLUMNS.values())
-        yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, links, "No statement.", "brief")
+        yield Listed.of(f"{key}, {paper.site}: {counts}", columns, rows, empty="No statement.", links=links)
 
 
 @router.get("/climate")
@@ -168,15 +148,17 @@ def climate_page(view: OwnView) -> Html:
     return shell.page("climate.html", view, "/climate", "Climate", **shown)
 
 
+@router.get("/exhibits", response_model=None)
 @router.get("/applications", response_model=None)
 @router.get("/responses", response_model=None)
 @router.get("/contents", response_model=None)
 @router.get("/health", response_model=None)
 def former_subject(view: OwnView, request: Request) -> RedirectResponse:
-    """Groups of exhibits had pages of their own; components are on the page of storage."""
+    """Groups of exhibits and their list had pages of their own; components are on the page of storage."""
     slug = request.url.path.strip("/")
     place = Place(view, "")
-    return RedirectResponse(place.link("/storage") if slug == "health" else f"{place.link('/climate')}#{slug}", 307)
+    page = place.link("/storage" if slug == "health" else "/climate")
+    return RedirectResponse(page if slug in ("health", "exhibits") else f"{page}#{slug}", 307)
 
 
 @router.get("/fragments/cards/{exhibit_id}")

@@ -30,10 +30,16 @@ function zoomable(spec, brush) {
   spec.params = [...(spec.params ?? []), ...Object.entries(start).map(([name, value]) => ({ name, value }))];
   for (const { encoding } of layers)
     encoding.x.scale = { ...encoding.x.scale, domainMin: { expr: "low" }, domainMax: { expr: "high" } };
-  // What is marked at a pixel is elsewhere after a zoom; the server draws it again.
-  for (const layer of spec.layer)
-    if (layer.encoding?.x?.value !== undefined && !layers.includes(layer))
-      layer.mark = { ...layer.mark, opacity: { expr: `zoomed?0:${layer.mark.opacity ?? 1}` } };
+  // Shaded times and moments, and their labels above the plot, have pixels: they move with a zoom.
+  const share = (pixel) => `(${start.low}+${pixel / spec.width * (start.high - start.low)}-low)/(high-low)`;
+  for (const { encoding, mark } of spec.layer) {
+    const { x, x2, y, y2 } = encoding ?? {};
+    const isLabel = y?.value < 0, isTall = y?.value === 0 && Math.abs(y2?.value - spec.height) < 1;
+    if (x?.value === undefined || !(isLabel || isTall)) continue;
+    if (isLabel) mark.opacity = { expr: `abs(${share(x.value)}-.5)>.5?0:1` };
+    for (const place of [x, x2])
+      if (place) place.value = { expr: `width*max(0,min(1,${share(place.value)}))` };
+  }
   // Points that only a pointer needs are most of a chart's marks: until the server has drawn it they are left out.
   for (const layer of layers)
     if (layer.name === "hover") layer.transform = [{ filter: "!zoomed" }, ...(layer.transform ?? [])];

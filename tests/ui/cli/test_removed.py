@@ -1,0 +1,28 @@
+"""Commands and options of the last release that are gone name what replaces them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioweather.ui.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("ingest x --slurm 4", "--dask ADDRESS"),
+        ("report --slurm 4", "--dask ADDRESS"),
+        ("relieve --by space", "lfs find DIRECTORY --ost N"),
+        ("lake backup x --verify", "ioweather lake check --lake DEST"),
+        ("lake restore x", "ioweather lake backup NEW --lake BACKUP"),
+    ],
+)
+def test_what_was_removed_names_its_replacement(line: str, instead: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == 2
+    assert f"It was removed. {instead}"[:15] in (said := capsys.readouterr().err)
+    assert instead in said
+
+
+def test_a_misspelled_option_was_not_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lake", "backup", "x", "--nothing"]) == 2
+    assert "removed" not in capsys.readouterr().err
