@@ -161,11 +161,14 @@ def list_windows(snapshot: Snapshot, since_ns: int, until_ns: int | None = None)
     """Windows to search if rows are new from `since_ns` on; probes are used where no server is sampled. With `until_ns`
     only probes of the last days before it are read."""
     sampled = set()
-    for filesystem in snapshot.filesystems():
-        groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
-        timed = [g for g in groups if _describes_server(g.component_kind, g.metric)]
-        # A single component has no peers: the local disks of a thousand nodes are a thousand of these.
-        if not timed or (len({g.component_kind for g in timed}) == 1 and _count_components(timed) == 1):
+    # The local disks of ten thousand hosts are as many file systems, so groups are read once for all of them.
+    of_filesystem: dict[str, list[SeriesGroup]] = {}
+    for group in snapshot.series():
+        if group.interval_ns > 0 and _describes_server(group.component_kind, group.metric):
+            of_filesystem.setdefault(group.filesystem, []).append(group)
+    for filesystem, timed in sorted(of_filesystem.items()):
+        # A single component has no peers: neither has a local disk.
+        if len({g.component_kind for g in timed}) == 1 and _count_components(timed) == 1:
             continue
         sampled.add(filesystem)
         first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)

@@ -354,12 +354,18 @@ def advise_runs(frames: Mapping[str, Frame], facility: Facility) -> Iterator[_Ad
     rows = _rows_in_time(frames, facility)
     place = rows_of(job_io.text("log_digest"), files.text("log_digest"))
     of_application = rows_of(applications.text("log_digest"), job_io.text("log_digest")).tolist()
-    digests = job_io.text("log_digest").tolist()
+    number_of = {digest: number for number, digest in enumerate(job_io.text("log_digest").tolist())}
+    # Those of all runs at once take less time than those of each.
+    runs = instances_of({"job_io": job_io, "applications": applications}, facility, {})
+    run_of = {digest: number for number, digest in enumerate(runs.frame.text("log_digest").tolist())}
     for row in rows:
-        number = digests.index(row["log_digest"])
+        number = number_of[row["log_digest"]]
         application = applications.take([of_application[number]])
         mine = files.take(np.flatnonzero(place == number)).without_unused_texts()
-        view = JobView(str(row["job_id"]), application, mine, job_io.take([number]), facility=facility)
+        known = runs.take([run_of[row["log_digest"]]])
+        view = JobView(
+            str(row["job_id"]), application, mine, job_io.take([number]), facility=facility, known_runs=known
+        )
         yield _AdvisedRun(row, advise(view))
 
 

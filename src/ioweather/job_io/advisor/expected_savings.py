@@ -23,7 +23,7 @@ import math
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Final, Literal, TypeAlias
 
@@ -67,7 +67,7 @@ class MeasuredChange:
     saved_seconds: float
     moved_bytes: int = 0  # 0: not recorded
 
-    @property
+    @cached_property
     def ratio(self) -> float:
         """Saved seconds over modelled seconds."""
         return max(self.saved_seconds, 0.0) / self.modelled_seconds
@@ -102,12 +102,17 @@ def record() -> tuple[MeasuredChange, ...]:
     return tuple(MeasuredChange(**pair) for pair in tomllib.loads(text).get("pair", ()))
 
 
+@cache
+def _record_on(storage: Storage | None) -> tuple[MeasuredChange, ...]:
+    """Return the past pairs on storage of this kind."""
+    return tuple(pair for pair in record() if pair.storage == storage)
+
+
 def expected_saving(
     rule: str, part: str, storage: Storage | None, modelled_seconds: float, most_seconds: float, bytes_per_s: float
 ) -> Saving:
     """Return the expected saving of a rule from the recorded pairs, for a run that moved bytes at this rate."""
-    past = [pair for pair in record() if pair.storage == storage]
-    return saving_from_pairs(past, rule, part, modelled_seconds, most_seconds, bytes_per_s)
+    return saving_from_pairs(_record_on(storage), rule, part, modelled_seconds, most_seconds, bytes_per_s)
 
 
 def saving_from_pairs(

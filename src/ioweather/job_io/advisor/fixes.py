@@ -143,8 +143,15 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
 
 def with_endings(profile: Profile, endings: tuple[str, ...]) -> Bools:
     """Mark the records of files with one of these endings: old logs have no records of libraries."""
-    path = profile.records.text("path")
-    return np.array([*(name.lower().endswith(endings) for name in path.categories), False])[path.codes]
+    if endings not in profile.ending_masks:
+        path = profile.records.text("path")
+        mask = np.zeros(len(path.codes), np.bool_)
+        names = "\n".join((*path.categories, "")).lower()
+        if any(f"{ending}\n" in names for ending in endings):  # most programs have no such file
+            found = [*(name.lower().endswith(endings) for name in path.categories), False]
+            mask = np.array(found, np.bool_)[path.codes]
+        profile.ending_masks[endings] = mask
+    return profile.ending_masks[endings]
 
 
 def main_verb(profile: Profile, rows: Bools) -> Verb:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
@@ -78,6 +79,7 @@ class Profile:
         self.records, self.row = file_records(applications, view.files), view.job_io.records()[0]
         self.ints = self.records.ints
         self.facility, self.log = view.facility, view.log
+        self.ending_masks: dict[tuple[str, ...], Bools] = {}
         self.mounts: dict[str, str] = json.loads(applications.text("mounts").tolist()[0] or "{}")
         self.command: str = applications.text("exe").tolist()[0] or ""
         self.python = _PYTHON.search(self.command) is not None
@@ -261,9 +263,14 @@ class Profile:
 
     def sums_by_rank(self, amounts: Floats) -> Floats:
         """Sum over the own files of each process that has some."""
+        alone, place = self._own_files
+        return np.asarray(sums(amounts[alone], place, int(place.max(initial=-1)) + 1), np.float64)
+
+    @cached_property
+    def _own_files(self) -> tuple[Bools, Ints]:
+        """Return the counted records of files of one process, and the number of that process for each of them."""
         alone = self.counted & (self.records.rank >= 0)
-        ranks, place = np.unique(self.records.rank[alone], return_inverse=True)
-        return np.asarray(sums(amounts[alone], place, len(ranks)), np.float64)
+        return alone, np.unique(self.records.rank[alone], return_inverse=True)[1]
 
     def files_in(self, rows: Bools) -> int:
         """Count the files of these records."""
