@@ -275,7 +275,7 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
             raise UsageError(f"The lake has no file {name}.", hint="Use the path from ingestion, or the digest.")
         if found[0][0] is None:
             raise LakeError(
-                f"The rows of {name} are not recorded: it has none, or an older ioweather ingested it.",
+                f"The rows of {name} are not recorded. The file has no rows, or an older ioweather ingested it.",
                 hint="Ingest it again with `ioweather ingest --again`, or create a new lake.",
             )
         ids = tuple(found[0][0].split(","))
@@ -293,7 +293,7 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
 def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], ingest_ids: Collection[str]) -> None:
     """Remove what `find_file` found: rows first, then the ledger entries."""
     if rolled := [table for table in _ROLLED_UP if table in rows]:
-        raise LakeError(f"Cannot remove rows of {rolled[0]}: they are already part of daily sums.")
+        raise LakeError(f"Cannot remove rows of {rolled[0]}, because daily sums already include them.")
     layout.lake_directory(lake.root).close()
     for table in rows:
         _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")

@@ -95,7 +95,7 @@ def run_user_sql(
     from ioweather.lake.lake import QUARANTINE
 
     if snapshot.owner is not None:
-        raise QueryRefused("SQL reads the whole lake, so it is not available to users with access to a part of it.")
+        raise QueryRefused("SQL reads the whole lake, so it is not available to users with partial access.")
     directory = str(snapshot.root.resolve())
     snapshot.fetch_all()  # a child reaches no network
     tables = {

@@ -204,7 +204,7 @@ def predict_transfer(
     intervals are those of single transfers, and include the uncertainty of the fits.
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
-        raise ValueError("a transfer needs positive bytes, request size and width")
+        raise ValueError("a transfer needs a positive size, request size and width")
     times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     size = request_bytes or min(total_bytes / width, times.sizes[-1])
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
@@ -218,8 +218,8 @@ def predict_transfer(
     if not times.sizes[0] <= size <= times.sizes[-1]:
         sampled = f"{times.range_text} on {times.example.place}"
         reason = (
-            f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). "
-            "Sample that size: values are not extrapolated."
+            f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). Values are not "
+            "extrapolated, so sample that size."
         )
         raise DataUnavailable(f"No answer: {reason}")
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
@@ -233,7 +233,7 @@ def _answer_of_draws(
     place, rounds, width = times.example.place, outcome.rounds, outcome.width
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     known = mean if math.isfinite(mean) else None
-    note = "" if known is not None else "may be infinite, since a tail of alpha <= 2 also fits; use the quantiles"
+    note = "" if known is not None else "may be infinite, because a tail with alpha <= 2 also fits; use the quantiles"
     facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
     basis = (
@@ -243,17 +243,18 @@ def _answer_of_draws(
         Fact("rounds", "rounds of requests", rounds, "count"),
         Fact("width", "requests at a time", width, "count"),
     )
-    caveats = [f"Assumes the same load as when sampled ({place}); the load during the transfer is unknown."]
+    caveats = [f"The prediction assumes the load of the samples ({place}). The load during the transfer is unknown."]
     if rounds > 1:
-        caveats += ["Rounds are assumed to be independent; slow periods make long transfers vary more than this."]
+        caveats += ["Rounds are assumed to be independent. Slow periods make long transfers vary more than predicted."]
     if width > 1:
         text = (
-            "Requests of a round go to different targets, assumed independent; a round ends with its slowest request."
+            "The requests of a round go to different targets, which are assumed to be independent. A round ends "
+            "with its slowest request."
         )
         caveats += [text]
-    caveats += [f"Request sizes between the sampled ones ({times.range_text}) are interpolated."]
-    table = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
-    chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
+    caveats += [f"Request sizes between the sampled sizes ({times.range_text}) are interpolated."]
+    table = cdf_table("predicted", {"predicted": drawn}, "time per transfer", "seconds")
+    chart = Chart.of("cdf", table, "x=value y=share", "Predicted transfer time", log="x")
     return Answer(
         question=question,
         headline=f"About {format_seconds(seconds[0.5])}; 90% of such transfers take between "
@@ -307,17 +308,17 @@ def recommend_stripe(
     headline += "." if firm else "; other stripe counts fit the data about as well."
     if piece_bytes < file_bytes:
         headline += (
-            f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size; the file has "
-            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
+            f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size. The file has "
+            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, which are transferred in sequence."
         )
     caveats = [
-        f"Assumes a file that moves at once: each of n targets serves one request of 1/n of the file, like the probe's "
-        f"requests on {sample.place}. The client's network limit is not modelled.",
-        "Targets are assumed to be independent; the findings show whether the samples agree.",
-        f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated.",
+        "The model moves the file at once: each of n targets serves one request of 1/n of the file, like the "
+        f"probe's requests on {sample.place}. The client's network limit is not modelled.",
+        "Targets are assumed to be independent. The findings show whether the samples agree.",
+        f"Request sizes between the sampled sizes ({times.range_text}) are interpolated. Nothing is extrapolated.",
     ]
     if targets is None:
-        caveats.append(f"The number of targets is unknown (set --targets); counts up to {WIDEST} were considered.")
+        caveats.append(f"The number of targets is unknown (set --targets). Counts up to {WIDEST} were considered.")
 
     by_width = {
         each: tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, each.quantiles, strict=True))
@@ -368,7 +369,10 @@ def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPredict
     slow = 1.1 * chosen.seconds(0.99)
     wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > slow]
     if wider:
-        text = f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target."
+        text = (
+            f"With {wider[0]} or more stripes, slow transfers get slower again, because each waits for its slowest "
+            "target."
+        )
         yield Finding(text, name="wider_is_slower")
 
 
@@ -379,8 +383,8 @@ def _require_same_targets(times: _RequestTimes) -> _RequestTimes:
     reason, place = "", times.example.place
     if len(fitted) < 2:
         reason = (
-            f"needs response times per target at two or more request sizes; on {place}, "
-            f"{len(fitted)} of {len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
+            f"the model needs response times per target at two or more request sizes. On {place}, {len(fitted)} of "
+            f"{len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
         )
     pairs = itertools.combinations([list_targets(item.sample) for item in fitted], 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
@@ -402,8 +406,8 @@ def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple
             return predictions, piece_bytes
     reason = (
         f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
-        f"sizes ({times.range_text} on {times.example.place}). Only files of {format_bytes(times.sizes[0])} or more "
-        "are supported; sample smaller requests for others. Nothing is extrapolated."
+        f"sizes ({times.range_text} on {times.example.place}). Only files of at least {format_bytes(times.sizes[0])} "
+        "are supported. For smaller files, sample smaller requests. Nothing is extrapolated."
     )
     raise DataUnavailable(f"No answer: {reason}")
 
@@ -458,7 +462,7 @@ def run(source: DataSource, params: Params) -> Answer:
     if source.reads_files and Path(params["size"]).is_file():
         log = find_job(source, params, params["size"])
         note_log(source, "size", log)
-    missing = "No response times in the lake. Measure some: ioweather probe --sizes"
+    missing = "No response times in the lake. Measure some with `ioweather probe --sizes`."
     facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
@@ -498,7 +502,7 @@ def find_largest_file_bytes(run: JobView, op: str) -> int:
     records = file_records(run.applications, run.files)
     largest = int(records.per_file(records.ints(f"{op}_bytes"), records.counted).max(initial=0))
     if not largest:
-        raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")
+        raise DataUnavailable(f"The run did not {op} any file.", hint="Specify --read or --write.")
     return largest
 
 
@@ -508,22 +512,22 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"events", "responses"}),
     params=(
-        Param("size", "Bytes to move, or a Darshan log.", required=True),
+        Param("size", "Transfer size, or a Darshan log.", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
         Param(
             "op",
-            "Whether SIZE is read or written (default: read; with --stripe: written).",
+            "Read or write SIZE (default: read; with --stripe: write).",
             choices=("read", "write"),
             option="read/write",
         ),
         Param(
             "request",
-            "Size of one request (default: SIZE over width, at most the largest sampled).",
+            "Size of one request (default: SIZE / width, at most the largest sampled size).",
             "size",
             metavar="SIZE",
         ),
-        Param("width", "Requests in flight at a time.", "int", 1, least=1),
+        Param("width", "Number of requests in flight.", "int", 1, least=1),
         Param("stripe", "Recommend a stripe count for a file of SIZE.", "flag", default=False),
         Param(
             "targets",
@@ -534,9 +538,8 @@ QUESTION = Question(
         ),
         Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
-    help="""Predict how long a transfer of SIZE takes, with an interval, from sampled response times.
-
-    SIZE may also be a Darshan log: the size is then that of the run's largest file.""",
+    help="""Predict the duration of a SIZE transfer, with an interval, from sampled response times. SIZE may also be
+a Darshan log, which stands for the size of the run's largest file.""",
     epilog="""
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7

@@ -84,7 +84,7 @@ def _draw_curves(view: View) -> Drawing:
     drawn = sum(row["y"] is not None for row in rows)
     total = int((np.isfinite(shown) & np.isfinite(x)).sum())
     hidden = int((np.isfinite(y) & np.isfinite(x)).sum()) - total
-    thinned = "drawn from {} values, thinned to the lowest and highest of each pixel"
+    thinned = "drawn from {} values: the lowest and highest value of each pixel"
     notes = {thinned: total} if drawn < total else {}
     notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
     per_series = drawn / max(len(names), 1)
@@ -231,7 +231,7 @@ def _draw_bars(view: View) -> Drawing:
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     notes |= {NO_VALUE: missing} if missing else {}
     if len(shown) < total:
-        notes[f"{len(shown):,} of {total:,} drawn, including the lowest and highest"] = 0
+        notes[f"{len(shown):,} of {total:,} values drawn, including the lowest and highest"] = 0
     tips, transforms = view.tooltip(fields)
     mark: Spec = {"type": "rect"}
     if is_binned and not view.series.names and view.axes.x.measure != "bins":
@@ -415,7 +415,7 @@ def _select_shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]
     if not axis.log:
         return values, {}
     hidden = int((values <= 0).sum())
-    notes = {"{} zero or below, not on the logarithmic colour scale": hidden} if hidden else {}
+    notes = {"not on the logarithmic colour scale: {} at or below zero": hidden} if hidden else {}
     return np.where(values > 0, values, np.nan), notes
 
 
@@ -560,7 +560,7 @@ def _draw_scatter(view: View) -> Drawing:
     kept = chart_data.thin_scatter(np.where(drawable, across, np.nan), up, min(view.points, _MOST_POINTS))
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     if len(kept) < total:
-        notes[f"{len(kept):,} of {total:,} points drawn: one per spot, and all outliers"] = 0
+        notes[f"{len(kept):,} of {total:,} points drawn: one per location, and all outliers"] = 0
     notes |= {NO_VALUE: missing} if missing else {}
     fields: dict[str, ResultColumn | str] = {"x": chart_data.column(chart, "x"), "y": chart_data.column(chart, "y")}
     rows: list[Spec] = [{"x": chart_data.drawable(float(x[i])), "y": chart_data.drawable(float(y[i]))} for i in kept]

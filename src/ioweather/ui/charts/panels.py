@@ -28,7 +28,7 @@ SIDE_LEGEND_PX: Final = 96  # a legend of colours or sizes next to the plot
 _SIDED: Final = 480  # on a narrower picture it is below the plot
 HOVER: Final = "hover"  # layers of this name are left out of printed pictures
 _DASHES: Final = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])  # of lines over the data
-OFF_LOG_AXIS: Final = "{} zero or below, not on the logarithmic axis"
+OFF_LOG_AXIS: Final = "not on the logarithmic axis: {} at or below zero"
 NO_VALUE: Final = "{} without a value"
 
 
