@@ -156,7 +156,7 @@ def _short(text: str, width: int) -> str:
 
 
 _LIVE_OPTIONS: Final = (
-    click.Option(["--live"], is_flag=True, help="Rates of the targets now, updated in place; q quits."),
+    click.Option(["--live"], is_flag=True, help="Show current target rates, updated in place. Press q to quit."),
     click.Option(["--once"], is_flag=True, help="With --live: print one frame and stop."),
     click.Option(
         ["--order"],

@@ -33,7 +33,7 @@ _EXTRA: dict[str, list[click.Option]] = {
             help="Export this site's row to share with other sites.",
         )
     ],
-    "now": [click.Option(["--watch"], is_flag=True, help="Show it again every two seconds, until Ctrl-C.")],
+    "now": [click.Option(["--watch"], is_flag=True, help="Update every two seconds until Ctrl-C.")],
     "why": [
         click.Option(
             ["--recorded"], is_flag=True, help="Show only a recorded verdict; exit with code 1 if there is none yet."
@@ -99,7 +99,7 @@ def command_of(name: str) -> click.Command:
         callback = path_option("--html", "FILE", "Write a page.", "html_file")(callback)
     callback = lake_option(output_options(callback))
     command = click.Command(name, callback=callback, help=question.help, epilog=question.epilog)
-    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="The whole answer in the terminal.")
+    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="Show the whole answer in the terminal.")
     command.params = [
         *reversed(callback.__click_params__),
         *([full_screen] if question.blocks else []),
