@@ -1,12 +1,7 @@
-"""A log, its text and exports of its counters are one run, in whatever order they come."""
+"""A log and its text are one run, in whatever order they come."""
 
 from __future__ import annotations
 
-import tempfile
-from itertools import permutations
-from pathlib import Path
-
-import duckdb
 import pytest
 
 from darshan_logs import LogParts
@@ -14,8 +9,6 @@ from ioweather.ingestion.ingest import ingest
 from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.darshan_reader import read_log
 from ioweather.readers.darshan.writer import new_records
-
-FORMS = [None, "text", "export", "totals"]
 
 
 def made(start_s: int = 1_600_000_000) -> LogParts:
@@ -27,7 +20,7 @@ def made(start_s: int = 1_600_000_000) -> LogParts:
 
 
 def texts(data: bytes) -> dict[str | None, bytes]:
-    """The log, its text as darshan-parser prints it, and its counters in Parquet: of each record, and their sums."""
+    """The log, and its text as darshan-parser prints it."""
     log = read_log(data)
     job, records = log.job, log.modules["POSIX"].records
     head = (
@@ -43,26 +36,7 @@ def texts(data: bytes) -> dict[str | None, bytes]:
         for row in records
         for name in counters
     ]
-    about = f"{job.job_id} AS jobid, {job.uid} AS uid, {job.nprocs} AS nprocs, '{job.exe}' AS exe, "
-    about += f"{job.start_ns // 10**9} AS start_time, {job.end_ns // 10**9} AS end_time"
-    values = [", ".join(f"{row[name]} AS {name}" for name in counters) for row in records]
-    each = [
-        f"SELECT {about}, {row['id']}::UBIGINT AS id, {row['rank']} AS rank, {own}"
-        for row, own in zip(records, values, strict=True)
-    ]
-    sums = ", ".join(f"{records[name].sum()} AS total_{name}" for name in counters)
-    return {
-        None: data,
-        "text": (head + version + "\n".join(lines) + "\n").encode(),
-        "export": parquet(" UNION ALL ".join(each)),
-        "totals": parquet(f"SELECT {about}, {sums}"),
-    }
-
-
-def parquet(sql: str) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        duckdb.sql(f"COPY ({sql}) TO '{folder}/x.parquet' (FORMAT parquet)")
-        return (Path(folder) / "x.parquet").read_bytes()
+    return {None: data, "text": (head + version + "\n".join(lines) + "\n").encode()}
 
 
 def runs(lake):
@@ -76,8 +50,8 @@ def runs(lake):
     return rows
 
 
-@pytest.mark.parametrize("order", [p for p in permutations(FORMS) if p[0] != p[-1]][::5])
-def test_the_fullest_form_stays(tmp_path, order):
+@pytest.mark.parametrize("order", [(None, "text"), ("text", None)])
+def test_a_log_replaces_its_text(tmp_path, order):
     lake = open_lake(tmp_path / "lake", create=True)
     content = texts(made().build())
     for number, form in enumerate(order):
@@ -85,10 +59,10 @@ def test_the_fullest_form_stays(tmp_path, order):
         path.write_bytes(content[form])
         report = ingest(lake, [path])
         assert not report.bad
-        best = min(order[: number + 1], key=FORMS.index)
+        best = None if None in order[: number + 1] else "text"
         assert [found for found, _ in runs(lake)] == [best]
         left_out = form != best
-        assert bool(report.noted) == (left_out and form == "text")  # an export may hold other runs too
+        assert bool(report.noted) == left_out
         assert sum(report.rows_added.values()) == 0 or not left_out
 
 
@@ -107,8 +81,8 @@ def test_all_at_once_and_again(tmp_path):
 def test_other_runs_stay(tmp_path):
     """Of the same job and program a minute later: another run."""
     lake = open_lake(tmp_path / "lake", create=True)
-    for number, data in enumerate((texts(made().build())["totals"], texts(made(1_600_000_120).build())[None])):
+    for number, data in enumerate((texts(made().build())["text"], texts(made(1_600_000_120).build())[None])):
         path = tmp_path / f"{number}.x"
         path.write_bytes(data)
         ingest(lake, [path])
-    assert runs(lake) == [("totals", 1_600_000_000), (None, 1_600_000_120)]
+    assert runs(lake) == [("text", 1_600_000_000), (None, 1_600_000_120)]

@@ -221,12 +221,13 @@ def _arguments() -> argparse.ArgumentParser:
     """Return the command line of the one-file agent."""
     parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host continuously.")
     parser.add_argument("--version", action="version", version=f"ioweather-agent {__version__}")
-    parser.add_argument("--verbose", action="store_true", help="Log each start, stop and problem.")
+    parser.add_argument("--verbose", action="store_true", help="Log every start, stop and problem.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(
         name: str, run: Callable[[argparse.Namespace], int], text: str, *, settings: bool = False
     ) -> argparse.ArgumentParser:
+        """Add a subcommand with --spool, and --settings if asked for; return its parser."""
         found = commands.add_parser(name, help=text, description=text)
         found.set_defaults(run=run)
         found.add_argument("--spool", type=Path, metavar="DIR", help="Directory of the row queue and status.json.")

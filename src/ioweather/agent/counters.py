@@ -63,7 +63,7 @@ class ForwardTime:
         if abs(jumped) <= max(_TOLERANCE_NS, length // 10):
             start = last[0]
         elif jumped > 0:
-            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set or host slept)")
+            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set, or host suspended)")
         else:
             reported_until = max([wall_ns, *(end for first, end in self._covered if first < wall_ns)])
             self.gap = (wall_ns, reported_until, f"clock jumped back by {-jumped / 1e9:.3f} s")
@@ -149,6 +149,7 @@ class BlockDevices(_FileSource):
         self._away: dict[str, dict[str, object]] = {}
 
     def _report(self, name: str, before: Any, after: Any, interval: tuple[int, int], reporter: Reporter) -> None:
+        """Report the growth of a device as rows of `series`."""
         start_ns, length_ns = interval[0], interval[1] - interval[0]
         amounts, restarted = amounts_between(before, after, length_ns / NS) or ({}, False)
         target = Target(f"{self.host}:{name}", "device", name)
@@ -156,6 +157,7 @@ class BlockDevices(_FileSource):
             reporter.row("series", series_row(target, start_ns, length_ns, metric, value, RESET if restarted else 0))
 
     def _note_gone(self, found: Mapping[str, Any], wall_ns: int, reporter: Reporter) -> None:
+        """Report devices that disappeared as gaps, and the end of a gap when a device is back."""
         for device in self._last.keys() - found.keys():
             key = f"gap:{self.host}:{device}:{self._last_wall_ns}"
             named: Any = {"host": self.host, "system": f"{self.host}:{device}", "component": device}

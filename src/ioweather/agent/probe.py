@@ -217,6 +217,7 @@ class Probe(FileProbe):
         )
 
     def prepare(self, reporter: Reporter) -> Ready:
+        """Make the files, and run one cycle that is not reported."""
         ready = super().prepare(reporter)
         self._scratch = os.memfd_create("ioweather")
         # One unreported cycle: the first call of each kind is slower than the later ones.
@@ -351,6 +352,7 @@ class Probe(FileProbe):
             self._damaged = True
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        """Remove the large file and the pool of small ones."""
         folder.discard(self.data.name)
         if self._pool_folder is not None:
             with suppress(FileNotFoundError), self._pool_folder.reopened(folder.fd) as pool:
@@ -596,6 +598,7 @@ class TargetProbe(FileProbe):
             os.close(fd)
 
     def remove_files(self, folder: PrivateDirectory, reporter: Reporter) -> None:
+        """Remove the files of storage targets, the folders of metadata targets and the placement."""
         for name in (*self._files, _PLACEMENT_FILE):
             folder.discard(name)
         for name, checked in self._folders.items():

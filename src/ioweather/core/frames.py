@@ -255,6 +255,7 @@ def to_pandas(frame: Frame) -> Any:
     kinds = {"i": pandas.arrays.IntegerArray, "b": pandas.arrays.BooleanArray}
 
     def column(values: Column) -> Any:
+        """A column as pandas takes it: objects for text, masked arrays for integers and booleans with nulls."""
         if isinstance(values, Text):
             return np.array([*values.categories, None], dtype=object)[values.codes]
         if np.ma.is_masked(values) and values.dtype.kind in kinds:

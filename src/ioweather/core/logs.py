@@ -55,6 +55,7 @@ class _Json(logging.Formatter):
     """One JSON object per event."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """The event as one line of JSON: time, level, part, pid, message, exception."""
         body: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "part": _what(record)}
         body |= {"pid": record.process, "message": record.getMessage()}
         if record.exc_info:

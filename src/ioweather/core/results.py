@@ -296,8 +296,11 @@ def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, E
     """Decorator: an exhibit of the pieces that a function yields. Each goes to the field for its type, in order."""
 
     def made_of(pieces: Callable[P, Iterable[Piece]]) -> Callable[P, Exhibit]:
+        """The function that makes the exhibit of the pieces."""
+
         @wraps(pieces)
         def made(*args: P.args, **kwargs: P.kwargs) -> Exhibit:
+            """The exhibit: each piece in the field for its type."""
             places: dict[str, Any] = {}
             for piece in _flat(pieces(*args, **kwargs)):
                 place = _PLACES[type(piece)]

@@ -240,6 +240,7 @@ class IngestReport:
         return f"<IngestReport: {len(self.good):,} read, {self.known:,} known, {len(self.bad):,} refused; {added}>"
 
     def add(self, other: IngestReport) -> None:
+        """Add the outcomes, rows and seconds of another part of the ingest."""
         self.outcomes += other.outcomes
         self.known += other.known
         self.rows_added.update(other.rows_added)
@@ -465,6 +466,7 @@ class _Writer:
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
 
     def add(self, outcomes: list[FileOutcome], frames: Frames) -> None:
+        """Add the outcomes and rows of some files; commit if enough were collected, or the last commit is old."""
         here = Path.cwd()
         for outcome in outcomes:
             # A folder that could not be listed is not in the ledger: no file in it has its name.
@@ -499,10 +501,8 @@ class _Writer:
 
 
 # A run counts once, whatever was read of it: its log, or text that Darshan's tools made of the log. Text does not have
-# the log's digest, so a run is known by its job, user, program, processes and start. The fullest form stays: text of a
-# run whose log is in the lake is left out, and a log that comes later replaces its text.
-# The fullest first; null is the log itself.
-_FORMS: Final = (None, "text", "export", "trace", "totals")
+# the log's digest, so a run is known by its job, user, program, processes and start. Text of a run whose log is in the
+# lake is left out, and a log that comes later replaces its text.
 _COLUMNS: Final = ("log_digest", "form", "end_ns", "start_ns", "job_id", "uid", "exe", "nprocs")
 # The end of a text is cut to a second, or computed from a start that was.
 _NEAR_NS: Final = 2 * NS
@@ -511,22 +511,23 @@ _NEAR_NS: Final = 2 * NS
 def leave_out_copies(
     lake: Lake, made: Mapping[tuple[str, str], Frame]
 ) -> tuple[Mapping[tuple[str, str], Frame], Set[str]]:
-    """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
-    less full form that are in the lake are removed from it. `made` has frames by source and table."""
+    """The rows without those of text whose log is there, or comes too; and the digests left out. Rows of text that
+    are in the lake are removed if its log comes. `made` has frames by source and table."""
     new: list[tuple[Any, ...]] = []
     for (_, table), frame in made.items():
         if table == "applications":
             columns = (frame[name] if isinstance(frame[name], Text) else frame.ints(name) for name in _COLUMNS)
             new += zip(*(column.tolist() for column in columns), strict=True)
     old = _runs_in_lake(lake, new) if new else []
-    same: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    ends_of_logs: dict[tuple[Any, ...], list[int]] = {}
     for _, form, end_ns, start_ns, *rest in (*new, *old):
-        same.setdefault((start_ns // NS, *rest), []).append((_FORMS.index(form), end_ns))
+        if form is None:  # the log itself
+            ends_of_logs.setdefault((start_ns // NS, *rest), []).append(end_ns)
     copies = {
         digest
         for digest, form, end_ns, start_ns, *rest in (*new, *old)
-        for other, other_end_ns in same[(start_ns // NS, *rest)]
-        if other < _FORMS.index(form) and abs(end_ns - other_end_ns) <= _NEAR_NS
+        for log_end_ns in (ends_of_logs.get((start_ns // NS, *rest), ()) if form is not None else ())
+        if abs(end_ns - log_end_ns) <= _NEAR_NS
     }
     forget_runs(lake, sorted(copies.intersection(run[0] for run in old)))
     left_out = copies.intersection(run[0] for run in new)

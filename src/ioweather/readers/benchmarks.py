@@ -577,6 +577,7 @@ _OPERATIONS: Final = ("read", "write", "stat", "delete")
 
 
 def _detect_io500(head: bytes, path: Path) -> float:
+    """0.95 for results of IO500: a line of a result, or a section with a score."""
     text = plain_head(head)
     # Above IOR and mdtest, which IO500 runs and whose words may be in the same output.
     if any(_RESULT.match(line) for line in text.splitlines()):
@@ -596,7 +597,7 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
     if not is_complete:
         raise TruncatedInput(
             f"{path} ends before the IO500 score.",
-            hint="The benchmark was stopped or is still running. Its completed phases were added.",
+            hint="The benchmark was stopped or is still running. The completed phases were added.",
         )
 
 

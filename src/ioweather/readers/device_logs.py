@@ -424,6 +424,7 @@ _EPOCH = re.compile(r"\d{9,19}(?:\.\d{1,9})?")
 
 
 def _detect_diskstats(head: bytes, path: Path) -> float:
+    """0.9 if the first line, or the one after a time, is one of /proc/diskstats."""
     lines = [line for line in plain_head(head).split("\n")[:4] if line.strip()][:2]
     if lines and _is_time(lines[0].strip()):
         lines = lines[1:]
@@ -444,7 +445,7 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
         raise EmptyInput(f"{path} has no line of /proc/diskstats.")
     if rows == 0:
         raise TruncatedInput(
-            f"{path} has only one sample of each device; amounts need two.",
+            f"{path} has only one sample per device, but amounts need two.",
             hint="Write at least two snapshots to one file, in time order.",
         )
 

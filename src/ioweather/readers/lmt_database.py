@@ -295,6 +295,7 @@ _SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')
 
 
 def _detect_lmt(head: bytes, path: Path) -> float:
+    """1 for an SQLite file with the tables of LMT, 0.3 for one that cannot be read."""
     if not head.startswith(_SIGNATURE):
         return 0.0
     try:
@@ -473,6 +474,7 @@ def _read_components(
     """Components by kind, and the names of operations by id."""
 
     def rows(table: str, columns: str) -> list[Sequence[Any]]:
+        """Rows of an INFO table, whose first column is an id; none if the table is absent."""
         found = list(database.query(f"SELECT {columns} FROM {table}")) if table in tables else []
         for row in found:
             _check_id(row[0], table, database)

@@ -252,6 +252,7 @@ def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
     """The row of a JOB_FINISH record, by the positions of its fields."""
 
     def number(name: str, place: int) -> int:
+        """The number in the field at a place. Raises CorruptInput."""
         if place >= len(fields):
             raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, within the job.")
         value = whole_number(fields[place])

@@ -184,7 +184,7 @@ def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     return sample_frames(samples, IOSTAT_READINGS, EmptyInput(empty, hint=hint))
 
 
-IOSTAT = FileReader("iostat", "iostat of sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
+IOSTAT = FileReader("iostat", "iostat from sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
 
 
 def _is_device_header(words: list[str]) -> bool:
@@ -219,7 +219,7 @@ def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader)
     waiting: _Report | None = None  # the first report under -y: the next one gives its length
     for report in reports:
         if report.stamp is None:
-            raise CorruptInput(f"{path}, line {report.line}: a report without a timestamp among reports with one.")
+            raise CorruptInput(f"{path}, line {report.line}: the report has no timestamp, but other reports have one.")
         end_ns = stamps.read(report.stamp, report.line)
         interval_ns = end_ns - previous_ns
         # A negative or zero interval is the same second twice, or a clock set back: its length is unknown.
@@ -236,7 +236,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
     runs = count = 0
     for report in reports:
         if report.stamp is not None:
-            raise CorruptInput(f"{path}, line {report.line}: a report with a timestamp among reports without one.")
+            raise CorruptInput(f"{path}, line {report.line}: the report has a timestamp, but other reports have none.")
         runs += report.opens_run
         if report.opens_run and report.since_boot:
             continue
@@ -303,6 +303,7 @@ def _read_iostat_text(path: Path, prefix: str) -> Iterator[_Report]:
     last_ns = 0  # of times without a date
 
     def opened(number: int, stamp: str | None) -> _Report:
+        """A new report, which may be the first of its run."""
         nonlocal opens_run, blank_lines
         # sysstat 12 prints one more empty line where -y leaves out the report since boot; older ones print none, and
         # then the first report counts as the one since boot: a sample lost rather than a false one planted.
@@ -402,6 +403,7 @@ def _detect_sadf(head: bytes, path: Path) -> float:
 
 
 def _read_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+    """Frames of `series` from JSON (-j), semicolons (-d) or tabs (-p)."""
     head = beginning(path)
     read = _read_sadf_json if head.startswith("{") else _read_semicolons if head.startswith("#") else _read_tabs
     empty = f"{path} has no interval of devices or CPUs."

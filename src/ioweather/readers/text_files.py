@@ -118,7 +118,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
                 yield data
                 most -= len(data)
                 if most < 0:
-                    raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size.")
+                    raise CorruptInput(f"{path} decompresses to more than {_MOST_RATIO} times its size.")
         except EOFError:
             if not cut:
                 raise TruncatedInput(f"{path} is truncated.", hint="Copy it again.") from None
@@ -192,6 +192,7 @@ def files_of_a_kind(folder: Path, is_one: Callable[[str], bool]) -> list[Path]:
     """The files of a folder with at least two, if `is_one` holds for the beginning of each; else none."""
 
     def begins_so(entry: os.DirEntry[str]) -> bool:
+        """Whether the entry is a file whose first characters are of the kind."""
         if not entry.is_file(follow_symlinks=False):
             return False
         try:

@@ -25,17 +25,17 @@ TITLES: Final = {
     "compare": "Compare runs before and after a change.",
     "events": "List events: slow episodes, phases, incidents, gaps.",
     "forecast": "Forecast the next two hours and the best time to start.",
-    "health": "List unhealthy servers and targets, and the time they cost.",
+    "health": "List unhealthy servers and targets, and the delay that they cause.",
     "job": "Show the I/O of one job on one screen, from its log or its id.",
     "now": "Show how slow storage is now.",
     "predict": "Predict how long a transfer will take, with an interval.",
     "project": "Show one project: volume, jobs, performance, findings.",
     "relieve": "List the files to move off a busy OST.",
-    "runs": "List runs: the newest, the slowest against similar ones, the largest.",
+    "runs": "List the newest, slowest or largest runs.",
     "storage": "Show the activity of file systems, a server or a target.",
     "stripe": "Recommend a stripe count for a file.",
-    "triage": "List the programs where a fix saves most, and recent fixes.",
-    "what_if": "Estimate how long others' I/O would have taken without a job.",
+    "triage": "List the programs where a fix saves the most time, and recent fixes.",
+    "what_if": "Estimate the I/O time of other runs without a job.",
     "who": "Show which jobs and users slowed others, and who does the most I/O.",
     "why": "Was it my job or the storage system?",
 }
@@ -57,6 +57,7 @@ def _fault(kind: str) -> Callable[[str, Any], str]:
     """A check of plug-ins: returns why an object is not a question or a study, or '' if it is one."""
 
     def why_not(name: str, found: Any) -> str:
+        """Why an object cannot be this kind of topic; empty if it can."""
         if type(found).__name__ != kind or found.name != name:
             return f"it is not an ioweather.core.contracts.{kind} named {name!r}"
         exhibits = getattr(found, "exhibits", ())

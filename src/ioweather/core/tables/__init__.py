@@ -91,6 +91,7 @@ def _json_object(is_right: Callable[[Mapping[str, Any]], bool]) -> Callable[[str
     """A rule for texts: accepts JSON objects for which `is_right` is true."""
 
     def accepts(text: str) -> bool:
+        """Whether the text is a JSON object that is right."""
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):

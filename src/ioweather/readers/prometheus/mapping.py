@@ -248,6 +248,7 @@ def _label_text(given: Any, where: str) -> tuple[_LabelText, list[str]]:
         raise UsageError(f"{where}: `match` is not a regular expression: {error}.") from None
 
     def translate(labels: Labels) -> str | None:
+        """The part of the label that matches, translated; None without a match or a translation."""
         found = pattern.fullmatch(labels.get(given["label"], ""))
         if found is None:
             return None

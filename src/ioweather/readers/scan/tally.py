@@ -360,6 +360,7 @@ class Tally:
         """The tally that `to_json` gave."""
 
         def numbered(histograms: Mapping[str, Mapping[str, int]]) -> Histograms:
+            """Histograms whose bins are numbers again, except those with labels."""
             found = _histograms()
             for name, cells in histograms.items():
                 is_label = HISTOGRAMS[name].edges == "label"
