@@ -237,6 +237,7 @@ _RESULTS: tuple[type, ...] = (
 def api_page() -> str:
     lines = [
         "# API\n",
+        f"This is the interface of ioweather {ioweather.__version__}; [versions](versions.md) says what may change.\n",
         "## Python\n",
         "The public interface is these functions and what they give back; everything else may change.\n",
     ]

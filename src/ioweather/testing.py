@@ -50,7 +50,7 @@ _NO_KNOWN_FORMAT: Final = {
 
 
 class ChecksFailed(AssertionError):
-    """Lists all problems found, as lines 'check, sample: what is wrong'."""
+    """All problems found, as lines of the form 'check, sample: problem'."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         self.name = name

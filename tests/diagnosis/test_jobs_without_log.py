@@ -259,7 +259,7 @@ def test_lists_and_reports_show_recorded_verdicts_of_jobs_without_a_log(lake: La
     (found,) = find(lake, [(0, 2**62)])
     said = " ".join(director_sheet("here", found, found, found, []).sentences)
     assert "The other jobs ran for 14 min." in said
-    assert "12 of these jobs were judged from their run times: 0 were slow while storage was slow" in said
+    assert "12 of these jobs were judged by their run times: 0 were slow while storage was slow" in said
     tables = {table.name: table for table in operator_sheet(found).tables}
     assert tables["unlogged"].rows[0][0] == "12"
     assert tables["unlogged"].rows[0][-1] == "not sure"

@@ -90,5 +90,5 @@ def test_the_api_and_the_page_of_a_user_show_quotas_to_those_who_may_see_them(la
         assert '"owner":"bob"' not in ask("/api/v1/quotas", "ada").replace(" ", "")
         assert '"owner":"bob"' in ask("/api/v1/quotas", "root").replace(" ", "")
         assert "95%" in ask("/fragments/users/ada/quotas", "ada")
-        assert "not shown to you" in ask("/fragments/users/ada/quotas", "bob")
+        assert "you cannot see it" in ask("/fragments/users/ada/quotas", "bob")
         assert "/fragments/users/ada/quotas" in ask("/users/ada", "ada")

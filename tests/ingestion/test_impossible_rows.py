@@ -58,7 +58,7 @@ def test_resets_in_anybodys_csv_are_flagged_and_make_no_negative_volume(lake, tm
     file = str(write_csv(tmp_path / "r.csv", RESETS))
     assert run(["ingest", "--lake", root, "--as", "series", "--select", str(sql), file]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "3 rows flagged, in 1 files" in said
+    assert "3 rows in 1 files were flagged" in said
     assert "value is a negative amount (RESET) (3; first: value = -900000000000.0" in said
     with lake.snapshot() as snapshot:
         flagged = snapshot.query("SELECT value, quality FROM series WHERE quality <> 0").fetchall()

@@ -11,7 +11,7 @@ from ioweather.job_io.heat_map import (
     HeatMap,
     Operations,
     Resolution,
-    job_heat_maps,
+    make_heat_maps,
     spread_operations,
 )
 from ioweather.readers.darshan.darshan_reader import read_log
@@ -32,7 +32,7 @@ def bins(tmp_path):
         job = JOB._replace(nprocs=nprocs or len(ranks), end_ns=START + 1000 * NS, run_seconds=1000.0)
         path = tmp_path / "heat.darshan"
         write_log(path, job, {"HEATMAP": heat_records({HEAT: values}, width)}, {HEAT: "heatmap:POSIX"})
-        return next(iter(job_heat_maps(read_log(path), wanted or Resolution(8, 66))), None)
+        return next(iter(make_heat_maps(read_log(path), wanted or Resolution(8, 66))), None)
 
     return made
 

@@ -110,7 +110,7 @@ def test_doctor_says_when_files_were_checked(lake: Lake, capsys) -> None:
         run(["doctor", "--json", "--lake", str(lake.root)])
         return capsys.readouterr().out
 
-    assert "never compared with their digests" in said()
+    assert "never checked against their digests" in said()
     check(lake)
     assert "all were intact on" in said()
     flip_bit(table_files(lake)[0], random.Random(4))

@@ -25,7 +25,7 @@ def selected(lake: Lake, metrics=METRICS, step_ns: int = STEP, **options):
         chosen = snapshot.selection(
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns, **options
         )
-        known, rows = grid._summed_days(chosen, metrics, by_component=False), grid.rollup(chosen, metrics)
+        known, rows = grid._find_summed_days(chosen, metrics, by_component=False), grid.rollup(chosen, metrics)
         without.setattr(grid, "find_totals", lambda *_: {})
         return known, rows, grid.rollup(chosen, metrics)
 
@@ -137,7 +137,7 @@ def test_hours_of_components_are_those_of_the_rows(sealed, monkeypatch, step_ns,
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns,
             period_ns=(DAY + hours * HOUR_NS, DAY + 3 * DAY_NS),
         )  # fmt: skip
-        assert len(grid._summed_days(chosen, metrics, by_component=True)) == 3 - (hours > 0)
+        assert len(grid._find_summed_days(chosen, metrics, by_component=True)) == 3 - (hours > 0)
         mine = by_name(grid.sums_by_component(chosen, metrics))
         monkeypatch.setattr(grid, "find_totals", lambda *_: {})
         theirs = by_name(grid.sums_by_component(chosen, metrics))

@@ -232,7 +232,7 @@ def test_a_damaged_or_foreign_directory_is_refused(tmp_path):
     with pytest.raises(LakeError, match="no lake"):
         open_lake(tmp_path / "absent")
     (tmp_path / "stranger.txt").write_text("x")
-    with pytest.raises(LakeError, match="not empty and not a lake"):
+    with pytest.raises(LakeError, match="neither empty nor a lake"):
         open_lake(tmp_path, create=True)
     root = tmp_path / "l"
     open_lake(root, create=True)

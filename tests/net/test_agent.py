@@ -272,7 +272,7 @@ def test_metrics_of_a_running_agent_and_a_kill(place, begin, run):
         measuring.send_signal(signal.SIGTERM)
         out, err = measuring.communicate(timeout=30)
         assert measuring.returncode == 0, err
-        assert "rows wait in" in out
+        assert "rows are queued in" in out
         assert list(target.iterdir()) == []
         assert "ioweather_up 0.0" in get(f"http://127.0.0.1:{port}/metrics")
     finally:

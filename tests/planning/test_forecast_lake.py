@@ -106,7 +106,7 @@ def test_what_is_not_there_is_said(lake: Lake, tmp_path: Path) -> None:
         forecast(lake, filesystem="home")
     with pytest.raises(DataUnavailable, match=r"No probe has measured home.*scratch"):
         forecast(lake, filesystem="home", of="slowdown")
-    with pytest.raises(UsageError, match="Load has no operation 'stat'"):
+    with pytest.raises(UsageError, match="Load forecasts do not support operation 'stat'"):
         forecast(lake, op="stat", of="load")
     with pytest.raises(UsageError, match=r"timed 'create'.*stat"):
         forecast(lake, op="create", of="slowdown")

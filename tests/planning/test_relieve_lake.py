@@ -12,7 +12,7 @@ from ioweather.core.facility import Owner
 from ioweather.core.tables import TABLES
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.lake.lake import Lake, open_lake
-from ioweather.planning.relieve import RelieveOutcome, shell_word
+from ioweather.planning.relieve import RelieveOutcome, quote_for_shell
 from ioweather.topics.source import ask
 
 START_NS = 1_772_409_600 * NS  # 2026-03-02
@@ -37,7 +37,7 @@ def relieve(lake: Lake, target: str | None = None) -> RelieveOutcome:
     "path", ["/a b", "/it's", "/new\nline", "/esc\x1b[31m", "-rf", "/back\\slash", "/tab\tand'quote", "/$(id)`id`"]
 )
 def test_any_path_is_one_word_of_a_shell(path: str) -> None:
-    word = shell_word(path, escaped=False)
+    word = quote_for_shell(path, escaped=False)
     assert word.isprintable()
     said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True).stdout
     assert said.removeprefix("./") == path
@@ -47,7 +47,7 @@ def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     from ioweather.readers.scan.tally import stored_text
 
     text, escaped = stored_text(b"/odd\xff\\'x".decode("utf-8", "surrogateescape"))
-    word = shell_word(text, escaped=escaped)
+    word = quote_for_shell(text, escaped=escaped)
     said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
     assert said == b"/odd\xff\\'x"
 

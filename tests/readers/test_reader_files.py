@@ -48,7 +48,7 @@ SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
 @pytest.mark.parametrize(
     ("text", "what", "remedy"),
     [
-        ("####\n# Collectl:   V4.3.1\n>>> 1794726355.242 <<<\ncpu 1 2 3\n", "raw file of collectl", "collectl -p"),
+        ("####\n# Collectl:   V4.3.1\n>>> 1794726355.242 <<<\ncpu 1 2 3\n", "raw collectl file", "collectl -p"),
         (
             "JobID           JobName  Partition\n------------ ---------- ----------\n",
             "truncated columns",
@@ -56,8 +56,8 @@ SAR = """Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)
         ),
         ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
-        ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "text dump of a database", "mysql://"),
-        ("# DXT, file_id: 11, file_name: /a\n", "trace of darshan-dxt-parser", "darshan-parser JOB"),
+        ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "database text dump", "mysql://"),
+        ("# DXT, file_id: 11, file_name: /a\n", "darshan-dxt-parser trace", "darshan-parser JOB"),
         ("total_POSIX_OPENS: 4\n", "darshan-parser sums", "darshan-parser JOB"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
         (

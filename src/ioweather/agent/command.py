@@ -219,7 +219,7 @@ def _arguments() -> argparse.ArgumentParser:
     """Return the command line of the one-file agent."""
     parser = argparse.ArgumentParser(prog="ioweather-agent", description="Measure storage on this host continuously.")
     parser.add_argument("--version", action="version", version=f"ioweather-agent {__version__}")
-    parser.add_argument("--verbose", action="store_true", help="Log each start, stop and problem.")
+    parser.add_argument("--verbose", action="store_true", help="Log every start, stop and problem.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(

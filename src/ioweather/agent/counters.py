@@ -63,7 +63,7 @@ class ForwardTime:
         if abs(jumped) <= max(_TOLERANCE_NS, length // 10):
             start = last[0]
         elif jumped > 0:
-            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set or host slept)")
+            self.gap = (last[0], start, f"clock jumped forward by {jumped / 1e9:.3f} s (clock set, or host suspended)")
         else:
             reported_until = max([wall_ns, *(end for first, end in self._covered if first < wall_ns)])
             self.gap = (wall_ns, reported_until, f"clock jumped back by {-jumped / 1e9:.3f} s")

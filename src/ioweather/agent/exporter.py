@@ -92,7 +92,11 @@ _OF_SOURCE: _Table = (
 _READY = ("waiting", "running", "hung")
 _OF_TARGET: _Table = (
     ("ioweather_ticks_total", "Scheduled cycles.", lambda t: t.ticks),
-    ("ioweather_missed_ticks_total", "Cycles skipped because the previous one still ran.", lambda t: t.missed_ticks),
+    (
+        "ioweather_missed_ticks_total",
+        "Cycles skipped because the previous cycle was still running.",
+        lambda t: t.missed_ticks,
+    ),
     ("ioweather_target_ready", "Whether the probe files exist.", lambda t: t.state in _READY),
 )
 _OF_OPERATION: _Table = (
@@ -118,7 +122,7 @@ def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[str
     agents = remote_agents(pushed_to, now)[:_MAX_HOSTS]
     if agents:
         up = [((agent.host,), agent.life(now) == "running") for agent in agents]
-        yield gauges("ioweather_remote_up", "Whether the agent of another host reports.", ("host",), up)
+        yield gauges("ioweather_remote_up", "Whether the agent on another host reports.", ("host",), up)
         age = [((agent.host,), max(0.0, (now - agent.heard_ns) / NS)) for agent in agents]
         yield gauges("ioweather_remote_heard_seconds", "Seconds since the last report.", ("host",), age)
     yield from _metrics(_OF_REMOTE, ("host",), [((agent.host,), agent) for agent in agents])
@@ -127,11 +131,11 @@ def _of_spool(directory: Path, now: int, pushed_to: Path | None) -> Iterator[str
     except IoweatherError:
         status = None
     alive = status is not None and not status.is_stale(now)
-    yield gauge("ioweather_up", "Whether an agent runs.", alive)
+    yield gauge("ioweather_up", "Whether an agent is running.", alive)
     if status is None:
         return
     last_ns = max(0.0, (now - status.written_ns) / NS)
-    yield gauge("ioweather_status_age_seconds", "Seconds since the last update of the status.", last_ns)
+    yield gauge("ioweather_status_age_seconds", "Seconds since the last status update.", last_ns)
     if alive:
         known = [((status.host, status.software_version), 1.0)]
         yield gauges("ioweather_agent_info", "Host and version of the agent.", ("host", "version"), known)
@@ -234,7 +238,7 @@ def _serve(address: tuple[str, int], collect: Callable[[], bytes], directory: Pa
         raise UsageError(
             f"Cannot listen on {host}:{port}: {error.strerror}.", hint="Choose another port with --port."
         ) from None
-    print(f"Metrics of {directory} at http://{host}:{port}/metrics", file=sys.stderr)
+    print(f"Metrics from {directory} at http://{host}:{port}/metrics", file=sys.stderr)
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)
     with server:

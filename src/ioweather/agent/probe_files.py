@@ -82,7 +82,7 @@ class ProbeFolder:
         if required is not None and not is_inside(mount, os.path.realpath(required)):
             raise SourceError(
                 f"{required} is not mounted: {target} is on {mount} now.",
-                hint="Mount it. Nothing was written to the disk below it.",
+                hint="Mount it. Nothing was written to the disk below the mount point.",
             )
         if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
             raise SourceError(f"{target} is on {mount} now: {self._mount} is not mounted.")
@@ -411,13 +411,13 @@ def check_space(folder: PrivateDirectory, needed_bytes: int, needed_files: int) 
     spare = room.f_blocks * room.f_frsize // 20
     if needed_bytes and needed_bytes > free - spare:
         raise SourceError(
-            f"{folder.path} has {format_bytes(free)} free; the probe needs {format_bytes(needed_bytes)} and must "
-            "leave 5% of the file system free.",
+            f"{folder.path} has only {format_bytes(free)} free. The probe needs {format_bytes(needed_bytes)} and "
+            "must leave 5% of the file system free.",
             hint="Use a smaller file or another directory.",
         )
     if room.f_files and needed_files > room.f_favail:
         raise SourceError(
-            f"{folder.path} has room for {room.f_favail:,} more files; the probe needs {needed_files:,}.",
+            f"{folder.path} has room for only {room.f_favail:,} more files, but the probe needs {needed_files:,}.",
             hint="Use a smaller pool or another directory.",
         )
 

@@ -24,7 +24,7 @@ PATHS: Final = Param(
 UID: Final = Param("uid", "User ID of the job, if several jobs have this ID.", "int", metavar="N")
 CLUSTER: Final = Param("cluster", "Cluster of the job, if several jobs have this ID.")
 FILESYSTEM_SAMPLED: Final = Param("filesystem", "File system (default: the one with the most samples).")
-MODE: Final = Param("mode", "Use samples of this mode.", choices=("cache", "nocache"))
+MODE: Final = Param("mode", "Use only samples in this mode.", choices=("cache", "nocache"))
 
 
 TRAFFIC = ("read_bytes", "write_bytes")

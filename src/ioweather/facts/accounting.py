@@ -278,7 +278,7 @@ def one_job(jobs: Frame, named: str) -> Frame:
             for row in jobs.records()[:_MOST_LISTED]
         ]
         raise UsageError(
-            f"Job id {named} matches {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
+            f"Job ID {named} matches {jobs.rows} jobs in accounting:\n" + "\n".join(lines),
             hint="Select one with --cluster or --uid.",
         )
     return jobs.take([int(np.argmax(np.nan_to_num(run_seconds(jobs))))])

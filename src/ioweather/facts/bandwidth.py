@@ -51,25 +51,27 @@ def bandwidth_caveats(row: Mapping[str, Any], verb: Verb) -> dict[str, str]:
     passed = passed_seconds(row, verb)
     if passed is not None and passed > (1 + TOLERANCE) * spent:
         causes["ranks"] = (
-            f"the processes did not {verb} at the same time: {format_seconds(passed)} from the first to the last, "
-            f"but {format_seconds(spent)} in the slowest process"
+            f"the processes did not {verb} at the same time: {format_seconds(passed)} from first to last operation, "
+            f"but only {format_seconds(spent)} in the slowest process"
         )
     within = row[f"{verb}_seconds"]
     if within and moved / within > CACHE_BYTES_PER_S:
         rate = format_bytes(moved / within)
-        causes["cache"] = f"{rate}/s per process within the calls is the speed of the page cache, not of storage"
+        causes["cache"] = f"{rate}/s per process within the calls is page cache speed, not storage speed"
     below = row["posix_io_seconds"]
     if below and row["io_seconds"] > (1 + TOLERANCE) * below:
         factor = row["io_seconds"] / below
-        causes["layer"] = (
-            f"the time is that of MPI-IO; with that of its POSIX calls, the rate is {factor:.1f} times as high"
-        )
+        causes["layer"] = f"the time is MPI-IO time; with POSIX time, the rate is {factor:.1f} times as high"
     if row["d_s_definition"] == "per_file":
-        causes["spans"] = "no slowest rank is recorded: the time on shared files is from first open to last I/O"
+        causes["spans"] = (
+            "the slowest rank is not recorded: time on shared files is measured from first open to last I/O"
+        )
     if row["partial"]:
         causes["partial"] = "the record is incomplete: bytes and times are lower bounds"
     if row["read_bytes"] and row["write_bytes"] and (row["metadata_ratio"] or 0) > 0.5:
-        causes["metadata"] = "most of the time is metadata time, split between reads and writes by operation count"
+        causes["metadata"] = (
+            "most of the time is metadata time, which is split between reads and writes by operation count"
+        )
     return causes
 
 

@@ -106,8 +106,8 @@ def latest_rates(snapshot: Snapshot, where: str | None, spool: Path | None = Non
     if where is None or not targets:
         near = get_close_matches(str(where), sorted({*known, *servers.values()}), n=3, cutoff=0.5)
         raise DataUnavailable(
-            f"There are no samples of a file system or server {where!r}." if where else "The lake has no samples.",
-            hint=f"Did you mean {' or '.join(near)}?" if near else "Start an agent, or ingest counters of servers.",
+            f"There are no samples from a file system or server {where!r}." if where else "The lake has no samples.",
+            hint=f"Did you mean {' or '.join(near)}?" if near else "Start an agent, or ingest server counters.",
         )
     return LatestRates(where, max(each.end_ns for each in targets), targets)
 

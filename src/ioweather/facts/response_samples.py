@@ -49,9 +49,9 @@ _COLUMNS: Final = names_of("start_ns host target op request_bytes mode duration_
 FILESYSTEM: Final = Param("filesystem", "file system; default: all")
 # Unlike the probe's requests (kun19: 1 MB), those of the sampler are whole pages, with a known OST.
 _PAGE: Final = 4096
-PROBE: Final = Param("probe", "include the probe's requests of 1 MB in the samples", kind="flag", default=False)
+PROBE: Final = Param("probe", "include the probe's 1 MB requests in the samples", kind="flag", default=False)
 TOO_FEW: Final = (
-    "no request size has 100 response times of one mode by `ioweather probe --sizes` (those of the probe do not "
+    "no request size has 100 response times in one mode from `ioweather probe --sizes` (plain probe requests do not "
     "count); --set minimum=N lowers the limit"
 )
 MINIMUM: Final = Param("minimum", "minimum number of response times in a sample", kind="int", default=100)
@@ -150,7 +150,7 @@ def samples_of(frame: Frame, facility: Facility, params: Params) -> Samples:
         "no time, or a time of 0": int((wanted & ok & ~positive).sum()),
         "no size": int((wanted & ok & positive & ~sized).sum()),
         "by the probe": int((wanted & ok & positive & sized & probed).sum()),
-        f"samples of fewer than {smallest}": sum(sample.n for sample in samples) - present,
+        f"samples with fewer than {smallest} times": sum(sample.n for sample in samples) - present,
     }
     counted = {reason: count for reason, count in excluded.items() if count}
     return Samples(large, (Coverage(int(wanted.sum()), present, "response times", counted),))
@@ -197,10 +197,10 @@ def largest_place(samples: Sequence[ResponseSample]) -> tuple[str, str, str]:
 
 COMBINATION: Final = Param(
     "combination",
-    "how the distances of head and tail are combined: weighted (by group size), sum or maximum",
+    "combination of head and tail distances: weighted (by group size), sum or maximum",
     default="weighted",
 )
-REPLICATES: Final = Param("replicates", "bootstrap replicates of each fit; 0: no intervals", kind="int", default=40)
+REPLICATES: Final = Param("replicates", "bootstrap replicates for each fit; 0: no intervals", kind="int", default=40)
 
 # Replicates per task of a worker. One of some thousand times costs about 10 ms, so a batch outweighs its transfer.
 _BATCH: Final = 20
@@ -279,10 +279,10 @@ def _refit_replicates(seconds: Floats, fit: MixtureFit, replicates: range, seed:
 def choices(fit: MixtureFit) -> str:
     """Return a caveat on choices that the paper leaves open."""
     return (
-        f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot; ties at the "
-        "pivot belong to the head, and tails are bounded below by the pivot. The distances of head and tail are "
-        f"combined ({fit.combination}). A tail equivalent to the power law is excluded. The best pair of families has "
-        f"the least {'distance' if fit.select == 'ks' else 'AIC'}."
+        f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot. Ties at "
+        "the pivot belong to the head, and the pivot is the lower bound of the tail. The distances of head and tail "
+        f"are combined ({fit.combination}). A tail equivalent to the power law is excluded. The best pair of "
+        f"families has the smallest {'distance' if fit.select == 'ks' else 'AIC'}."
     )
 
 
@@ -436,19 +436,19 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     name = "independent_targets"
     if test is None:
         return Finding(
-            "Too few joint samples of two targets to test whether targets are slow independently. The prediction "
-            "assumes it.",
+            "There are too few joint samples of two targets to test whether targets are slow independently. The "
+            "prediction assumes that they are.",
             "undecided",
             name,
         )
     over = f"over {test.targets} targets and {test.rounds} rounds, {p_text(test.p_value)}"
     evidence = f"(mean rank correlation {test.correlation:.2f} {over})"
     if test.p_value > 0.05:
-        return Finding(f"The data are consistent with targets that are slow independently {evidence}.", name=name)
+        return Finding(f"The data are consistent with independently slow targets {evidence}.", name=name)
     if test.p_value > 0.01:
         return Finding(f"Targets may not be slow independently {evidence}.", "undecided", name)
     if test.correlation > 0:
-        return Finding(f"Targets are slow together {evidence}: wide stripes are less slow than predicted.", name=name)
+        return Finding(f"Targets are slow together {evidence}: wide stripes are faster than predicted.", name=name)
     return Finding(f"Targets are not independent {evidence}.", name=name)
 
 
@@ -525,7 +525,7 @@ def striping_exhibit(
     best, _, agreement = best_width(predictions)
     test, checks = targets_together(fitted)
     yield [quantile for prediction in predictions for quantile in prediction.quantiles]
-    yield plain("best_width", best.width, "count", method="narrowest within 5% of the least q90")
+    yield plain("best_width", best.width, "count", method="narrowest width within 5% of the lowest q90")
     if agreement is not None:
         yield plain("best_width_agreement", agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
@@ -549,7 +549,7 @@ def striping_exhibit(
             "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
             "ratio: predicted / measured [factor]; rounds [count]",
             checks,
-            "Predicted and measured slowest request, targets measured together",
+            "Predicted and measured slowest request of jointly measured targets",
         )
     by_width = ResultTable.of(
         "by_width",
@@ -559,17 +559,17 @@ def striping_exhibit(
     )
     yield Chart.of("band", by_width, "x=width y=seconds low high series=quantile", title, log="xy")
     half, most = (format_seconds(best.seconds(p)) for p in (0.5, 0.99))
-    text = f"{title}: {best.width} is the best of these widths, if there are so many targets; half finish within "
+    text = f"{title}: {best.width} is the best of these widths if there are enough targets; half finish within "
     sure = agreement is None or agreement >= 0.8
     yield Finding(f"{text}{half}, 99% within {most}.", "note" if sure else "undecided", name="best_width")
     yield independence_finding(test)
     yield collective_decision(predictions, sample.op, link_bytes_per_s)
     yield (
-        "The F of a transfer is F(S/n)^n. Request sizes between sampled ones are interpolated, and widths whose "
-        "requests would be outside the sampled sizes are left out."
+        "A transfer has the distribution F(S/n)^n. Request sizes between sampled sizes are interpolated. Widths "
+        "whose requests are outside the sampled sizes are excluded."
     )
     if any(math.isinf(prediction.mean) for prediction in predictions):
-        yield "A missing mean is infinite: the tail has alpha <= 2. Compare quantiles instead."
+        yield "A missing mean is infinite, because the tail has alpha <= 2. Compare quantiles instead."
     yield caveats, samples.coverage
 
 

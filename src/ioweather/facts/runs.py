@@ -50,13 +50,13 @@ SIZE_RANGE: Final = 4
 
 SIGNATURES: Final = {
     "zero_files": "no files",
-    "rank0_io": "one process does all the I/O",
-    "subset_io": "some of the processes do all the I/O, without MPI-IO collectives",
-    "file_per_process": "at least one file of its own per process",
-    "seek_per_operation": "a seek with every read and write",
+    "rank0_io": "one process does all I/O",
+    "subset_io": "some of the processes do all I/O, without MPI-IO collectives",
+    "file_per_process": "at least one own file per process",
+    "seek_per_operation": "a seek for every read and write",
     "metadata_bound": "more time in metadata than in reading and writing",
     "small_requests": "requests under 1 MiB on average",
-    "negligible_io": "I/O takes less than 1% of the run",
+    "negligible_io": "I/O takes less than 1% of the run time",
     "many_instances": "several application runs in one job",
 }
 
@@ -286,10 +286,10 @@ def _min_processes(snapshot: Snapshot, values: Params) -> Cell:
 
 
 MIN_SIZES: Final = (
-    Param("min_bytes", "skip jobs that moved fewer bytes", kind="size", choose=_min_bytes),
+    Param("min_bytes", "skip jobs that moved less data", kind="size", choose=_min_bytes),
     Param("min_processes", "skip jobs with fewer processes", kind="int", choose=_min_processes),
 )
-PROJECT: Final = Param("project", "project to show; default: the one that fits the exhibit best")
+PROJECT: Final = Param("project", "project to show; default: the best fit for the exhibit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,7 +382,7 @@ def jobs_of(frames: Mapping[str, Frame], facility: Facility, params: Params) -> 
     if not several:
         return runs
     note = (
-        f"{several:,} jobs have several application runs: values are sums of their bytes, files and I/O times. Files "
+        f"{several:,} jobs have several application runs. Their values are sums of bytes, files and I/O times. Files "
         "of different runs are assumed to be different."
     )
     return runs.take(slice(None), caveat=note)
@@ -444,7 +444,7 @@ def _add_nodes_and_projects(
         matched = matches.rows - sum(alone.values())
         logs.append(Coverage(matches.rows, matched, "logs", alone, "with their scheduler job"))
     partial = int(joined.bools("partial").sum())
-    note = f"Darshan ran out of memory in {partial:,} {what}: their counts, bytes and times are lower bounds."
+    note = f"Darshan ran out of memory in {partial:,} {what}. Their counts, bytes and times are lower bounds."
     return Runs(frame, what, tuple(logs), (note,) if partial else ())
 
 
@@ -482,13 +482,14 @@ def _node_caveats(what: str, source: Text) -> Iterator[str]:
     unknown = int((source.codes < 0).sum())
     if unknown:
         yield (
-            f"{unknown:,} {what} have no node count, and so no MiB/s/CN. Ingest accounting, or set processes_per_node."
+            f"{unknown:,} {what} have no node count and therefore no MiB/s/CN. Ingest accounting data, or set "
+            "processes_per_node."
         )
     for code, words in (
         (1, "computed from processes_per_node"),
-        (2, "computed from node_cores of facility.toml, one process per core"),
-        (3, "from the host names in traces (used, not allocated)"),
+        (2, "computed from node_cores in facility.toml, with one process per core"),
+        (3, "host names in traces (used nodes, not allocated nodes)"),
     ):
         count = int((source.codes == code).sum())
         if count:
-            yield f"The nodes of {count:,} {what} are {words}."
+            yield f"The node counts of {count:,} {what} are {words}."

@@ -59,7 +59,7 @@ def derive_from_rows(lake: Lake, table: str, written: Frame, missing: list[str] 
     except (LakeError, OSError):
         raise
     except Exception as error:
-        again = "Run `ioweather ingest --again` with these files to repeat it."
+        again = "Run `ioweather ingest --again` with these files to repeat the update."
         _note_failure("Updating `response_rollups` failed", error, again, missing)
         return {}
 
@@ -83,7 +83,9 @@ def search_new_rows(
         try:
             seal_new_days(lake, first_ns["series"])
         except Exception as error:
-            _note_failure("Sealing closed days failed", error, "Run `ioweather lake compact` to repeat it.", missing)
+            _note_failure(
+                "Sealing closed days failed", error, "Run `ioweather lake compact` to repeat the sealing.", missing
+            )
     pinned = lake.pinned()
     if not first_ns or not (pinned["series"].uris or pinned["responses"].uris):
         return made
@@ -100,7 +102,7 @@ def search_new_rows(
         try:
             made["events"] = made.get("events", 0) + search()
         except Exception as error:
-            again = "Run `ioweather lake compact --everything` to repeat it."
+            again = "Run `ioweather lake compact --everything` to repeat the search."
             _note_failure(f"{name} did not finish", error, again, missing)
     return made
 

@@ -91,7 +91,7 @@ def next_batch(lake: Lake) -> list[Queued]:
         if count < 2 * MOST_DEATHS:
             return [file]
         with _counting_deaths(lake.root, [file]):
-            _set_aside(lake, file, "worker_lost", f"It crashed {count} writers of the lake.")
+            _set_aside(lake, file, "worker_lost", f"The file crashed {count} lake writers.")
     return []
 
 
@@ -136,7 +136,7 @@ def _write_or_split(lake: Lake, files: Sequence[Queued], report: IngestReport) -
                 _write_or_split(lake, [file], report)
         elif left:
             reason = error.reason if isinstance(error, SourceError) else "reader_failed"
-            _set_aside(lake, left[0], reason, f"Writing it to the lake failed ({type(error).__name__}: {error}).")
+            _set_aside(lake, left[0], reason, f"Writing the file to the lake failed ({type(error).__name__}: {error}).")
 
 
 def write_batch(lake: Lake, files: Sequence[Queued], report: IngestReport) -> None:
@@ -215,7 +215,7 @@ def _set_aside(lake: Lake, file: Queued, reason: str, why: str) -> None:
     folder = queue.refused_dir(lake.root)
     folder.mkdir(exist_ok=True, mode=0o750)
     place = file.path.replace(folder / file.path.name)
-    message = f"{why} It was moved to {place}."
+    message = f"{why} The file was moved to {place}."
     _LOG.error("%s: %s", file.name, message)
     lake.record([FileOutcome(str(place), file.digest, file.bytes, "spool", "quarantined", {}, reason, message)])
 

@@ -174,10 +174,10 @@ def collect_queue(lake: Path, now_ns: Callable[[], int] = time.time_ns) -> Itera
         return
     counted = {kind: kinds.get(kind, 0) for kind in get_args(VerdictKind)}
     counts = [((kind,), count if isinstance(count, int) else 0) for kind, count in counted.items()]
-    yield gauges("ioweather_verdicts_last_day", "Runs of the last day by verdict.", ("kind",), counts)
+    yield gauges("ioweather_verdicts_last_day", "Runs in the last day, by verdict.", ("kind",), counts)
     yield gauge(
         "ioweather_catch_up_age_seconds", "Seconds since verdicts were last computed.", max(0.0, (now - made_ns) / 1e9)
     )
-    for name, text in (("left_verdicts", "Pending verdicts."), ("left_files", "New files not read yet.")):
+    for name, text in (("left_verdicts", "Pending verdicts."), ("left_files", "New files that are not read yet.")):
         if isinstance(last.get(name), int):
             yield gauge(f"ioweather_catch_up_{name}", text, float(last[name]))

@@ -177,7 +177,7 @@ class _Version:
         if changed or (self._is_fresh and digest_of(self._path, self._reading) != self.digest):
             raise SourceError(
                 f"{self._path} changed while it was read.",
-                hint="Ingest it again when it is no longer written to.",
+                hint="Ingest it again after all writes to it end.",
                 kind="ChangedInput",
             )
 
@@ -341,8 +341,8 @@ class Cadence:
         if not self._left_out:
             return ""
         return (
-            f"{self._left_out:,} series row(s) skipped that last more than {_MOST_INTERVALS} times the usual "
-            f"interval: clock change or gap in the recording ({self._first})."
+            f"Skipped {self._left_out:,} series row(s) longer than {_MOST_INTERVALS} times the usual interval: clock "
+            f"change or gap in the recording ({self._first})."
         )
 
 

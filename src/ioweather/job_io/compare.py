@@ -147,13 +147,13 @@ _RUN_VALUES: Final = names_of("""
 """)
 
 
-def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _add_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Add mean requests of the application and of the file system, the collective share of the application's reads and
     writes (None without MPI-IO), and the improvement: the ratio of bandwidths to the first run."""
     found = []
     for row in rows:
         more: dict[str, Any] = {
-            f"{part}_size": _ratio_or_none(row[f"{part}_bytes"], row[f"{part}_count"])
+            f"{part}_size": _divide_or_none(row[f"{part}_bytes"], row[f"{part}_count"])
             for part in ("read", "write", "fs_read", "fs_write")
         }
         collective, independent = row["collective_count"], row["independent_count"]
@@ -163,8 +163,8 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
         took = "an unknown time" if row["io_seconds"] is None else format_seconds(row["io_seconds"])
         more |= {
             "collective_ratio": collective / operations if calls else None,
-            "io_ratio": _ratio_or_none(row["io_seconds"], row["run_seconds"]),
-            "improvement": _ratio_of_amounts(row["bytes_per_s"], rows[0]["bytes_per_s"]),
+            "io_ratio": _divide_or_none(row["io_seconds"], row["run_seconds"]),
+            "improvement": _divide_amounts(row["bytes_per_s"], rows[0]["bytes_per_s"]),
             "program": program,
             "amount": f"{format_bytes(row['moved_bytes'])} in {took}",
             "interface_words": str(row["interfaces"] or "no interface").replace(",", ", "),
@@ -173,12 +173,12 @@ def _with_ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def _ratio_or_none(part: float | None, whole: float | None) -> float | None:
+def _divide_or_none(part: float | None, whole: float | None) -> float | None:
     """Return part / whole; None if one is missing, or the whole is 0."""
     return part / whole if part is not None and whole else None
 
 
-def _ratio_of_amounts(value: float | None, first: float | None) -> float | None:
+def _divide_amounts(value: float | None, first: float | None) -> float | None:
     """Return value / first; None if one is missing or 0, or if the ratio or its inverse overflows."""
     ratio = value / first if value and first else 0.0
     return ratio if 0 < ratio < math.inf and 1 / ratio < math.inf else None
@@ -186,11 +186,11 @@ def _ratio_of_amounts(value: float | None, first: float | None) -> float | None:
 
 def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     """Return the comparison as the exhibit car11.fig11; the first run is the original."""
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     per_node = all(row["mib_per_s_per_node"] is not None for row in rows)
     unit = "mib_per_s_per_node" if per_node else "mib_per_s"
     pairs = list(zip(labels, rows, strict=True))
-    rates = [row["mib_per_s_per_node"] if per_node else _ratio_or_none(row["bytes_per_s"], MIB) for row in rows]
+    rates = [row["mib_per_s_per_node"] if per_node else _divide_or_none(row["bytes_per_s"], MIB) for row in rows]
     bars = ResultTable.of("rates", f"run [text]; rate [{unit}]", zip(labels, rates, strict=True))
     cells = ((label, row["log_digest"][:12], *(row[name] for name in _RUN_VALUES)) for label, row in pairs)
     estimates, findings = [], []
@@ -220,7 +220,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
     """Return the answer of a comparison: headline, the runs, all metrics side by side, and the changes."""
     labels = [f"{letter(i)} {short_name(name)}" for i, name in enumerate(names)]
     compared = replace(before_after(rows, labels), findings=())
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     facts, runs = [], []
     for i, (row, name) in enumerate(zip(rows, names, strict=True)):
         note = f"{name}: {row['program'] or 'unnamed program'}, {row['nprocs']:,} processes"
@@ -233,7 +233,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
         headline=headline(rows, labels),
         facts=(FactGroup("runs", "Runs", tuple(facts)),),
         exhibits=(Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)), compared),
-        findings=number_names(_findings_of_runs(rows, labels)),
+        findings=number_names(_find_differences(rows, labels)),
         caveats=CAVEATS[:1],
         coverage=recorded_whole([bool(row["partial"]) for row in rows], "runs"),
         name="compare",
@@ -252,7 +252,7 @@ def short_name(name: str) -> str:
     return stem if len(stem) <= _NAME_CHARACTERS else f"…{stem[1 - _NAME_CHARACTERS :]}"
 
 
-def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
+def _find_differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
     """Yield findings: first on runs that cannot be compared, then on changes."""
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
@@ -261,7 +261,7 @@ def _findings_of_runs(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Fi
             yield Finding(text, name="partial_log")
     others = list(zip(labels[1:], rows[1:], strict=True))
     for label, row in others:
-        if _differs(first["moved_bytes"], row["moved_bytes"]):
+        if _is_different(first["moved_bytes"], row["moved_bytes"]):
             text = f"{label} moved a different amount of data than {labels[0]}. Compare speeds, not times."
             yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
@@ -281,7 +281,7 @@ _MOST_PROGRAMS: Final = 3
 
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     """Return a sentence on the run that differs most from the first, by how much, and the main reasons."""
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     known = [(row["improvement"], i) for i, row in enumerate(rows) if row["improvement"] is not None and i]
     if not known:
         return f"Speeds cannot be compared with {labels[0]}, because a log has no data or no I/O time."
@@ -317,11 +317,11 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     for verb in ("write", "read"):
         before, after = (each[f"{verb}_size"] for each in (first, row))
         calls = first[f"fs_{verb}_count"], row[f"fs_{verb}_count"]
-        if before and after and _differs(before, after):
+        if before and after and _is_different(before, after):
             yield f"a {verb} moves {format_bytes(after)} (was {format_bytes(before)})"
-        elif _differs(*calls):
+        elif _is_different(*calls):
             yield f"{verb}s at the file system went from {calls[0]:,} to {calls[1]:,}"
-    if _differs(first["file_count"], row["file_count"]):
+    if _is_different(first["file_count"], row["file_count"]):
         shared = [f" ({n:,} shared by all)" if (n := each["shared_file_count"]) else "" for each in (first, row)]
         counts = f"{first['file_count']:,}{shared[0]} to {row['file_count']:,}{shared[1]}"
         yield f"files went from {counts}"
@@ -330,14 +330,14 @@ def _describe_changes(row: Row, first: Row) -> Iterator[str]:
     yield from share(first["sequential_ratio"], row["sequential_ratio"], "{} of accesses are sequential")
 
 
-def _differs(before: float | None, after: float | None) -> bool:
+def _is_different(before: float | None, after: float | None) -> bool:
     """Whether the change of an amount is worth a note."""
     return bool(before and after and not 0.8 <= after / before <= 1.25)
 
 
 def side_by_side(rows: Sequence[Row]) -> ResultTable:
     """Return a table with a line per metric, a column per run, and its ratio to the first run."""
-    rows = _with_ratios(rows)
+    rows = _add_ratios(rows)
     columns = [ResultColumn("metric", "", "text"), ResultColumn("run_1", letter(0), "text")]
     for i in range(1, len(rows)):
         name = letter(i)
@@ -348,14 +348,14 @@ def side_by_side(rows: Sequence[Row]) -> ResultTable:
         if any(values):
             line: list[Cell] = [label, format_value(values[0], unit)]
             for each in values[1:]:
-                line += [format_value(each, unit), "" if unit == "text" else _ratio_words(each, values[0])]
+                line += [format_value(each, unit), "" if unit == "text" else _format_ratio(each, values[0])]
             lines.append(tuple(line))
     return ResultTable("metrics", tuple(columns), tuple(lines))
 
 
-def _ratio_words(value: float | None, first: float | None) -> str:
+def _format_ratio(value: float | None, first: float | None) -> str:
     """Format a ratio as ×28 or ÷28; = within 2%."""
-    ratio = _ratio_of_amounts(value, first)
+    ratio = _divide_amounts(value, first)
     if ratio is None:
         return ""
     if abs(ratio - 1) < 0.02:

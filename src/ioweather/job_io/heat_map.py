@@ -71,16 +71,16 @@ class Operations(NamedTuple):
     unrecorded_ranks: tuple[int, ...] = ()
 
 
-def job_heat_maps(log: DarshanLog, resolution: Resolution) -> tuple[HeatMap, ...]:
+def make_heat_maps(log: DarshanLog, resolution: Resolution) -> tuple[HeatMap, ...]:
     """Return one heat map per module of a log. Time is since its start; columns are whole bins of its heat map."""
     found = []
-    for module, operations in sorted(_operations_by_module(log).items()):
+    for module, operations in sorted(_list_operations(log).items()):
         origin: Origin = "heat map" if operations.bins else "trace"
         found.append(spread_operations(module, log.job.nprocs, log.job.run_seconds, operations, resolution, origin))
     return tuple(heat for heat in found if heat is not None and heat.total_bytes > 0)
 
 
-def _operations_by_module(log: DarshanLog) -> dict[str, Operations]:
+def _list_operations(log: DarshanLog) -> dict[str, Operations]:
     """Return operations by module: each bin of its heat map as one operation, else those of its trace."""
     found: dict[str, Operations] = {}
     heat = log.modules.get("HEATMAP")
@@ -133,10 +133,10 @@ def spread_operations(
         return None
     start, end, ranks, write = start[known], end[known], ranks[known], segments["write"][known]
     length = np.maximum(segments["length"][known], 0).astype(np.float64)
-    rank_step, rows = _size_and_number_of_groups(nprocs, wanted.rows)
+    rank_step, rows = _split_into_groups(nprocs, wanted.rows)
     columns, column_seconds = wanted.columns, max(run_seconds, float(end.max()), 1e-9) / wanted.columns
     if bins:
-        bins_of_column, columns = _size_and_number_of_groups(bins, wanted.columns)
+        bins_of_column, columns = _split_into_groups(bins, wanted.columns)
         column_seconds = bins_of_column * bin_seconds
     grids = np.zeros((2, rows * columns))
     for first in range(0, len(start), _CHUNK):
@@ -162,7 +162,7 @@ def _spread_over_columns(start: Floats, end: Floats, width: float, columns: int)
     return operation, column, share
 
 
-def _size_and_number_of_groups(count: int, most: int) -> tuple[int, int]:
+def _split_into_groups(count: int, most: int) -> tuple[int, int]:
     """Return members per group and number of groups."""
     step = max(1, -(-count // most))
     return step, max(1, -(-count // step))
@@ -176,7 +176,7 @@ def busiest(maps: tuple[HeatMap, ...]) -> HeatMap | None:
     return min(full, key=lambda heat: order.index(heat.module) if heat.module in order else len(order), default=None)
 
 
-def heat_chart(heat: HeatMap, title: str, *, split: bool) -> Chart:
+def draw_heat_map(heat: HeatMap, title: str, *, split: bool) -> Chart:
     """Return the chart of a heat map; `split`: reads and writes side by side. A single process has a row for each."""
     if lost := heat.unrecorded_ranks:
         which = f"rank {lost[0]:,}" if len(lost) == 1 else f"{len(lost):,} of {heat.nprocs:,} ranks"

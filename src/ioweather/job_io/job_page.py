@@ -31,9 +31,9 @@ from ioweather.facts.job_metrics import (
     times,
 )
 from ioweather.facts.server_io import OperationTotals, ServerIo
-from ioweather.job_io.heat_map import heat_chart
+from ioweather.job_io.heat_map import draw_heat_map
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.job_io.summary import bin_labels, run_text
+from ioweather.job_io.summary import bin_labels, format_run_time
 from ioweather.job_io.view import JobView, printable
 from ioweather.readers.darshan.log import DarshanLog
 
@@ -76,19 +76,19 @@ def page_exhibits(view: JobView) -> Iterator[Exhibit]:
     so."""
     records = file_records(view.applications, view.files)
     used = usages(records, view.log)
-    yield _about(view)
+    yield _tabulate_job(view)
     if view.heat_maps:
-        yield _activity(view)
+        yield _draw_activity(view)
     if used:
-        yield _interfaces(view, used)
+        yield _compare_interfaces(view, used)
     for usage in used:
-        yield _interface(usage)
+        yield _describe_interface(usage)
     if records.counted.any() and not view.sums_only:
-        yield _mounts(view, records)
-        yield _largest_files(records)
+        yield _tabulate_mounts(view, records)
+        yield _tabulate_largest_files(records)
 
 
-def _about(view: JobView) -> Exhibit:
+def _tabulate_job(view: JobView) -> Exhibit:
     """Return job, user, times and versions as a table, and the modules of its logs."""
     row = view.row()
     pairs: list[tuple[str, Cell]] = [
@@ -99,7 +99,7 @@ def _about(view: JobView) -> Exhibit:
         ("nodes", None if row["node_count"] is None else f"{row['node_count']:,} ({row['node_source']})"),
         ("start", format_time_ns(row["start_ns"])),
         ("end", format_time_ns(row["end_ns"])),
-        ("run time", run_text(view, row)),
+        ("run time", format_run_time(view, row)),
         ("command", row["exe"]),
         ("run", view.run_words),
         ("logs", f"{view.logs_of_job:,}" if view.logs_of_job > 1 else None),
@@ -112,10 +112,10 @@ def _about(view: JobView) -> Exhibit:
         pairs += [("run time in whole seconds", run_seconds)] if view.whole_seconds else []
     shown = tuple((name, value) for name, value in pairs if value not in (None, ""))
     about = ResultTable.of("job", "what [text]; value [text]", shown)
-    return Exhibit("job.about", "Job and log", tables=(about, _module_table(view)))
+    return Exhibit("job.about", "Job and log", tables=(about, _tabulate_modules(view)))
 
 
-def _module_table(view: JobView) -> ResultTable:
+def _tabulate_modules(view: JobView) -> ResultTable:
     """Return the modules of the log, their records, and whether Darshan ran out of memory for them."""
     columns = columns_of("module [text]; version [count]; records [count]; state [text]")
     states = {True: "partial: out of memory", False: "complete"}
@@ -129,10 +129,10 @@ def _module_table(view: JobView) -> ResultTable:
     return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), "Modules in the log")
 
 
-def _activity(view: JobView) -> Exhibit:
+def _draw_activity(view: JobView) -> Exhibit:
     """Return a heat map for each module: bytes by rank and time."""
     charts = tuple(
-        heat_chart(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace", split=True)
+        draw_heat_map(heat, heat.module if heat.origin == "heat map" else f"{heat.module} trace", split=True)
         for heat in view.heat_maps
     )
     title = "Bytes over time" if view.heat_maps[0].nprocs == 1 else "Bytes by rank and time"
@@ -144,7 +144,7 @@ def _activity(view: JobView) -> Exhibit:
     return Exhibit("job.activity", title, charts=charts, caveats=tuple(caveats))
 
 
-def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
+def _compare_interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     """Return the bytes of each interface, and the mean time per process in each kind of call."""
     overview = ResultTable.of(
         "interfaces",
@@ -178,7 +178,7 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     return Exhibit("job.interfaces", "Interfaces", tables=(overview, cost), charts=(chart,), caveats=tuple(notes))
 
 
-def _interface(usage: Usage) -> Exhibit:
+def _describe_interface(usage: Usage) -> Exhibit:
     """Return sizes, operations, order of access and files of one interface."""
     tables: list[ResultTable] = []
     if usage.kinds:
@@ -235,7 +235,7 @@ def _interface(usage: Usage) -> Exhibit:
     return Exhibit(f"job.{slug}", usage.name, tables=tuple(tables), charts=tuple(charts), caveats=tuple(caveats))
 
 
-def _mounts(view: JobView, records: FileRecords) -> Exhibit:
+def _tabulate_mounts(view: JobView, records: FileRecords) -> Exhibit:
     """Return bytes and files by the mount point that holds them, each byte once."""
     kinds: dict[str, str] = {}
     for text in view.applications.text("mounts").tolist():
@@ -246,7 +246,7 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
     read, written = (
         sums(records.ints(name), code, len(names), records.counted) for name in ("read_bytes", "write_bytes")
     )
-    files = np.bincount(code[_first_rows(records)], minlength=len(names))
+    files = np.bincount(code[_find_first_rows(records)], minlength=len(names))
     order = [i for i in np.argsort(-(read + written), kind="stable").tolist() if files[i]]
     rows = tuple((names[i], kinds.get(names[i]), int(files[i]), int(read[i]), int(written[i])) for i in order)
     table = ResultTable.of(
@@ -259,12 +259,12 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
     return Exhibit("job.mounts", "Data by mount point", tables=(table,), charts=charts)
 
 
-def _first_rows(records: FileRecords) -> Ints:
+def _find_first_rows(records: FileRecords) -> Ints:
     """Return the first row of each file."""
     return np.asarray(np.unique(records.file, return_index=True)[1], np.int64)
 
 
-def _largest_files(records: FileRecords) -> Exhibit:
+def _tabulate_largest_files(records: FileRecords) -> Exhibit:
     """Return the files with most bytes, and those with most time if they are others."""
     moved = records.per_file(records.ints("read_bytes") + records.ints("write_bytes"), records.counted)
     seconds = np.zeros(records.files)
@@ -272,17 +272,17 @@ def _largest_files(records: FileRecords) -> Exhibit:
         seconds += records.per_file(records.seconds(f"{part}_seconds"), records.counted)
     by_bytes = np.lexsort((-seconds, -moved))[:MOST_FILES]
     by_time = np.lexsort((-moved, -seconds))[:MOST_FILES]
-    tables = [_file_table(records, by_bytes, seconds, "largest", "Most data moved")]
+    tables = [_tabulate_files(records, by_bytes, seconds, "largest", "Most data moved")]
     if by_time.tolist() != by_bytes.tolist() and seconds.max(initial=0.0) > 0:
-        tables.append(_file_table(records, by_time, seconds, "slowest", "Most time spent"))
+        tables.append(_tabulate_files(records, by_time, seconds, "slowest", "Most time spent"))
     more = records.files - MOST_FILES
     caveats = (f"{more:,} more files are not listed.",) if more > 0 else ()
     return Exhibit("job.files", "Largest files", tables=tuple(tables), caveats=caveats)
 
 
-def _file_table(records: FileRecords, chosen: NDArray[Any], seconds: Floats, name: str, title: str) -> ResultTable:
+def _tabulate_files(records: FileRecords, chosen: NDArray[Any], seconds: Floats, name: str, title: str) -> ResultTable:
     """Return one table row for each of the `chosen` file indices; `seconds` is I/O time per file."""
-    first = _first_rows(records)[chosen]
+    first = _find_first_rows(records)[chosen]
     paths, rank = records.text("path")[first].tolist(), records.rank[first].tolist()
     stripes = np.zeros(records.files, np.int64)  # 0 where the layout is not recorded
     np.maximum.at(stripes, records.file, records.ints("stripe_count"))
@@ -313,13 +313,13 @@ def usages(records: FileRecords, log: DarshanLog | None) -> list[Usage]:
     """Return every interface with records, the one nearest to the application first."""
     rows = {"MPI-IO": records.mpiio, "POSIX": records.posix, "STDIO": records.stdio}
     found = [
-        _file_module_usage(records, name, rows[name], entry) if name in rows else _library_usage(log, name, entry)
+        _sum_file_module(records, name, rows[name], entry) if name in rows else _sum_library(log, name, entry)
         for name, entry in INTERFACES.items()
     ]
     return [usage for usage in found if usage is not None]
 
 
-def _file_module_usage(records: FileRecords, name: str, rows: Bools, entry: Mapping[str, Any]) -> Usage | None:
+def _sum_file_module(records: FileRecords, name: str, rows: Bools, entry: Mapping[str, Any]) -> Usage | None:
     """Return the use of POSIX, MPI-IO or STDIO from its file records; None without any."""
     if not rows.any():
         return None
@@ -348,14 +348,14 @@ def _file_module_usage(records: FileRecords, name: str, rows: Bools, entry: Mapp
         seconds={"reading": seconds("read"), "writing": seconds("write"), "metadata": seconds("meta"), "waiting": 0.0},
         read_sizes=tuple(map(total, READ_BINS)),
         write_sizes=tuple(map(total, WRITE_BINS)),
-        common_sizes=_common_sizes(accesses),
+        common_sizes=_count_common_sizes(accesses),
         operations={label: total(columns) for label, columns in entry["operations"].items()},
-        kinds=tuple(_file_kinds(records, rows)),
+        kinds=tuple(_count_file_kinds(records, rows)),
         pattern=pattern if name == "POSIX" else (),
     )
 
 
-def _file_kinds(records: FileRecords, rows: Bools) -> Iterator[FileKind]:
+def _count_file_kinds(records: FileRecords, rows: Bools) -> Iterator[FileKind]:
     """Yield files by use. Sizes are those that any module saw of a file: MPI-IO itself records none."""
     there = records.per_file(rows.astype(np.int64)) > 0
     read = records.per_file(records.ints("read_count") + records.ints("read_bytes"), rows) > 0
@@ -382,7 +382,7 @@ def file_sizes(records: FileRecords) -> Ints:
     return np.asarray(np.maximum(read, written), np.int64)
 
 
-def _common_sizes(accesses: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[tuple[int, int], ...]:
+def _count_common_sizes(accesses: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[tuple[int, int], ...]:
     """Return (size, accesses) of the four most common sizes over all records, from the sizes and counts of each
     record."""
     size, count = (np.concatenate(values).astype(np.int64) for values in zip(*accesses, strict=True))
@@ -397,7 +397,7 @@ def counters_of(name: str, entry: Mapping[str, Any]) -> dict[str, str]:
     return entry.get("operations") or {each.lower().replace("_", " "): f"{name}_{each}" for each in counters}
 
 
-def _library_usage(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usage | None:
+def _sum_library(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) -> Usage | None:
     """Return the use of a library from its own records; None without any."""
     files, data = (None if log is None else log.records(entry[part]) for part in ("files", "data"))
     if not any(records is not None and len(records) for records in (files, data)):
@@ -417,7 +417,7 @@ def _library_usage(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) 
         file_count = len(np.unique(data["file_id"]))  # newer datasets name the file that holds them
     if data is not None and len(data):
         ways = [(data[f"{prefix}_ACCESS{i}_ACCESS"], data[f"{prefix}_ACCESS{i}_COUNT"]) for i in range(1, 5)]
-        common, slowest = _common_sizes(ways), _slowest_rank_seconds(data, prefix)
+        common, slowest = _count_common_sizes(ways), _find_slowest_rank_seconds(data, prefix)
     sizes = [f"{entry.get('sizes', '')}_{size.upper()}" for size in SIZE_BINS]
     return Usage(
         name=name,
@@ -439,7 +439,7 @@ def _library_usage(log: DarshanLog | None, name: str, entry: Mapping[str, Any]) 
     )
 
 
-def _slowest_rank_seconds(data: NDArray[Any], prefix: str) -> float | None:
+def _find_slowest_rank_seconds(data: NDArray[Any], prefix: str) -> float | None:
     """Return D of a library's records: the slowest rank on its own records, and the slowest rank's time of each
     shared one."""
     own = data["rank"] >= 0
@@ -478,10 +478,10 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
             Fact("write_bytes", "written", found.write_bytes, "bytes"),
         ],
         ("server_operations", "Operations"): [
-            Fact(f"{name}_count", printable(name), done.count, "count", note=_server_time(done))
+            Fact(f"{name}_count", printable(name), done.count, "count", note=_format_server_time(done))
             for name, done in found.operations.items()
         ],
-        ("server_requests", "Request size"): list(_mean_requests(found)),
+        ("server_requests", "Request size"): list(_list_mean_requests(found)),
         ("server_targets", f"Targets ({len(found.targets)})"): [
             Fact(f"target_{number}", printable(name), done.bytes, "bytes", note=f"{done.count:,} operations")
             for number, (name, done) in enumerate(islice(found.targets.items(), _MOST_TARGETS), 1)
@@ -494,7 +494,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
         f"{targets} of {where}, {format_time_ns(found.start_ns)} to {format_time_ns(found.end_ns)}, by server "
         "counters.",
         facts=tuple(FactGroup(name, title, tuple(facts)) for (name, title), facts in groups.items() if facts),
-        exhibits=tuple(_server_exhibits(found)) if detail else (),
+        exhibits=tuple(_draw_server_exhibits(found)) if detail else (),
         caveats=tuple(caveats),
         result=JobOutcome(
             job_id=found.job_ids[0] if len(found.job_ids) == 1 else None,
@@ -510,7 +510,7 @@ def server_answer(job: str, found: ServerIo, *, detail: bool) -> Answer:
     )
 
 
-def _mean_requests(found: ServerIo) -> Iterator[Fact]:
+def _list_mean_requests(found: ServerIo) -> Iterator[Fact]:
     """Yield the mean of reads and of writes, with the largest bin of the histogram if there is one."""
     for verb in ("read", "write"):
         done = found.operations.get(verb)
@@ -520,12 +520,12 @@ def _mean_requests(found: ServerIo) -> Iterator[Fact]:
             yield Fact(f"{verb}_request_bytes", f"{verb}s, mean", done.bytes / done.count, "bytes", note=note)
 
 
-def _server_time(done: OperationTotals) -> str:
+def _format_server_time(done: OperationTotals) -> str:
     """Return the servers' seconds for an operation; empty if they do not count them."""
     return "" if done.seconds is None else f"{done.seconds:,.3g} s of server time"
 
 
-def _server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
+def _draw_server_exhibits(found: ServerIo) -> Iterator[Exhibit]:
     """Yield traffic over time, operations, targets and sizes of requests, as the servers counted them."""
     step = -(-len(found.times) // _MOST_TIMES)
     rows: list[tuple[Cell, ...]] = []

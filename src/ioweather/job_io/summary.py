@@ -19,7 +19,7 @@ from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_
 from ioweather.facts.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.facts.runs import program_of, signatures
 from ioweather.job_io.advisor.profile import FILESYSTEMS, UNKNOWN
-from ioweather.job_io.heat_map import busiest, heat_chart
+from ioweather.job_io.heat_map import busiest, draw_heat_map
 from ioweather.job_io.outcomes import JobOutcome
 from ioweather.job_io.view import JobView, printable, recorded_whole
 
@@ -48,7 +48,7 @@ def ran_out_of_memory(view: JobView) -> bool:
     return bool(partial_modules(view)) or view.unrecorded_file_count > 0
 
 
-def unrecorded_processes(view: JobView) -> int:
+def count_unrecorded_processes(view: JobView) -> int:
     """Count processes of an incomplete log without a record of any file; standard streams are no files."""
     rank = view.files.ints("rank")[~view.files.bools("standard_stream")]
     if not ran_out_of_memory(view) or view.logs != 1 or view.separate or (rank < 0).any():
@@ -56,7 +56,7 @@ def unrecorded_processes(view: JobView) -> int:
     return max(0, int(view.applications.ints("nprocs")[0]) - len(np.unique(rank)))
 
 
-def console_seconds(view: JobView) -> tuple[float, float]:
+def sum_console_seconds(view: JobView) -> tuple[float, float]:
     """Return seconds on standard input, output and error: of all processes together, and of the slowest."""
     files, rank = view.files, view.files.ints("rank")
     spent = sum(files.floats(f"{name}_seconds") for name in ("read", "write", "meta"))
@@ -122,11 +122,13 @@ _CACHED: Final = {"read": "reads came from memory", "write": "writes went to mem
 
 def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about a run: on the log, on the pattern of I/O, and on the meaning of its speed."""
-    for name, text in chain(_notes_on_completeness(view, row), _notes_on_pattern(view, row), _notes_on_speed(row)):
+    for name, text in chain(
+        _find_notes_on_completeness(view, row), _find_notes_on_pattern(view, row), _find_notes_on_speed(row)
+    ):
         yield Finding(text, name=name)
 
 
-def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield notes on incomplete logs. They come first, since all others depend on them."""
     partial = view.listed("partial_modules")
     counters = partial_modules(view)
@@ -138,13 +140,13 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
     if unrecorded := view.unrecorded_file_count:
         yield (
             "files_without_record",
-            f"The log is incomplete: {_counted(unrecorded, 'file has', 'files have')} a name but no record. Figures "
-            "are lower bounds.",
+            f"The log is incomplete: {_format_count(unrecorded, 'file has', 'files have')} a name but no record. "
+            "Figures are lower bounds.",
         )
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
             yield "partial_module", f"The log is incomplete: {name} was truncated, so its figures are incomplete too."
-    if missing := unrecorded_processes(view):
+    if missing := count_unrecorded_processes(view):
         yield (
             "processes_without_record",
             f"Only {row['nprocs'] - missing:,} of {row['nprocs']:,} processes have file records. Amounts and speeds "
@@ -182,16 +184,16 @@ def _notes_on_completeness(view: JobView, row: Mapping[str, Any]) -> Iterator[tu
         yield "no_heat_map", f"Heat map: {why}."
 
 
-def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield notes on standard streams, negligible I/O, a single process and interfaces; patterns are the advisor's."""
-    _, slowest = console_seconds(view)
+    _, slowest = sum_console_seconds(view)
     if slowest > WORTH_SAYING * (row["run_seconds"] or math.inf):
         streams = view.files.bools("standard_stream")
         calls = int((view.files.ints("write_count") + view.files.ints("read_count"))[streams].max(initial=0))
         yield (
             "console_time",
-            f"Standard streams took {format_seconds(slowest)} of {run_text(view, row)} in one process, with up to "
-            f"{calls:,} reads and writes. Print less, print from one process, or print to a file without a flush "
+            f"Standard streams took {format_seconds(slowest)} of {format_run_time(view, row)} in one process, with up "
+            f"to {calls:,} reads and writes. Print less, print from one process, or print to a file without a flush "
             "per line.",
         )
     marks = signatures(view.runs.frame).records()[0]
@@ -203,10 +205,10 @@ def _notes_on_pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[tuple[s
     if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
         yield "one_process_io", f"All data goes through {by}. The other {row['nprocs'] - 1:,} processes move no data."
-    yield from _notes_on_interfaces(row)
+    yield from _find_notes_on_interfaces(row)
 
 
-def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield which interfaces were used, how collectively, and what MPI-IO made of it for the file system."""
     if not row["interfaces"]:
         return
@@ -217,12 +219,12 @@ def _notes_on_interfaces(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "interfaces", f"{text}."
     verb = max(_VERBS, key=lambda v: row[f"{v}_bytes"])
     asked, done = row[f"{verb}_count"], row[f"fs_{verb}_count"]
-    if _mostly_mpiio(row) and asked and done and not 0.8 <= done / asked <= 1.25:
+    if _is_mostly_mpiio(row) and asked and done and not 0.8 <= done / asked <= 1.25:
         sizes = [format_bytes(n) for n in (row[f"{verb}_bytes"] / asked, row[f"fs_{verb}_bytes"] / done)]
         yield "requests_reshaped", f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
 
 
-def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield why a speed may not be that of the storage (see facts.bandwidth)."""
     causes = {verb: set(bandwidth_caveats(row, verb)) for verb in _VERBS}
     either = causes["read"] | causes["write"]
@@ -239,7 +241,7 @@ def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         rates = [f"{format_bytes(row[f'{verb}_bytes'] / row[f'{verb}_seconds'])}/s per process" for verb in cached]
         what = " and ".join(f"{_CACHED[verb]} ({rate})" for verb, rate in zip(cached, rates, strict=True))
         yield "cached_io", f"{what[0].upper()}{what[1:]}, not storage."
-    if "layer" in either and _mostly_mpiio(row):
+    if "layer" in either and _is_mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
         yield "speed_of_mpiio", f"Speeds are MPI-IO speeds. The POSIX calls below were {factor:.1f} times as fast."
     if "spans" in either:
@@ -247,7 +249,7 @@ def _notes_on_speed(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "no_slowest_rank", text
 
 
-def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
+def _is_mostly_mpiio(row: Mapping[str, Any]) -> bool:
     """Whether POSIX calls can be compared with MPI-IO calls, because few were made through other interfaces."""
     calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
     return bool(calls) and calls >= 0.9 * (row["read_count"] + row["write_count"])
@@ -287,17 +289,17 @@ _OF_ROW: Final = names_of("""
 def job_answer(view: JobView) -> Answer:
     """Return the screen of a job: facts with bars, one heat map, notes. `job_page.page_exhibits` has the rest."""
     row = view.row()
-    kind = filesystem_words(view, row)
+    kind = describe_filesystem(view, row)
     title = f"Files on {kind}" if kind else "Files"
     title += "" if row["nprocs"] == 1 else " (unique: used by one process; shared: by all)"
     groups = (
-        FactGroup("job", "Job", tuple(_job_facts(view, row))),
-        FactGroup("time", _time_title(view, row), tuple(_time_facts(view, row))),
+        FactGroup("job", "Job", tuple(_list_job_facts(view, row))),
+        FactGroup("time", _format_time_title(view, row), tuple(_list_time_facts(view, row))),
         FactGroup(
-            "speed", "Speed" if row["nprocs"] == 1 else "Speed (of the slowest process)", tuple(_speed_facts(row))
+            "speed", "Speed" if row["nprocs"] == 1 else "Speed (of the slowest process)", tuple(_list_speed_facts(row))
         ),
-        FactGroup("files", title, tuple(_file_facts(row))),
-        FactGroup("accesses", "Access sizes and order", tuple(_access_facts(row))),
+        FactGroup("files", title, tuple(_list_file_facts(row))),
+        FactGroup("accesses", "Access sizes and order", tuple(_list_access_facts(row))),
     )
     modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
     partial = [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
@@ -305,7 +307,7 @@ def job_answer(view: JobView) -> Answer:
         question=f"What I/O did {view.label} perform?",
         headline=headline(view, row),
         facts=tuple(group for group in groups if group.facts),
-        exhibits=tuple(_activity(view)),
+        exhibits=tuple(_draw_activity(view)),
         findings=number_names(notes(view, row)),
         coverage=recorded_whole(partial),
         name="job",
@@ -325,7 +327,7 @@ def job_answer(view: JobView) -> Answer:
     )
 
 
-def filesystem_words(view: JobView, row: Mapping[str, Any]) -> str:
+def describe_filesystem(view: JobView, row: Mapping[str, Any]) -> str:
     """Return the kind of the file system with most of the data, by its layout or mount; empty if it is not known."""
     moved = view.files.ints("read_bytes") + view.files.ints("write_bytes")
     if 2 * moved[view.files.ints("stripe_count") > 0].sum(dtype=np.float64) > moved.sum(dtype=np.float64):
@@ -342,7 +344,7 @@ def program(row: Mapping[str, Any]) -> str:
     return "An anonymous program" if not name or name.isdigit() else name
 
 
-def run_text(view: JobView, row: Mapping[str, Any]) -> str:
+def format_run_time(view: JobView, row: Mapping[str, Any]) -> str:
     """Return the run time as text."""
     if row["run_seconds"] is None:
         return "under 1 s" if view.whole_seconds else "an unknown time"
@@ -351,8 +353,8 @@ def run_text(view: JobView, row: Mapping[str, Any]) -> str:
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
     """Return one sentence: program, duration, amount and speed of I/O, and its share of the run."""
-    who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
-    ran = f"{who} took {run_text(view, row)}"
+    who = f"{program(row)} on {_format_count(row['nprocs'], 'process', 'processes')}"
+    ran = f"{who} took {format_run_time(view, row)}"
     if view.run_words:
         ran = f"{view.run_words[0].upper()}{view.run_words[1:]}: {ran}"
     if view.incomplete:
@@ -362,9 +364,9 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         nothing = "used no file" if view.applications.text("modules").tolist()[0] else "no I/O was recorded"
         return f"{ran} and {nothing}."
     if not spent and row["file_count"] is None:
-        return f"{ran}: {_moved_text(row) or 'no data moved'}. Its I/O time is not in the log."
+        return f"{ran}: {_format_moved(row) or 'no data moved'}. Its I/O time is not in the log."
     if not spent:
-        used = _counted(row["file_count"], "file", "files")
+        used = _format_count(row["file_count"], "file", "files")
         return f"{ran} and opened {used}. No I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
     part = (
@@ -378,12 +380,12 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
     )
     bound = "at least " if view.incomplete else ""
     if not moved:
-        touched = _counted(row["file_count"], "file", "files")
+        touched = _format_count(row["file_count"], "file", "files")
         return f"{ran}; metadata of {touched} took {bound}{format_seconds(spent)} of it{part}, no data moved."
-    return f"{ran}; I/O took {bound}{format_seconds(spent)} of it{part}: {_moved_text(row)}."
+    return f"{ran}; I/O took {bound}{format_seconds(spent)} of it{part}: {_format_moved(row)}."
 
 
-def _moved_text(row: Mapping[str, Any]) -> str:
+def _format_moved(row: Mapping[str, Any]) -> str:
     """Return bytes read and written, each with its speed, such as "2 GiB read at 1.1 GiB/s"."""
     parts = []
     for verb, word in (("read", "read"), ("write", "written")):
@@ -394,12 +396,12 @@ def _moved_text(row: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _counted(count: int, one: str, many: str) -> str:
+def _format_count(count: int, one: str, many: str) -> str:
     """Return a count with its noun, singular or plural."""
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _list_job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield id and owner, command and nodes."""
     user = row.get("user") or f"uid {row['uid']}"
     account = f", account {row['account']}" if row.get("account") else ""
@@ -416,7 +418,7 @@ def _job_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,} ({words})")
 
 
-def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
+def _format_time_title(view: JobView, row: Mapping[str, Any]) -> str:
     """Return the heading of the bars of time: processes x run time."""
     if row["process_seconds"] is None:
         return "Time of all processes (run time unknown)"
@@ -424,11 +426,11 @@ def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
     return f"Time of all processes ({row['nprocs']:,} x {format_seconds(row['run_seconds'])}{rough})"
 
 
-def _time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _list_time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield time of all processes together, as shares of processes x run time; nothing without recorded times."""
     whole = row["process_seconds"]
-    console, _ = console_seconds(view)
-    missing = unrecorded_processes(view)
+    console, _ = sum_console_seconds(view)
+    missing = count_unrecorded_processes(view)
     # Console output of processes without another record is what is known of their time.
     unknown = max(0.0, missing * (whole or 0.0) / row["nprocs"] - console)
     parts = {
@@ -457,7 +459,7 @@ def _time_facts(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("all_else", "all else", rest, "ratio", rest, f"computing, communicating, idle{lost}")
 
 
-def _speed_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _list_speed_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield the read and write speed by the slowest process, and the speed per node."""
     rates = {verb: row[f"{verb}_bytes_per_s"] for verb in _VERBS if row[f"{verb}_bytes_per_s"]}
     top = max(rates.values(), default=0.0)
@@ -470,7 +472,7 @@ def _speed_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("per_node", "per compute node", rate, unit, note="read + write")
 
 
-def _file_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _list_file_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield files by strategy (unique, shared) with their bytes, and by use (only read, written)."""
     count = row["file_count"]
     if not count:
@@ -510,14 +512,14 @@ def bin_labels() -> tuple[str, ...]:
     return ("up to 100 B", *spans[1:], f"over {format_bytes(uppers[-1])}")
 
 
-def _access_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
+def _list_access_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield accesses by size, and the shares that are sequential and aligned."""
     counts = [(row[read] or 0, row[write] or 0) for read, write in zip(READ_BINS, WRITE_BINS, strict=True)]
     total = sum(read + write for read, write in counts)
     for column, label, (read, write) in zip(READ_BINS, bin_labels(), counts, strict=True):
         if read + write:
-            both = [_counted(read, "read", "reads")] if read else []
-            both += [_counted(write, "write", "writes")] if write else []
+            both = [_format_count(read, "read", "reads")] if read else []
+            both += [_format_count(write, "write", "writes")] if write else []
             note = ", ".join(both)
             if len(note) > _NOTE_CHARACTERS:
                 note = f"{format_value(read / (read + write), 'ratio')} reads"
@@ -532,10 +534,12 @@ def _access_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
 
 
-def _activity(view: JobView) -> Iterator[Exhibit]:
+def _draw_activity(view: JobView) -> Iterator[Exhibit]:
     """Yield the heat map of the layer that the application called, if there is one."""
     heat = busiest(view.heat_maps)
     if heat is not None:
         ranks = "Bytes over time" if heat.nprocs == 1 else "Bytes by rank (down) and time (across)"
         origin = ", from the trace" if heat.origin == "trace" else ""
-        yield Exhibit("job.activity", ranks, charts=(heat_chart(heat, f"{ranks}, {heat.module}{origin}", split=False),))
+        yield Exhibit(
+            "job.activity", ranks, charts=(draw_heat_map(heat, f"{ranks}, {heat.module}{origin}", split=False),)
+        )

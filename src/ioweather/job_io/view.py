@@ -28,7 +28,7 @@ from ioweather.facts.accounting import job_numbers, match_jobs
 from ioweather.facts.job_metrics import file_records, job_io, rows_of
 from ioweather.facts.runs import JOB_COLUMNS, Runs, jobs_of, program_of
 from ioweather.facts.server_io import ServerIo, server_io
-from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, job_heat_maps
+from ioweather.job_io.heat_map import HEAT_MODULES, PAGE, SCREEN, HeatMap, Resolution, make_heat_maps
 from ioweather.job_io.outcomes import AllRuns
 from ioweather.readers.darshan.darshan_reader import read_log, rows_of_logs
 from ioweather.readers.darshan.log import DarshanLog
@@ -291,7 +291,7 @@ def find_named_log(source: DataSource, params: Params) -> JobView:
     if view.log is None and view.logs == 1 and source.reads_files and "detail" in params:
         # A server opens no logs for the asking user: the file at that path may have changed.
         log = ingested_log(source.snapshot, view)
-        return replace(view, heat_maps=job_heat_maps(log, PAGE if params["detail"] else SCREEN)) if log else view
+        return replace(view, heat_maps=make_heat_maps(log, PAGE if params["detail"] else SCREEN)) if log else view
     return view
 
 
@@ -329,7 +329,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually contains the user's and the program's: it is hidden where paths are.
     name = printable(path.name) if paths == "keep" else log.digest[:12]
-    heat_maps = job_heat_maps(log, resolution)
+    heat_maps = make_heat_maps(log, resolution)
     return JobView(name, applications, files, job_io(applications, files), log=log, heat_maps=heat_maps)
 
 
@@ -345,7 +345,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if uid is None else {"uid": uid})
     applications = snapshot.frame("applications", where=where, period_ns=source.period_ns)
-    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_cluster_filter(params)})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id, **_make_cluster_filter(params)})
     if params.get("cluster") is not None:
         state = match_jobs(applications, jobs).text("state")
         applications = applications.take(state.equals("matched"))
@@ -361,7 +361,7 @@ def view_in(source: DataSource, params: Params, job_id: str, paths: PathPolicy) 
         clusters = matches.text("cluster").tolist()
         question = _list_ambiguous_jobs(job_id, applications, numbers, clusters if len(set(clusters)) > 1 else ())
         raise UsageError(question, hint="Select one with --cluster, --uid, --from or --to.")
-    return main_run_of(_view(snapshot, f"job {job_id}", applications, jobs, paths))
+    return main_run_of(_build_view(snapshot, f"job {job_id}", applications, jobs, paths))
 
 
 def ingested_log(snapshot: Snapshot, view: JobView) -> DarshanLog | None:
@@ -384,10 +384,10 @@ def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
         raise DataUnavailable(f"The lake has no Darshan log with digest {digest} on {day}.")
     raw_id = int(applications.ints("job_id")[0])
     jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
-    return _view(snapshot, f"job {raw_id}", applications, jobs, "keep")
+    return _build_view(snapshot, f"job {raw_id}", applications, jobs, "keep")
 
 
-def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
+def _build_view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
     """Return the job of these applications, with files, metrics and sampled targets from the lake."""
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
@@ -399,7 +399,7 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
         job_io(applications, files),
         jobs=jobs,
         facility=snapshot.facility,
-        **_sampled_targets(snapshot, min(days)),
+        **_measure_targets(snapshot, min(days)),
     )
 
 
@@ -409,7 +409,11 @@ def counted_by_servers(source: DataSource, params: Params) -> ServerIo | None:
     Raises UsageError if jobs of several users or clusters have that id.
     """
     snapshot, job_id, uid = source.snapshot, params["job"], params.get("uid")
-    where = {"job_id": raw_id_of(snapshot, job_id), **({} if uid is None else {"uid": uid}), **_cluster_filter(params)}
+    where = {
+        "job_id": raw_id_of(snapshot, job_id),
+        **({} if uid is None else {"uid": uid}),
+        **_make_cluster_filter(params),
+    }
     rows = snapshot.frame("job_operations", where=where, period_ns=source.period_ns)
     owners = {"user ids": rows.array("uid").tolist(), "clusters": rows.text("cluster").tolist()}
     for what, values in owners.items():
@@ -440,7 +444,7 @@ def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     return server_io(rows.take(np.array(theirs, np.bool_)))
 
 
-def _sampled_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
+def _measure_targets(snapshot: Snapshot, day: str) -> dict[str, Any]:
     """Return the number of storage targets sampled on a day, and the highest rate of one of them."""
     where = {"component_kind": "ost", "metric": ("read_bytes", "write_bytes")}
     columns = ("component", "start_ns", "interval_ns", "value")
@@ -467,7 +471,7 @@ def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     return ids[0]
 
 
-def _cluster_filter(params: Params) -> dict[str, str]:
+def _make_cluster_filter(params: Params) -> dict[str, str]:
     """Return the filter of rows by the parameter `cluster`; empty if it is not given."""
     return {} if params.get("cluster") is None else {"cluster": params["cluster"]}
 

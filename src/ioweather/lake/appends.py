@@ -311,7 +311,7 @@ def replace_rows(
     if not files.uris:
         return
     if table.unknown_columns:
-        raise DeltaError("it has columns of a newer ioweather; merging would drop them")
+        raise DeltaError("it has columns from a newer ioweather, and merging would drop them")
     uris = con.execute(files.select_files_with(condition)).fetchall()
     found = files.with_names({uri.rsplit("/", 1)[1] for (uri,) in uris})
     if not found.uris:

@@ -39,7 +39,7 @@ def backup(lake: Lake, target: Path, *, progress: Progress = silent) -> dict[str
     Returns `copied_files`, `copied_bytes`, `kept_files` (already there) and `removed_files`."""
     root = lake.root
     if store_of(root) is not None:
-        raise UsageError("A lake in object storage is copied by its store.", hint="Use versions or replication there.")
+        raise UsageError("The object store copies its own lakes.", hint="Use versions or replication there.")
     _require_own_copy(root, target)
     with lake.snapshot() as snapshot:
         versions = snapshot.versions
@@ -172,10 +172,10 @@ def export_table(
 ) -> int:
     """Write rows of a table in the order of time; returns how many. Of revisable rows, those that count."""
     if table not in TABLES:
-        raise UsageError(f"There is no table {table!r}.", hint=f"Tables: {', '.join(TABLES)}.")
+        raise UsageError(f"Table {table!r} does not exist.", hint=f"Tables: {', '.join(TABLES)}.")
     form = next((form for ending, form in _FORMS.items() if out.name.endswith(ending)), None)
     if form is None:
-        raise UsageError(f"--out {out}: the ending must be one of {', '.join(_FORMS)}.")
+        raise UsageError(f"--out {out}: the extension must be one of {', '.join(_FORMS)}.")
     time = quote(TABLES[table].time)
     conditions = [f"({where}\n)"] if where else []  # the line break ends a comment in it
     if period_ns is not None:

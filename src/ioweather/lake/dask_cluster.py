@@ -71,7 +71,7 @@ class _DaskExecutor(Executor):
             try:
                 self._known = sum(self.client.nthreads().values())
             except OSError:
-                raise _scheduler_lost() from None
+                raise _make_lost_error() from None
             self._counted = now
             if self._known:
                 self._worked = now
@@ -103,7 +103,7 @@ class _DaskExecutor(Executor):
         except KilledWorker:
             here.set_exception(BrokenExecutor("the task crashed every worker that ran it"))
         except (CancelledError, CommClosedError):
-            here.set_exception(_scheduler_lost())
+            here.set_exception(_make_lost_error())
         except ModuleNotFoundError as error:
             here.set_exception(
                 IoweatherError(
@@ -129,7 +129,7 @@ def _run_task(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwarg
     return fn(*args, **kwargs)
 
 
-def _scheduler_lost() -> IoweatherError:
+def _make_lost_error() -> IoweatherError:
     return IoweatherError("Lost the connection to the Dask scheduler.", hint="Run the same command again. It resumes.")
 
 

@@ -240,7 +240,7 @@ def _open(root: Path, spec: TableSpec, version: int | None = None) -> Table:
 
 
 def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
-    return LakeError(f"Cannot open `{spec.name}`: {error}.", hint="Check the disk and permissions.")
+    return LakeError(f"Cannot open `{spec.name}`: {error}.", hint="Check the disk and its permissions.")
 
 
 def commits_until(folder: Path, version: int) -> list[Path]:

@@ -27,7 +27,7 @@ from ioweather.lake.inventory import LONGEST_NS, POSSIBLE, find_totals, read_sea
 _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
 
 
-def _one_thread() -> duckdb.DuckDBPyConnection:
+def _connect_one_thread() -> duckdb.DuckDBPyConnection:
     """A connection for a worker: there is one worker per core."""
     return duckdb.connect(":memory:", config={"threads": 1})
 
@@ -53,7 +53,9 @@ class Selection:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the connection: another process opens its own."""
-        return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
+        return {name: value for name, value in self.__dict__.items() if name != "con"} | {
+            "connect": _connect_one_thread
+        }
 
     def groups_of(self, metric: str) -> tuple[SeriesGroup, ...]:
         """The chosen groups of a metric."""
@@ -140,7 +142,7 @@ def _select_sums(selection: Selection, metrics: Sequence[str], *, by_component: 
     metric is a mean weighted by time. The weight is the recorded time, summed over components. Stored sums are read for
     days that have them, rows for the rest.
     """
-    known = _summed_days(selection, metrics, by_component=by_component)
+    known = _find_summed_days(selection, metrics, by_component=by_component)
     rest = [group for group in selection.groups if group.day not in known]
     columns = "metric, system, component, start_ns, interval_ns, value"
     parts = [f"SELECT {columns}, 1 AS n FROM ({selection.scan(metrics, rest)})"] if rest or not known else []
@@ -158,7 +160,7 @@ def _select_sums(selection: Selection, metrics: Sequence[str], *, by_component: 
         FROM ({selection.split_into_cells(metrics, " UNION ALL ".join(parts), "n")}) GROUP BY {keys}"""
 
 
-def _summed_days(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> dict[str, Path]:
+def _find_summed_days(selection: Selection, metrics: Sequence[str], *, by_component: bool) -> dict[str, Path]:
     """The files with the sums of days whose sums can be used: rows on a grid, none excluded by a flag. Sums by
     component are by hour, of whole days only."""
     if by_component and (selection.windows or selection.step_ns % HOUR_NS):

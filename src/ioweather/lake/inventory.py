@@ -253,11 +253,11 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
         place.setdefault((group.source, group.selection, raw), []).append(group)
     chosen: list[SeriesGroup] = []
     for same in rivals.values():
-        chosen += same[min(same, key=lambda key: _preference(key, same, rank, minutes_do=minutes_do))]
+        chosen += same[min(same, key=lambda key: _rank_source(key, same, rank, minutes_do=minutes_do))]
     return chosen
 
 
-def _preference(
+def _rank_source(
     key: tuple[str, ...],
     same: Mapping[tuple[str, ...], list[SeriesGroup]],
     rank: Mapping[str, int],

@@ -250,7 +250,7 @@ class Snapshot:
         ]
         if not groups:
             raise DataUnavailable(
-                f"The lake has no {', '.join(metrics)} of any {component_kind} of {filesystem} in this period.",
+                f"The lake has no {', '.join(metrics)} for any {component_kind} of {filesystem} in this period.",
                 hint="Run `ioweather lake` for a list of the data.",
             )
         chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))

@@ -78,7 +78,7 @@ def create_lake(root: Path) -> None:
         foreign = [name for name in folder.names() if name not in known and not name.startswith(".lake.json.")]
         if foreign and not lake_marker(root).exists():
             raise LakeError(
-                f"{root} is not empty and not a lake (it contains {foreign[0]}).", hint="Use an empty or new directory."
+                f"{root} is neither empty nor a lake (it contains {foreign[0]}).", hint="Use an empty or new directory."
             )
         body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
         if not lake_marker(root).exists():
@@ -177,5 +177,5 @@ def require_undamaged(paths: Iterable[str | Path]) -> None:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise LakeError(
             f"{damaged[0]}{more} is damaged or missing.",
-            hint="`ioweather lake check` lists the damage; `--set-aside` makes the rest usable.",
+            hint="`ioweather lake check` lists the damage. With `--set-aside`, the other files stay usable.",
         )

@@ -92,13 +92,13 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
         while True:
             asked = time.monotonic()
             if not ours.poll(max(0.0, left)):
-                raise _overran()
+                raise _make_overrun_error()
             try:
                 is_last, value = ours.recv()
             except (EOFError, OSError):
                 worker.join(_JOIN_SECONDS)
                 is_overrun = worker.exitcode == -signal.SIGPROF
-                raise (_overran() if is_overrun else WorkerDied("The process of a task crashed.")) from None
+                raise (_make_overrun_error() if is_overrun else WorkerDied("The process of a task crashed.")) from None
             left -= time.monotonic() - asked
             if not is_last:
                 yield value
@@ -113,7 +113,7 @@ def stream_limited(task: Callable[..., Iterable[T]], *args: Any, wall_seconds: f
         ours.close()
 
 
-def _overran() -> WorkerDied:
+def _make_overrun_error() -> WorkerDied:
     return WorkerDied("A task exceeded its time limit.", kind="TooMuchTime")
 
 

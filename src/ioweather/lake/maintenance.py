@@ -83,12 +83,12 @@ def seal_new_days(lake: Lake, since_ns: int) -> list[SealedDay]:
     for day, uris in sorted(table.files().days().items()):
         if first <= day <= last and not _is_sealed(lake.root, spec, day, uris):
             sealed_before = seal_file(lake.root, day)
-            if not (sealed_before.exists() and _age_seconds(sealed_before) < _SEAL_AGAIN_SECONDS):
+            if not (sealed_before.exists() and _measure_age_seconds(sealed_before) < _SEAL_AGAIN_SECONDS):
                 done += _seal_day(lake.root, spec, day)
     return done
 
 
-def _age_seconds(path: Path) -> float:
+def _measure_age_seconds(path: Path) -> float:
     return time.time() - path.stat().st_mtime
 
 
@@ -172,7 +172,7 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
         current = set(find_totals(lake.root, days).values())
         for path in layout.seals_dir(lake.root).iterdir():
             # Totals of an earlier version, or of files that the day had before, which readers may still use.
-            is_old = path.suffix != ".json" and path not in current and _age_seconds(path) > DAY_NS / 1e9
+            is_old = path.suffix != ".json" and path not in current and _measure_age_seconds(path) > DAY_NS / 1e9
             if path.name[:10] not in days or is_old:
                 path.unlink()
                 remove(lake.root, [path])
@@ -275,7 +275,7 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
             raise UsageError(f"The lake has no file {name}.", hint="Use the path from ingestion, or the digest.")
         if found[0][0] is None:
             raise LakeError(
-                f"The rows of {name} are not recorded: it has none, or an older ioweather ingested it.",
+                f"The rows of {name} are not recorded. The file has no rows, or an older ioweather ingested it.",
                 hint="Ingest it again with `ioweather ingest --again`, or create a new lake.",
             )
         ids = tuple(found[0][0].split(","))
@@ -293,7 +293,7 @@ def find_file(lake: Lake, name: str) -> tuple[dict[str, str], dict[str, int], tu
 def forget_file(lake: Lake, files: Mapping[str, str], rows: Mapping[str, int], ingest_ids: Collection[str]) -> None:
     """Remove what `find_file` found: rows first, then the ledger entries."""
     if rolled := [table for table in _ROLLED_UP if table in rows]:
-        raise LakeError(f"Cannot remove rows of {rolled[0]}: they are already part of daily sums.")
+        raise LakeError(f"Cannot remove rows of {rolled[0]}, because daily sums already include them.")
     layout.lake_directory(lake.root).close()
     for table in rows:
         _remove_rows(lake, table, f"ingest_id IN ({literals(ingest_ids)})")

@@ -86,7 +86,7 @@ def _fetch_one(store: str, root: Path, path: Path) -> None:
     digest = digest_in_name(path)
     if digest is not None and path.exists() and content_digest(path) != digest:
         path.unlink()
-        raise LakeError(f"{store}/{path.relative_to(root)} is damaged: its content is not what was written.")
+        raise LakeError(f"{store}/{path.relative_to(root)} is damaged: its content differs from the written data.")
 
 
 def upload(root: Path, paths: Iterable[Path]) -> None:

@@ -95,7 +95,7 @@ def run_user_sql(
     from ioweather.lake.lake import QUARANTINE
 
     if snapshot.owner is not None:
-        raise QueryRefused("SQL reads the whole lake, so it is not available to users with access to a part of it.")
+        raise QueryRefused("SQL reads the whole lake, so it is not available to users with partial access.")
     directory = str(snapshot.root.resolve())
     snapshot.fetch_all()  # a child reaches no network
     tables = {
@@ -134,14 +134,14 @@ def run_user_sql(
     try:
         answer = json.loads(data)  # not pickle: the child ran untrusted SQL
     except ValueError:  # the kernel stopped it before it could say why
-        raise _too_large(memory) from None
+        raise _make_memory_error(memory) from None
     if "refused" in answer:
         raise QueryRefused(str(answer["refused"]), hint=str(answer["hint"]))
     found = tuple(tuple(row) for row in answer["rows"])
     return SqlResult(tuple(answer["columns"]), tuple(answer["types"]), found, bool(answer["truncated"]))
 
 
-def _too_large(memory: str) -> QueryRefused:
+def _make_memory_error(memory: str) -> QueryRefused:
     """Return the error of a query that exceeded its memory limit, such as "1GiB"."""
     return QueryRefused(
         f"The query needed more than {memory} of memory and was stopped.", hint="Aggregate, or filter by day."
@@ -222,12 +222,12 @@ def _answer_query(question: Mapping[str, Any]) -> str:
         asked = con.sql(checked_statement(question["sql"]))
         columns, types = asked.columns, asked.types
         every = enumerate(types, start=1)  # by position, because names may be there twice
-        readable = [f"#{n}" if _is_in_json(kind) else f"CAST(#{n} AS {_type_as_text(kind)})" for n, kind in every]
+        readable = [f"#{n}" if _is_in_json(kind) else f"CAST(#{n} AS {_write_type(kind)})" for n, kind in every]
         rows = asked.project(", ".join(readable)).limit(question["rows"] + 1).fetchall()
         result = {"columns": columns, "types": [*map(str, types)], "rows": rows[: question["rows"]]}
         data = json.dumps({**result, "truncated": len(rows) > question["rows"]})
     except (duckdb.OutOfMemoryException, MemoryError):
-        raise _too_large(question["memory"]) from None
+        raise _make_memory_error(question["memory"]) from None
     except duckdb.Error as error:
         raise QueryRefused(f"DuckDB: {error}") from None
     if len(data) > question["answer_bytes"]:
@@ -244,13 +244,13 @@ def _is_in_json(kind: Any) -> bool:
     return kind.id in _JSON_TYPES or kind.id == "null"
 
 
-def _type_as_text(kind: Any) -> str:
+def _write_type(kind: Any) -> str:
     """The type with floats for decimals, and text for other types that JSON does not have."""
     if kind.id in ("list", "array"):
-        return f"{_type_as_text(kind.children[0][1])}[]"
+        return f"{_write_type(kind.children[0][1])}[]"
     if kind.id == "struct":
         quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
-        return "STRUCT(" + ", ".join(f'"{name}" {_type_as_text(child)}' for name, child in quoted) + ")"
+        return "STRUCT(" + ", ".join(f'"{name}" {_write_type(child)}' for name, child in quoted) + ")"
     if kind.id == "decimal":
         return "DOUBLE"
     return str(kind) if kind.id in _JSON_TYPES else "VARCHAR"
@@ -270,12 +270,12 @@ def _write_rows(question: Mapping[str, Any]) -> None:
                 except duckdb.Error as error:
                     if not line.startswith("CREATE VIEW"):
                         raise
-                    unreadable = f" The file is not a table: {_one_line(error)}"  # but may have lines()
+                    unreadable = f" The file is not a table: {_format_one_line(error)}"  # but may have lines()
             names = [] if unreadable else con.sql("FROM input").columns
             more = f" and {len(names) - _MOST_COLUMNS} more" if len(names) > _MOST_COLUMNS else ""
             present = f"The file has: {', '.join(names[:_MOST_COLUMNS])}{more}." if names else ""
             asked = con.sql(checked_statement(question["sql"]))
-            rows = asked.project(_projection(question, asked.columns)).limit(question["rows"] + 1)
+            rows = asked.project(_write_projection(question, asked.columns)).limit(question["rows"] + 1)
             io.write_ipc_stream(core.RecordBatchReader.from_stream(rows), sys.stdout.buffer)
             sys.stdout.buffer.flush()
         except (duckdb.OutOfMemoryException, MemoryError):
@@ -283,14 +283,14 @@ def _write_rows(question: Mapping[str, Any]) -> None:
         except QueryRefused as refusal:
             raise QueryRefused(refusal.message, hint=f"{refusal.hint} {present}") from None
         except Exception as error:  # of DuckDB, or of the stream that its rows go through
-            raise QueryRefused(f"DuckDB: {_one_line(error)}{unreadable}", hint=present) from None
+            raise QueryRefused(f"DuckDB: {_format_one_line(error)}{unreadable}", hint=present) from None
 
 
-def _one_line(error: Exception) -> str:
+def _format_one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
 
 
-def _projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
+def _write_projection(question: Mapping[str, Any], given: Sequence[str]) -> str:
     """Every column of the table, in its type. Raises QueryRefused where the SELECT does not fit the table."""
     table, columns = question["table"], question["columns"]
     names = [name for name, *_ in columns]
@@ -343,7 +343,7 @@ def main() -> None:
             else:
                 sys.stdout.write(_answer_query(question))
         except MemoryError:
-            raise _too_large(question["memory"]) from None
+            raise _make_memory_error(question["memory"]) from None
     except QueryRefused as error:
         refusal = json.dumps({"refused": error.message, "hint": error.hint.strip()})
         (sys.stderr if is_file else sys.stdout).write(refusal)

@@ -104,7 +104,7 @@ def in_order(
             if not waiting:
                 return
             try:
-                result = _result(executor, waiting[0][1])
+                result = _await_result(executor, waiting[0][1])
             except BrokenExecutor:
                 wait([future for _, future in waiting])
                 while waiting:
@@ -129,7 +129,7 @@ def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ..
         return broken
 
 
-def _result(executor: Executor, future: Future[T]) -> T:
+def _await_result(executor: Executor, future: Future[T]) -> T:
     """The result of the task; raises IoweatherError where a cluster has no workers for minutes."""
     while not wait((future,), _LOOK_SECONDS).done:
         workers_of(executor)  # raises, if a cluster has had none for long
@@ -142,7 +142,7 @@ def _run_alone(
     """Run a task while no other is in flight, twice at most; then `lost` gives its result."""
     for _ in range(_TRIES_ALONE):
         try:
-            return _result(executor, _submit(executor, task, arguments))
+            return _await_result(executor, _submit(executor, task, arguments))
         except (BrokenExecutor, CancelledError):
             continue
     if lost is None:

@@ -179,7 +179,7 @@ def forecast_answer(
     now = float(seen.values[-1]) if len(seen.values) else None
     outcome = ForecastOutcome(seen.filesystem, seen.of, seen.op, seen.unit, window_ns, now, seen.end_ns)
     answer = Answer(
-        question=f"{seen.title}: what is expected in the next two hours?",
+        question=f"{seen.title}: forecast for the next two hours",
         headline=f"{seen.title}: not enough history for a forecast. It has {present:,} windows of {width} and "
         f"needs {NEEDED_DAYS} days ({math.ceil(NEEDED_DAYS * DAY_NS / window_ns):,} windows).",
         caveats=seen.notes,
@@ -206,7 +206,7 @@ def forecast_answer(
     if main.low is None:
         expected = f"in {main.minutes} minutes {BY[main.by]}; too little history for an interval"
     days = len(seen.values) * window_ns / DAY_NS
-    short = "With less than two weeks of history, the usual value for an hour of the week is uncertain."
+    short = "With less than two weeks of history, the usual value of an hour of the week is uncertain."
     return replace(
         answer,
         headline=f"{seen.title}: {format_value(now, seen.unit)} now, {expected}.",
@@ -215,10 +215,10 @@ def forecast_answer(
         findings=(*_findings(forecasts), start.finding),
         caveats=(
             *seen.notes,
-            f"From {days:.1f} days of history. Hours of the week are in {zone_name}.",
+            f"The forecast uses {days:.1f} days of history. Hours of the week are in {zone_name}.",
             *([short] if days < 14 else []),
-            f"Errors are computed on {'log(1 + MiB/s)' if seen.of == 'load' else 'the logarithm'}; a value 'in 60 min' "
-            "is for the window that ends then. The forecast ignores what jobs will do.",
+            f"Errors are computed on {'log(1 + MiB/s)' if seen.of == 'load' else 'the logarithm'}. A value 'in 60 "
+            "min' is for the window that ends then. The forecast ignores future jobs.",
         ),
         result=replace(outcome, horizons=tuple(forecasts), best_start_ns=start.start_ns),
     )
@@ -276,7 +276,7 @@ def _facts(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> I
         expected = f"{history.range_of(at) or 'no interval yet'}, {BY[at.by]}"
         values.append(Fact(name, label, at.value, history.unit, note=expected))
         if at.skill.value is not None and at.coverage is not None:
-            note = f"smaller errors than 'as usual'; {at.coverage:.0%} of values in the interval ({LEVEL:.0%} intended)"
+            note = f"smaller errors than 'as usual'; {at.coverage:.0%} of values in the interval (nominal: {LEVEL:.0%})"
             record.append(Fact(name, label, f"{at.skill.value:.0%}".replace("-0%", "0%"), note=note))
     yield FactGroup("expected", f"{history.title}, in windows of {width}", tuple(values))
     yield FactGroup("record", "Past forecasts", tuple(record))
@@ -285,14 +285,15 @@ def _facts(history: History, forecasts: Sequence[Horizon], zone: dt.tzinfo) -> I
 def _findings(forecasts: Sequence[Horizon]) -> Iterator[Finding]:
     """Yield up to which horizon the present value forecasts better, and where intervals are too narrow."""
     persistent = [at.minutes for at in forecasts if at.by == CANDIDATES[PERSISTENCE]]
-    text = "In the past, 'as usual' had the smaller errors at every horizon."
+    text = "In the past, 'as usual' had smaller errors at every horizon."
     if persistent:
         text = f"In the past, 'as now' had smaller errors than 'as usual' up to {max(persistent)} minutes ahead."
     if any(at.n for at in forecasts):
         yield Finding(text, name="record")
     if off := [str(at.minutes) for at in forecasts if at.coverage is not None and at.coverage < LEVEL - _TOO_NARROW]:
         text = (
-            f"Intervals {', '.join(off)} minutes ahead are too narrow: they held the actual value less than intended."
+            f"Intervals {', '.join(off)} minutes ahead are too narrow: they contained the actual value less often "
+            "than intended."
         )
         yield Finding(text, name="narrow_intervals")
 
@@ -324,7 +325,7 @@ def forecast_exhibit(history: History, forecasts: Sequence[Horizon]) -> Exhibit:
     columns = f"time [time_ns]; series [text]; value: {history.of} [{unit}]; low: 90% from [{unit}]; "
     course = ResultTable.of("course", f"{columns}high: 90% to [{unit}]", points, title)
     now = (Reference("x", float(history.end_ns), "now"),)
-    chart = Chart.of("band", course, "x=time y=value low high", f"{title}, measured and expected", references=now)
+    chart = Chart.of("band", course, "x=time y=value low high", f"{title}: measured and expected", references=now)
     return Exhibit("forecast", title, (table_of_horizons,), (chart,))
 
 
@@ -346,7 +347,7 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
     hours, what = max(1, math.ceil(duration_ns / HOUR_NS)), history.of
     typical = means_from_each_start(climate_tables(hourly)[-1], weekday * 24 + hour, hours)
     if not np.isfinite(typical).all():
-        text = f"No best start: some hours of the week have too little history of {what}."
+        text = f"No best start: some hours of the week have too little {what} history."
         return BestStart(Finding(text, name="best_start"))
     # How much lower the chosen hour was, as a share: 1 - exp(-mean log gain).
     gained = past_gains(hourly, hours)
@@ -372,7 +373,7 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
     interval = f"{LEVEL:.0%} interval {least} to {most}"
     saved = Fact("gain", "saved by choosing the hour", value, note=f"on {n} past days; {interval}")
     less = f"{value.removeprefix('-')} {'more' if value.startswith('-') else 'less'} {what}"
-    chosen = f"n {n} past days the hour chosen in advance had {less} than that day's average"
+    chosen = f"n {n} past days, the hour chosen in advance had {less} than the average of that day"
     best, mean = int(np.argmin(typical)), float(typical.mean())
     if not (surely(gain, above=0.0) and min(gain.value, 1 - math.exp(typical[best] - mean)) >= WORTH_IT):
         text = f"Start any time: differences between hours are within the noise. O{chosen} (saved: {interval})."
@@ -384,14 +385,14 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
         f"start: start [time_ns]; clock: local ({zone[1]}) [text]; typical: typical {what} [{history.unit}]; "
         "ratio: against all hours [factor]"
     )
-    about = f"Typical {what} of {hours} h from each start"
+    about = f"Typical {what} over {hours} h, by start"
     rows = table("starts", columns, times, clock, history.back(typical), np.exp(typical - mean), title=about)
     chart = Chart.of("timeline", rows, "x=start y=typical", f"Typical {what} by start, next 24 hours")
     return said(
         Finding(f"The hours differ: o{chosen} ({interval}).", name="best_start"),
         Fact("start", "start at", clock[best], note=zone[1]),
         Fact("typical_then", f"typical {what} then", float(history.back(typical[best])), history.unit),
-        Fact("typical", "typical of all 24 hours", float(history.back(mean)), history.unit),
+        Fact("typical", "typical for all 24 hours", float(history.back(mean)), history.unit),
         saved,
         exhibits=(Exhibit("forecast.start", chart.title, (rows,), (chart,), (gain,)),),
         start_ns=int(times[best]),
@@ -475,17 +476,16 @@ QUESTION = Question(
             choices=("load", "slowdown"),
         ),
         Param("op", "read or write; for slowdown, any probe operation.", metavar="OP"),
-        Param("horizon", "The horizon of the headline, 5 to 120 min (default: 60min).", "duration", metavar="TIME"),
+        Param("horizon", "Horizon of the headline, 5 to 120 min (default: 60min).", "duration", metavar="TIME"),
         Param("window", "Length of a window.", "duration", "5min", metavar="TIME"),
-        Param("at", "As of this time (default: of the newest data).", "time", metavar="TIME"),
-        Param("duration", "How long the planned job does I/O.", "duration", "1h", option="for", metavar="TIME"),
+        Param("at", "Forecast as of this time (default: the newest data).", "time", metavar="TIME"),
+        Param("duration", "I/O duration of the planned job.", "duration", "1h", option="for", metavar="TIME"),
     ),
     help="""Forecast load or slowdown for the next two hours, and the best time to start a job.
 
-    Each value is "as now" or "as usual at this hour", whichever had the smaller errors here, with its interval.""",
-    epilog="""\b
-Load comes from server samples, slowdown from the probe. --full shows how much
-smaller errors were than those of 'as usual', and how often intervals held.
+    Each value is "as now" or "as usual at this hour", depending on which had smaller errors here, with an interval.""",
+    epilog="""Load comes from server samples, slowdown from the probe. --full shows how much smaller the errors were
+than with 'as usual', and how often intervals contained the actual value.
 
 \b
 Example: ioweather forecast --filesystem scratch --op write --for 2h
@@ -512,7 +512,7 @@ def read_history(snapshot: Snapshot, values: Mapping[str, Any]) -> History:
     notes = []
     age = (at_ns or now_ns()) - seen.end_ns
     if age > 2 * seen.window_ns:
-        notes.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
+        notes.append(f"The newest data are {format_seconds(age / 1e9)} old, and 'now' means the end of the data.")
     if seen.of == "load" and (others := sorted(set(snapshot.filesystems()) - {seen.filesystem})):
         notes.append(f"Other file systems: {', '.join(others)} (--filesystem).")
     return replace(seen, notes=tuple(notes))
@@ -530,7 +530,7 @@ def _read_load(snapshot: Snapshot, filesystem: str | None, op: str | None, windo
     metrics = {"read": ("read_bytes",), "write": ("write_bytes",), "all": choices.TRAFFIC}.get(op or "all")
     if metrics is None:
         hint = "Use --op read or --op write; for other operations, --of slowdown."
-        raise UsageError(f"Load has no operation {op!r}.", hint=hint)
+        raise UsageError(f"Load forecasts do not support operation {op!r}.", hint=hint)
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     own = [g for g in groups if g.filesystem == name and g.component_kind == kind]
     # If samples are longer than the window, the window becomes a whole number of samples.

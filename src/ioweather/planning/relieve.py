@@ -32,10 +32,10 @@ _MOST_FILES: Final = 10_000
 _STRIPES: Final = "string_split(replace(osts, ';', ','), ',')"
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 _CAVEATS: Final = (
-    "The load of targets comes from server samples. Bytes of files come from Darshan logs, spread evenly over a "
-    "file's stripes. Runs without a log are not included.",
-    "Files used by a single run are excluded: their load will not recur. If each run creates new files, change the "
-    "striping of their directory: `ioweather predict --stripe`.",
+    "Target load comes from server samples. File traffic comes from Darshan logs and is spread evenly over the "
+    "stripes of a file. Runs without a log are not included.",
+    "Files used by a single run are excluded, because their load will not recur. If each run creates new files, "
+    "change the striping of their directory: `ioweather predict --stripe`.",
     "`lfs migrate -n` skips files that are in use.",
 )
 
@@ -103,7 +103,7 @@ def run(source: DataSource, params: Params) -> Answer:
         Fact("level", "moved", outcome.level, "bytes"),
         Fact("mean_level", "mean of all targets", outcome.mean_level, "bytes"),
         Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
-        Fact("moved_bytes", "bytes in these files", outcome.moved_bytes, "bytes"),
+        Fact("moved_bytes", "data in these files", outcome.moved_bytes, "bytes"),
         Fact("files", "files to move", len(outcome.files), "count"),
     )
     return Answer(
@@ -129,18 +129,18 @@ def _find_files_to_move(source: DataSource, filesystem: str, named: str | None) 
     target = _choose_target(names, amount, named)
     number = target_number(target)
     if number is None:
-        raise DataUnavailable(f"Cannot find an OST number in the name {target}.", hint="Expected NAME-OST0007.")
-    select = _sql_of_logged_files(snapshot, filesystem, number, period)
+        raise DataUnavailable(f"Cannot find an OST number in {target}.", hint="Expected NAME-OST0007.")
+    select = _write_sql_of_logged_files(snapshot, filesystem, number, period)
     count, files = _read_largest(snapshot, select)
     here = names.index(target)
     level, mean = float(amount[here]), float(amount.mean())
     excess = level - mean
     chosen = [files[i] for i in choose_fewest(np.array([file.bytes_there for file in files]), excess).tolist()]
-    moved, users = sum(file.bytes_there for file in chosen), _user_names(snapshot)
+    moved, users = sum(file.bytes_there for file in chosen), _read_user_names(snapshot)
     to_move = tuple(
         FileToMove(
             *(file.path, file.bytes_there, file.size_bytes, file.uid, users.get(file.uid), file.last_used_ns),
-            osts=tuple(_ost_numbers(file)),
+            osts=tuple(_parse_ost_numbers(file)),
             command=_format_migrate_command(file, to),
         )
         for file, to in zip(chosen, choose_destinations(target, names, amount, chosen), strict=True)
@@ -162,7 +162,7 @@ def _write_headline(outcome: RelieveOutcome) -> str:
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
     what = f"{count} with {format_bytes(outcome.moved_bytes)} there"
     if outcome.is_enough:
-        return f"{state} Moving {what} brings it to the mean."
+        return f"{state} Moving {what} brings the target to the mean."
     share = format_value(outcome.moved_bytes / outcome.excess_bytes, "ratio")
     return f"{state} Moving all {what} removes {share} of the excess."
 
@@ -172,9 +172,9 @@ def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:
     several = sum(file.command is None for file in outcome.files)
     if several:
         yield Finding(
-            f"No command for {several:,} of these: their layout has several components, their path is not in the lake, "
-            "or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout; set max_create_count=0 for "
-            "the target while it runs.",
+            f"{several:,} of these files have no command: their layout has several components, their path is not in "
+            "the lake, or they use all targets. `lfs migrate --copy FILE FILE` preserves a layout. Set "
+            "max_create_count=0 for the target during the migration.",
             "undecided",
             name="no_command",
         )
@@ -208,7 +208,7 @@ def choose_destinations(
     place = {number: i for i, name in enumerate(names) if (number := target_number(name)) is not None}
     found: list[list[int] | None] = []
     for file in chosen:
-        stripes = _ost_numbers(file)
+        stripes = _parse_ost_numbers(file)
         free = {number: i for number, i in place.items() if number != own and number not in stripes}
         if not free or ";" in file.osts:
             found.append(None)
@@ -219,7 +219,7 @@ def choose_destinations(
     return found
 
 
-def _ost_numbers(file: FileThere) -> list[int]:
+def _parse_ost_numbers(file: FileThere) -> list[int]:
     """Return the OST numbers of a file's layout, of all its components."""
     return [int(number) for number in file.osts.replace(";", ",").split(",")]
 
@@ -228,10 +228,10 @@ def _format_migrate_command(file: FileThere, stripes: Sequence[int] | None) -> s
     """Return the command that moves a file; None without a known path or a free target."""
     if stripes is None or file.escaped is None:
         return None
-    return f"lfs migrate -n -o {','.join(map(str, stripes))} {shell_word(file.path, escaped=file.escaped)}"
+    return f"lfs migrate -n -o {','.join(map(str, stripes))} {quote_for_shell(file.path, escaped=file.escaped)}"
 
 
-def shell_word(path: str, *, escaped: bool) -> str:
+def quote_for_shell(path: str, *, escaped: bool) -> str:
     """Quote a path for the shell: as $'...' if it has control characters, or is stored with \\xNN and doubled
     backslashes (`escaped`)."""
     if path.startswith("-"):
@@ -249,7 +249,7 @@ def _find_filesystem(snapshot: Snapshot, target: str | None) -> str:
     named = [name for name in known if target is not None and target.startswith(f"{name}-")]
     found = named[0] if named else busiest_filesystem(snapshot) or (known[0] if known else None)
     if found is None:
-        raise DataUnavailable("The lake has no samples of storage targets.", hint="Ingest LMT or Lustre data.")
+        raise DataUnavailable("The lake has no storage target samples.", hint="Ingest LMT or Lustre data.")
     return found
 
 
@@ -260,7 +260,7 @@ def _choose_target(names: Sequence[str], level: Floats, asked: str | None) -> st
     if asked not in names:
         near = get_close_matches(asked, names, n=3, cutoff=0.5)
         raise DataUnavailable(
-            f"There is no target {asked!r} in this period.",
+            f"Target {asked!r} has no data in this period.",
             hint=f"Did you mean {' or '.join(near)}?" if near else f"Targets: {', '.join(names[:8])}.",
         )
     return asked
@@ -272,25 +272,25 @@ def _sum_moved_bytes(snapshot: Snapshot, filesystem: str, period: Period) -> dic
     traffic = next((t for t in whole.traffic if t.component_kind == "ost"), None)
     if traffic is None or not traffic.components:
         raise DataUnavailable(
-            f"The lake has no samples of the OSTs of {filesystem} in this period.", hint="Ingest LMT or Lustre data."
+            f"The lake has no samples for the OSTs of {filesystem} in this period.", hint="Ingest LMT or Lustre data."
         )
     rates = np.nansum(traffic.parts_read, axis=0) + np.nansum(traffic.parts_write, axis=0)
     total = rates * (whole.step_ns / NS)
     return {name: float(moved) for name, moved in zip(traffic.components, total, strict=True)}
 
 
-def _sql_of_stripes_on(number: int) -> str:
+def _write_sql_of_stripes(number: int) -> str:
     """Return SQL of the number of stripes of a file on the target."""
     doubled = "',' || replace(replace(osts, ';', ','), ',', ',,') || ','"
     return f"(len(string_split({doubled}, ',{number},')) - 1)"
 
 
-def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
+def _write_sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, period: Period) -> str:
     """Return SQL of the bytes that logged runs moved on the target, by files that several runs used: moving a file
     of one run does not move future load. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
         raise DataUnavailable(
-            "The traffic of each file comes from Darshan logs; the lake has none.",
+            "File traffic comes from Darshan logs, but the lake has none.",
             hint="Ingest some: ioweather ingest LOGS",
         )
     on_filesystem, known = "TRUE", snapshot.facility.filesystem(filesystem)
@@ -299,7 +299,7 @@ def _sql_of_logged_files(snapshot: Snapshot, filesystem: str, number: int, perio
         systems = {mount: snapshot.facility.filesystem_of_path(mount) for mount in mounts}
         here = [literal(mount) for mount, system in systems.items() if system is not None and system.name == filesystem]
         on_filesystem = f"mount IN ({', '.join(here) or 'NULL'})"
-    mine = _sql_of_stripes_on(number)
+    mine = _write_sql_of_stripes(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     return f"""
         SELECT path, CASE WHEN path LIKE '/%' THEN FALSE END, sum(there) AS there,
@@ -318,7 +318,7 @@ def _read_largest(snapshot: Snapshot, select: str) -> tuple[int, list[FileThere]
     return int(count), [FileThere(*row)._replace(bytes_there=float(row[2])) for row in rows]
 
 
-def _user_names(snapshot: Snapshot) -> dict[int | None, str]:
+def _read_user_names(snapshot: Snapshot) -> dict[int | None, str]:
     """Return user names by uid, from accounting."""
     if not snapshot.pinned["jobs"].uris:
         return {}

@@ -141,7 +141,7 @@ class _RequestTimes(NamedTuple):
         return f"{format_bytes(self.sizes[0])} to {format_bytes(self.sizes[-1])}"
 
 
-def request_times(
+def fit_request_times(
     responses: Frame, facility: Facility, *, op: str, filesystem: str | None, mode: str | None, replicates: int
 ) -> _RequestTimes:
     """Fit the samples of a file system, operation and mode; of None, the one with the most samples."""
@@ -165,7 +165,7 @@ def request_times(
     return _RequestTimes(samples, fitted, (choices(fitted[0].fit), *refused))
 
 
-def targets_of(sample: ResponseSample) -> set[str]:
+def list_targets(sample: ResponseSample) -> set[str]:
     """Return the names of targets in the rows."""
     text = sample.frame.text("component")
     return {text.categories[code] for code in np.unique(text.codes[sample.rows]) if code >= 0}
@@ -204,8 +204,8 @@ def predict_transfer(
     intervals are those of single transfers, and include the uncertainty of the fits.
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
-        raise ValueError("a transfer needs positive bytes, request size and width")
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+        raise ValueError("a transfer needs a positive size, request size and width")
+    times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     size = request_bytes or min(total_bytes / width, times.sizes[-1])
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
     at_a_time = f", {width} at a time" if width > 1 else ""
@@ -218,8 +218,8 @@ def predict_transfer(
     if not times.sizes[0] <= size <= times.sizes[-1]:
         sampled = f"{times.range_text} on {times.example.place}"
         reason = (
-            f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). "
-            "Sample that size: values are not extrapolated."
+            f"requests of {format_bytes(size)} are outside the sampled sizes ({sampled}). Values are not "
+            "extrapolated, so sample that size."
         )
         raise DataUnavailable(f"No answer: {reason}")
     drawn, mean = _draw_transfers(times, size, width, rounds, replicates)
@@ -233,7 +233,7 @@ def _answer_of_draws(
     place, rounds, width = times.example.place, outcome.rounds, outcome.width
     seconds = dict(zip(_QUANTILES, np.quantile(drawn, [*_QUANTILES]).tolist(), strict=True))
     known = mean if math.isfinite(mean) else None
-    note = "" if known is not None else "may be infinite, since a tail of alpha <= 2 also fits; use the quantiles"
+    note = "" if known is not None else "may be infinite, because a tail with alpha <= 2 also fits; use the quantiles"
     facts = [Fact(f"q{round(100 * p)}_seconds", _QUANTILES[p], value, "seconds") for p, value in seconds.items()]
     facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
     basis = (
@@ -243,17 +243,18 @@ def _answer_of_draws(
         Fact("rounds", "rounds of requests", rounds, "count"),
         Fact("width", "requests at a time", width, "count"),
     )
-    caveats = [f"Assumes the same load as when sampled ({place}); the load during the transfer is unknown."]
+    caveats = [f"The prediction assumes the load of the samples ({place}). The load during the transfer is unknown."]
     if rounds > 1:
-        caveats += ["Rounds are assumed to be independent; slow periods make long transfers vary more than this."]
+        caveats += ["Rounds are assumed to be independent. Slow periods make long transfers vary more than predicted."]
     if width > 1:
         text = (
-            "Requests of a round go to different targets, assumed independent; a round ends with its slowest request."
+            "The requests of a round go to different targets, which are assumed to be independent. A round ends "
+            "with its slowest request."
         )
         caveats += [text]
-    caveats += [f"Request sizes between the sampled ones ({times.range_text}) are interpolated."]
-    table = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
-    chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
+    caveats += [f"Request sizes between the sampled sizes ({times.range_text}) are interpolated."]
+    table = cdf_table("predicted", {"predicted": drawn}, "time per transfer", "seconds")
+    chart = Chart.of("cdf", table, "x=value y=share", "Predicted transfer time", log="x")
     return Answer(
         question=question,
         headline=f"About {format_seconds(seconds[0.5])}; 90% of such transfers take between "
@@ -297,27 +298,27 @@ def recommend_stripe(
     if file_bytes <= 0:
         raise ValueError(f"a file of {file_bytes} bytes cannot be striped")
     question = f"Over how many targets should a file of {format_bytes(file_bytes)} be striped ({op})?"
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
-    times = _sized_on_same_targets(times)
+    times = fit_request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    times = _require_same_targets(times)
     predictions, piece_bytes = _predict_pieces(times, file_bytes, min(WIDEST, targets or WIDEST))
     chosen, fastest, agreement = best_width(predictions)
-    sample, command = times.example, setstripe(chosen.width, chosen.request_bytes, directory)
+    sample, command = times.example, format_setstripe(chosen.width, chosen.request_bytes, directory)
     firm = agreement is not None and agreement >= _FIRM
     headline = f"{command}: {_describe_times(predictions, chosen, sample.op)}"
     headline += "." if firm else "; other stripe counts fit the data about as well."
     if piece_bytes < file_bytes:
         headline += (
-            f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size; the file has "
-            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, transferred in sequence."
+            f" This is the time per {format_bytes(piece_bytes)}, the largest sampled size. The file has "
+            f"{math.ceil(file_bytes / piece_bytes):,} such pieces, which are transferred in sequence."
         )
     caveats = [
-        f"Assumes a file that moves at once: each of n targets serves one request of 1/n of the file, like the probe's "
-        f"requests on {sample.place}. The client's network limit is not modelled.",
-        "Targets are assumed to be independent; the findings show whether the samples agree.",
-        f"Request sizes between the sampled ones ({times.range_text}) are interpolated; nothing is extrapolated.",
+        "The model moves the file at once: each of n targets serves one request of 1/n of the file, like the "
+        f"probe's requests on {sample.place}. The client's network limit is not modelled.",
+        "Targets are assumed to be independent. The findings show whether the samples agree.",
+        f"Request sizes between the sampled sizes ({times.range_text}) are interpolated. Nothing is extrapolated.",
     ]
     if targets is None:
-        caveats.append(f"The number of targets is unknown (set --targets); counts up to {WIDEST} were considered.")
+        caveats.append(f"The number of targets is unknown (set --targets). Counts up to {WIDEST} were considered.")
 
     by_width = {
         each: tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, each.quantiles, strict=True))
@@ -326,7 +327,7 @@ def recommend_stripe(
     return Answer(
         question=question,
         headline=headline,
-        facts=tuple(_stripe_facts(times, predictions, chosen, agreement, command)),
+        facts=tuple(_list_stripe_facts(times, predictions, chosen, agreement, command)),
         exhibits=(striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats),),
         findings=(
             *_compare_widths(predictions, chosen, fastest),
@@ -368,21 +369,24 @@ def _compare_widths(predictions: Sequence[WidthPrediction], chosen: WidthPredict
     slow = 1.1 * chosen.seconds(0.99)
     wider = [each.width for each in predictions if each.width > chosen.width and each.seconds(0.99) > slow]
     if wider:
-        text = f"With {wider[0]} or more stripes, slow transfers get slower again: each waits for the slowest target."
+        text = (
+            f"With {wider[0]} or more stripes, slow transfers get slower again, because each waits for its slowest "
+            "target."
+        )
         yield Finding(text, name="wider_is_slower")
 
 
-def _sized_on_same_targets(times: _RequestTimes) -> _RequestTimes:
+def _require_same_targets(times: _RequestTimes) -> _RequestTimes:
     """Return the samples that name their targets; effects of size and target can be separated only if any two sizes
     share most of them."""
-    fitted = [item for item in times.fitted if targets_of(item.sample)]
+    fitted = [item for item in times.fitted if list_targets(item.sample)]
     reason, place = "", times.example.place
     if len(fitted) < 2:
         reason = (
-            f"needs response times per target at two or more request sizes; on {place}, "
-            f"{len(fitted)} of {len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
+            f"the model needs response times per target at two or more request sizes. On {place}, {len(fitted)} of "
+            f"{len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
         )
-    pairs = itertools.combinations([targets_of(item.sample) for item in fitted], 2)
+    pairs = itertools.combinations([list_targets(item.sample) for item in fitted], 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
         reason = (
             f"the sampled sizes of {place} are on different targets, so a slow target cannot be separated "
@@ -402,13 +406,13 @@ def _predict_pieces(times: _RequestTimes, file_bytes: int, widest: int) -> tuple
             return predictions, piece_bytes
     reason = (
         f"with 1 to {widest} stripes, the requests of a {format_bytes(file_bytes)} file are outside the sampled "
-        f"sizes ({times.range_text} on {times.example.place}). Only files of {format_bytes(times.sizes[0])} or more "
-        "are supported; sample smaller requests for others. Nothing is extrapolated."
+        f"sizes ({times.range_text} on {times.example.place}). Only files of at least {format_bytes(times.sizes[0])} "
+        "are supported. For smaller files, sample smaller requests. Nothing is extrapolated."
     )
     raise DataUnavailable(f"No answer: {reason}")
 
 
-def _stripe_facts(
+def _list_stripe_facts(
     times: _RequestTimes,
     predictions: Sequence[WidthPrediction],
     chosen: WidthPrediction,
@@ -436,7 +440,7 @@ def _stripe_facts(
     others = (fact(f"width_{p.width}", str(p.width), p.quantiles[q90]) for p in predictions if p is not chosen)
     yield FactGroup("other_widths", "Other stripe counts, 90% finish within", tuple(others))
     note = "no bootstrap" if agreement is None else "of bootstrap replicates choose this count"
-    sampled = set().union(*(targets_of(item.sample) for item in times.fitted))
+    sampled = set().union(*(list_targets(item.sample) for item in times.fitted))
     sureness = (
         Fact("agreement", "agreement", agreement, "ratio", share=agreement, note=note),
         Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
@@ -446,7 +450,7 @@ def _stripe_facts(
     yield FactGroup("sureness", "How sure", sureness)
 
 
-def setstripe(width: int, request_bytes: float, directory: str) -> str:
+def format_setstripe(width: int, request_bytes: float, directory: str) -> str:
     """Return the command for one object per target: a stripe size of file/width in whole MiB, at least 1 MiB."""
     size = "" if request_bytes < MIB else f" -S {min(math.ceil(request_bytes / MIB), 4095)}M"
     return f"lfs setstripe -c {width}{size} {directory}"
@@ -458,11 +462,11 @@ def run(source: DataSource, params: Params) -> Answer:
     if source.reads_files and Path(params["size"]).is_file():
         log = find_job(source, params, params["size"])
         note_log(source, "size", log)
-    missing = "No response times in the lake. Measure some: ioweather probe --sizes"
+    missing = "No response times in the lake. Measure some with `ioweather probe --sizes`."
     facility, measured = source.facility, fetch_responses(source, missing)
     op = params["op"] or ("write" if params["stripe"] else "read")
     try:
-        moved = None if log is None else largest_file_bytes(log, op)
+        moved = None if log is None else find_largest_file_bytes(log, op)
         total_bytes = parse_size(str(params["size"])) if moved is None else moved
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
@@ -493,12 +497,12 @@ def run(source: DataSource, params: Params) -> Answer:
     return replace(found, name="predict", result=outcome, caveats=(*found.caveats, *left_out))
 
 
-def largest_file_bytes(run: JobView, op: str) -> int:
+def find_largest_file_bytes(run: JobView, op: str) -> int:
     """Return the bytes that a run moved to or from its largest file, whose striping matters most."""
     records = file_records(run.applications, run.files)
     largest = int(records.per_file(records.ints(f"{op}_bytes"), records.counted).max(initial=0))
     if not largest:
-        raise DataUnavailable(f"The run did not {op} any file.", hint="Give --read or --write.")
+        raise DataUnavailable(f"The run did not {op} any file.", hint="Specify --read or --write.")
     return largest
 
 
@@ -508,22 +512,22 @@ QUESTION = Question(
     run=run,
     tables=frozenset({"events", "responses"}),
     params=(
-        Param("size", "Bytes to move, or a Darshan log.", required=True),
+        Param("size", "Transfer size, or a Darshan log.", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
         Param(
             "op",
-            "Whether SIZE is read or written (default: read; with --stripe: written).",
+            "Read or write SIZE (default: read; with --stripe: write).",
             choices=("read", "write"),
             option="read/write",
         ),
         Param(
             "request",
-            "Size of one request (default: SIZE over width, at most the largest sampled).",
+            "Size of one request (default: SIZE / width, at most the largest sampled size).",
             "size",
             metavar="SIZE",
         ),
-        Param("width", "Requests in flight at a time.", "int", 1, least=1),
+        Param("width", "Number of requests in flight.", "int", 1, least=1),
         Param("stripe", "Recommend a stripe count for a file of SIZE.", "flag", default=False),
         Param(
             "targets",
@@ -534,9 +538,8 @@ QUESTION = Question(
         ),
         Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
-    help="""Predict how long a transfer of SIZE takes, with an interval, from sampled response times.
-
-    SIZE may also be a Darshan log: the size is then that of the run's largest file.""",
+    help="""Predict the duration of a SIZE transfer, with an interval, from sampled response times. SIZE may also be
+a Darshan log, which stands for the size of the run's largest file.""",
     epilog="""
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7

@@ -597,7 +597,7 @@ def _read_io500(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
     if not is_complete:
         raise TruncatedInput(
             f"{path} ends before the IO500 score.",
-            hint="The benchmark was stopped or is still running. Its completed phases were added.",
+            hint="The benchmark was stopped or is still running. The completed phases were added.",
         )
 
 

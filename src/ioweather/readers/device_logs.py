@@ -445,7 +445,7 @@ def _read_diskstats(path: Path, context: ReadContext) -> Iterator[tuple[str, Fra
         raise EmptyInput(f"{path} has no line of /proc/diskstats.")
     if rows == 0:
         raise TruncatedInput(
-            f"{path} has only one sample of each device; amounts need two.",
+            f"{path} has only one sample per device, but amounts need two.",
             hint="Write at least two snapshots to one file, in time order.",
         )
 

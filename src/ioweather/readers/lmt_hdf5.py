@@ -120,11 +120,11 @@ def _time_axis(stamps: Ints, path: Path) -> _TimeAxis:
     distances = np.diff(stamps)
     if distances.min() <= 0:
         where = int(np.argmax(distances <= 0))
-        raise CorruptInput(f"{path}: its times do not increase: {stamps[where]} is followed by {stamps[where + 1]}.")
+        raise CorruptInput(f"{path}: times do not increase: {stamps[where]} is followed by {stamps[where + 1]}.")
     step = int(np.bincount(distances).argmax()) if distances.max() < 1_000_000 else int(np.median(distances))
     positions, odd = np.divmod(stamps - stamps[0], step)
     if odd.any():
-        raise CorruptInput(f"{path}: its times are not {step} s apart: {stamps[np.argmax(odd > 0)]} is between steps.")
+        raise CorruptInput(f"{path}: times are not {step} s apart: {stamps[np.argmax(odd > 0)]} is between steps.")
     steps = int(positions[-1]) + 1
     if steps > _MAX_HOLES * len(stamps):
         raise CorruptInput(f"{path}: {len(stamps)} steps of {step} s are spread over {steps * step} s.")

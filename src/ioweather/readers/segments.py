@@ -55,7 +55,7 @@ def _read_spool(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
 
 SPOOL = FileReader(
     "spool",
-    "spool segments of the agent (probe, sampler, live counters of devices, Lustre, GPFS and NFS)",
+    "agent spool segments (probe, sampler, live device, Lustre, GPFS and NFS counters)",
     _TABLES,
     _detect_spool,
     _read_spool,
@@ -68,7 +68,7 @@ def segment_host(path: Path) -> str:
     with path.open("rb") as file:
         first = file.readline(_LONGEST_HEADER)
     if not first.startswith(b"{") or not first.endswith(b"\n"):
-        raise CorruptInput(f"{path} does not begin with the header of a spool segment.")
+        raise CorruptInput(f"{path} does not start with a spool segment header.")
     line = first.decode("utf-8", errors="replace")
     _check_header(line, path)
     host = _parse_object(line, path, 1).get("host")
@@ -142,4 +142,4 @@ def _check_hosts(table: str, row: Mapping[str, Any], where: str, hosts: str) -> 
         named.append(parts[1] if len(parts) > 2 and parts[0] in EVENT_KINDS else None)
     for host in named:
         if host is not None and not fnmatch.fnmatchcase(host, hosts):
-            raise SourceError(f"{where}: a row of {host}; only {hosts} is allowed.", kind="ForeignRows")
+            raise SourceError(f"{where}: the row is from {host}, but only {hosts} is allowed.", kind="ForeignRows")

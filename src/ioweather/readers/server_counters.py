@@ -129,7 +129,7 @@ def _detect_lustre(head: bytes, path: Path) -> float:
 
 LUSTRE = FileReader(
     "lustre",
-    "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)",
+    "Lustre server, client and job counters (lctl get_param output, copied /proc and /sys trees)",
     ("series", "job_operations", "components"),
     _detect_lustre,
     lambda path, context: _LustreRows(path, context).read(),
@@ -201,7 +201,7 @@ def _lustre_lines(path: Path) -> Iterator[str | None]:
     """All whole lines; None where the last one is torn: the file was cut, or is being written."""
     if _LONE_FILE.match(beginning(path)):
         raise SourceError(
-            f"{path} is a single snapshot of an unnamed target; amounts need two.",
+            f"{path} is a single snapshot of an unnamed target, but amounts need two.",
             hint=_LUSTRE_HINT,
         )
     for _, line, torn in numbered_lines(path):
@@ -393,7 +393,7 @@ def _read_mmperfmon(path: Path, context: ReadContext) -> Generator[tuple[str, Fr
     times = sorted({moment for column in columns for moment in column.values})
     steps = Counter(later - earlier for earlier, later in pairwise(times))
     if not steps:
-        raise EmptyInput(f"{path} has fewer than two rows; intervals need two.")
+        raise EmptyInput(f"{path} has fewer than two rows, but intervals need two.")
     bucket_ns = min(steps)
     rows, left = _SeriesRows(), Counter[str]()
     _add_ratios(columns, bucket_ns, rows)

@@ -117,10 +117,10 @@ def _json_records(path: Path, cluster: str) -> Iterator[Job]:
         raise CorruptInput(f"{path} is not JSON: {error}.") from None
     jobs = document.get("jobs") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(jobs, list):
-        raise CorruptInput(f"{path} has no list of jobs: expected output of `sacct --json`.")
+        raise CorruptInput(f"{path} has no job list: expected `sacct --json` output.")
     if jobs and isinstance(jobs[0], Mapping) and "job_state" in jobs[0]:
         raise CorruptInput(
-            f"{path} is output of `squeue --json` or `scontrol --json`, not accounting.",
+            f"{path} is `squeue --json` or `scontrol --json` output, not accounting.",
             hint="Use: sacct --allusers --json",
         )
     # Newer versions name the cluster once for all jobs.
@@ -475,7 +475,7 @@ def _read_sacct(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]
 
 SACCT = FileReader(
     "sacct",
-    "Slurm accounting (sacct text, any delimiter, --json, Open XDMoD's dumps)",
+    "Slurm accounting (sacct text with any delimiter, sacct --json, Open XDMoD dumps)",
     ("jobs",),
     _detect_sacct,
     _read_sacct,

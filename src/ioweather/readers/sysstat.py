@@ -184,7 +184,7 @@ def _read_iostat(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]
     return sample_frames(samples, IOSTAT_READINGS, EmptyInput(empty, hint=hint))
 
 
-IOSTAT = FileReader("iostat", "iostat of sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
+IOSTAT = FileReader("iostat", "iostat from sysstat 9 to 12, text or JSON", ("series",), _detect_iostat, _read_iostat)
 
 
 def _is_device_header(words: list[str]) -> bool:
@@ -219,7 +219,7 @@ def _date_by_stamps(path: Path, reports: Iterable[_Report], stamps: StampReader)
     waiting: _Report | None = None  # the first report under -y: the next one gives its length
     for report in reports:
         if report.stamp is None:
-            raise CorruptInput(f"{path}, line {report.line}: a report without a timestamp among reports with one.")
+            raise CorruptInput(f"{path}, line {report.line}: the report has no timestamp, but other reports have one.")
         end_ns = stamps.read(report.stamp, report.line)
         interval_ns = end_ns - previous_ns
         # A negative or zero interval is the same second twice, or a clock set back: its length is unknown.
@@ -236,7 +236,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
     runs = count = 0
     for report in reports:
         if report.stamp is not None:
-            raise CorruptInput(f"{path}, line {report.line}: a report with a timestamp among reports without one.")
+            raise CorruptInput(f"{path}, line {report.line}: the report has a timestamp, but other reports have none.")
         runs += report.opens_run
         if report.opens_run and report.since_boot:
             continue

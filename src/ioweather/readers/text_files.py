@@ -118,7 +118,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
                 yield data
                 most -= len(data)
                 if most < 0:
-                    raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size.")
+                    raise CorruptInput(f"{path} decompresses to more than {_MOST_RATIO} times its size.")
         except EOFError:
             if not cut:
                 raise TruncatedInput(f"{path} is truncated.", hint="Copy it again.") from None

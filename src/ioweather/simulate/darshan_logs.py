@@ -49,16 +49,16 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
     if program.layout != "none":
         rng = stream(seed, "log", run.job.number, run.instance)
         shared = program.layout == "shared" and program.io_ranks > 1
-        make_records = _shared_records if shared else _unique_records
-        posix = make_records(program, _step_times(run), rng)
+        make_records = _make_shared_records if shared else _make_unique_records
+        posix = make_records(program, _collect_step_times(run), rng)
         files = f"{mount}/{program.account}/{program.user}/{program.name}/{run.id}"
         paths = [f"{files}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
-        ids = np.array([_record_id(path) for path in paths], np.uint64)
+        ids = np.array([_hash_path(path) for path in paths], np.uint64)
         posix["id"] = ids
         names = dict(zip(ids.tolist(), paths, strict=True))
-        modules = {"POSIX": posix, "LUSTRE": _lustre_module(run, ids, resources, rng)}
+        modules = {"POSIX": posix, "LUSTRE": _make_lustre_module(run, ids, resources, rng)}
         if program.interface != "POSIX" and shared:
-            modules["MPI-IO"] = _mpiio_records(program, posix)
+            modules["MPI-IO"] = _make_mpiio_records(program, posix)
         if program.interface == "HDF5" and shared:
             modules["H5F"] = new_records("H5F", len(posix))
             modules["H5F"]["id"], modules["H5F"]["rank"] = ids, -1
@@ -67,7 +67,7 @@ def write_run(folder: Path, run: Run, resources: Resources, calendar: Calendar, 
     return path
 
 
-def _step_times(run: Run) -> Floats:
+def _collect_step_times(run: Run) -> Floats:
     """Return (step, [metadata seconds, data seconds, metadata start, data start, data end]) relative to the run's
     start."""
     times = np.zeros((run.program.steps, 5))
@@ -80,7 +80,7 @@ def _step_times(run: Run) -> Floats:
     return times
 
 
-def _lustre_module(run: Run, ids: NDArray[Any], resources: Resources, rng: np.random.Generator) -> Module:
+def _make_lustre_module(run: Run, ids: NDArray[Any], resources: Resources, rng: np.random.Generator) -> Module:
     """Return which targets each file is on; all are targets that the run used."""
     records = new_records("LUSTRE", len(ids))
     used = np.flatnonzero(run.shares > 0)
@@ -98,7 +98,7 @@ def _lustre_module(run: Run, ids: NDArray[Any], resources: Resources, rng: np.ra
     return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
 
 
-def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
+def _make_mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
     """Return collective calls of all ranks above the same files."""
     records = new_records("MPI-IO", len(posix))
     verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
@@ -107,20 +107,20 @@ def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
     records["MPIIO_COLL_OPENS"] = program.nprocs
     records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
     records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
-    records[f"MPIIO_SIZE_{verb}_AGG_{_size_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
+    records[f"MPIIO_SIZE_{verb}_AGG_{_find_size_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
     for word in _SAME_IN_MPIIO:
         name = word.replace("VERB", verb)
         records[f"MPIIO_{name}"] = posix[f"POSIX_{name}"]
     return records
 
 
-def _record_id(path: str) -> int:
+def _hash_path(path: str) -> int:
     """Return the record id of a file: any number that follows from its path."""
     data = path.encode()
     return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995)
 
 
-def _shared_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
+def _make_shared_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
     """One record per file for all ranks; every step has files of its own, used one after the other."""
     each = program.files_per_rank
     step = np.repeat(np.arange(program.steps), each)
@@ -133,7 +133,7 @@ def _shared_records(program: Program, times: Floats, rng: np.random.Generator) -
     ranks = program.nprocs
     mean = 0.5 * (1 + _FASTEST_SHARE)
     records["POSIX_F_META_TIME"] = meta * ranks * mean
-    records[_time_counter(program)] = data * ranks * mean
+    records[_choose_time_counter(program)] = data * ranks * mean
     records["POSIX_F_SLOWEST_RANK_TIME"] = meta + data
     records["POSIX_F_FASTEST_RANK_TIME"] = (meta + data) * _FASTEST_SHARE
     records["POSIX_SLOWEST_RANK"] = rng.integers(0, ranks, len(records))
@@ -144,7 +144,7 @@ def _shared_records(program: Program, times: Floats, rng: np.random.Generator) -
     return records
 
 
-def _unique_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
+def _make_unique_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
     """Each doing rank has its own files and opens them in every step."""
     each = program.files_per_rank
     records = new_records("POSIX", program.io_ranks * each)
@@ -154,7 +154,7 @@ def _unique_records(program: Program, times: Floats, rng: np.random.Generator) -
     pace[int(rng.integers(program.io_ranks))] = 1.0  # the slowest rank took the whole time
     pace = np.repeat(pace, each)
     records["POSIX_F_META_TIME"] = times[:, 0].sum() * pace / each
-    records[_time_counter(program)] = times[:, 1].sum() * pace / each
+    records[_choose_time_counter(program)] = times[:, 1].sum() * pace / each
     _set_times(records, program, times[0, 2], times[0, 3], times[-1, 4] - (1 - pace) * times[-1, 1])
     moved = np.tile(_split_bytes(program.rank_bytes, each), program.io_ranks) * program.steps
     _set_counters(records, program, moved, opens=program.steps)
@@ -168,7 +168,7 @@ def _split_bytes(total: int, parts: int) -> Ints:
     return share
 
 
-def _time_counter(program: Program) -> str:
+def _choose_time_counter(program: Program) -> str:
     """Return the counter of the seconds that the program spends on its data."""
     return "POSIX_F_READ_TIME" if program.reads else "POSIX_F_WRITE_TIME"
 
@@ -200,14 +200,14 @@ def _set_counters(records: NDArray[Any], program: Program, moved: Ints, opens: i
     records["POSIX_FILE_ALIGNMENT"] = _ALIGNMENT
     records["POSIX_FILE_NOT_ALIGNED"] = 0 if size % _ALIGNMENT == 0 else count - count * size // _ALIGNMENT
     records["POSIX_MEM_ALIGNMENT"] = 8
-    records[f"POSIX_SIZE_{verb}_{_size_bin(size)}"] = count
+    records[f"POSIX_SIZE_{verb}_{_find_size_bin(size)}"] = count
     records["POSIX_ACCESS1_ACCESS"], records["POSIX_ACCESS1_COUNT"] = size, count
     records[f"POSIX_MAX_{verb}_TIME_SIZE"] = size
-    spent = records[_time_counter(program)]
+    spent = records[_choose_time_counter(program)]
     records[f"POSIX_F_MAX_{verb}_TIME"] = np.where(count > 0, spent / np.maximum(count, 1) * 3.0, 0.0)
 
 
-def _size_bin(size: int) -> str:
+def _find_size_bin(size: int) -> str:
     """Return Darshan's name of the bin of a request size in bytes."""
     # Darshan puts a size that is an edge into the lower bin.
     return _BIN_NAMES[int(np.searchsorted(_EDGES, size))]

@@ -43,7 +43,7 @@ def observe(
     rng = stream(seed, "observe", round(readings.start))
     shape = readings.read_bytes.shape
     times = readings.times
-    health = _target_health(times, shape, incidents)
+    health = _compute_target_health(times, shape, incidents)
     mean = preset.background_bytes_per_s * readings.step_seconds / 2
     form = _BACKGROUND_SHAPE_PER_MINUTE * readings.step_seconds / 60
     background = [np.rint(rng.gamma(form, mean / form, shape) * health) for _ in range(2)]
@@ -77,7 +77,7 @@ def observe(
     )
 
 
-def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
+def _compute_target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
     """Return the share of its capacity that incidents leave to each target: (step, target)."""
     health = np.ones(shape)
     for incident in incidents:
@@ -89,7 +89,7 @@ def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[In
 
 def with_slow_service(readings: Readings, resources: Resources, incidents: Sequence[Incident]) -> Readings:
     """Return readings with the stretch as requests meet it: a sick target serves each one slower, even without load."""
-    health = _target_health(readings.times, (readings.steps, resources.osts), incidents)
+    health = _compute_target_health(readings.times, (readings.steps, resources.osts), incidents)
     stretch = readings.stretch.copy()
     stretch[:, : resources.osts] /= health
     return replace(readings, stretch=stretch)
@@ -164,47 +164,47 @@ def draw_response_seconds(law: ResponseLaw, mean: float, count: int, rng: np.ran
 
 def window_responses(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
     """Yield all operations that begin in this window."""
-    yield from _probes(readings, preset, resources, seed)
+    yield from _draw_probes(readings, preset, resources, seed)
     if preset.sampler_seconds:
-        yield from _samples(readings, preset, resources, seed)
+        yield from _draw_samples(readings, preset, resources, seed)
 
 
-def _tick_times(readings: Readings, every: int, offset: float) -> Floats:
+def _list_tick_times(readings: Readings, every: int, offset: float) -> Floats:
     """Return the times in this window at which something happens every `every` seconds, from `offset` on."""
     begin, end = readings.start, readings.start + readings.steps * readings.step_seconds
     first = -(-(begin - offset) // every)
     return np.arange(first * every + offset, end, every)
 
 
-def _stretch_at(readings: Readings, column: int, moments: Floats) -> Floats:
+def _look_up_stretch(readings: Readings, column: int, moments: Floats) -> Floats:
     """Return the stretch of one resource at these times."""
     place = ((moments - readings.start) // readings.step_seconds).astype(np.int64)
     return np.asarray(readings.stretch[np.clip(place, 0, readings.steps - 1), column])
 
 
-def _data_stretch_at(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
+def _look_up_data_stretch(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
     """Return the stretch of a data request: it passes network, server and target, and waits for the slowest."""
     way = (ost, resources.osts + int(resources.server_of[ost]), resources.network)
-    return np.asarray(np.max([_stretch_at(readings, column, moments) for column in way], axis=0))
+    return np.asarray(np.max([_look_up_stretch(readings, column, moments) for column in way], axis=0))
 
 
-def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+def _draw_probes(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
     """Yield the operations of the probes on all hosts."""
     target = f"/{resources.fsname}/.ioweather"
     for host in range(preset.probe_hosts):
         rng = stream(seed, "probe", host, round(readings.start))
-        moments = _tick_times(readings, preset.probe_seconds, float(host))
+        moments = _list_tick_times(readings, preset.probe_seconds, float(host))
         name, ost = f"login{host + 1}", host % resources.osts
         for number, op in enumerate(("read", "write")):
             quiet, _ = draw_response_seconds(
                 preset.law, mean_response_seconds(preset.law, PROBE_BYTES, op), len(moments), rng
             )
-            seconds = quiet * _data_stretch_at(readings, resources, ost, moments)
+            seconds = quiet * _look_up_data_stretch(readings, resources, ost, moments)
             yield Responses(
                 name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}", moments + 0.1 * number, seconds
             )
-        yield from _each_target(readings, preset, resources, host, seed)
-        stretched = _stretch_at(readings, resources.mds, moments)
+        yield from _draw_target_probes(readings, preset, resources, host, seed)
+        stretched = _look_up_stretch(readings, resources.mds, moments)
         for number, (op, mean) in enumerate(_METADATA.items()):
             quiet, _ = draw_response_seconds(preset.law, mean, len(moments), rng)
             cached = None
@@ -216,10 +216,12 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
             yield Responses(name, target, op, SMALL_FILE_BYTES, None, f"probe-{host}", at, took, cached)
 
 
-def _each_target(readings: Readings, preset: Preset, resources: Resources, host: int, seed: int) -> Iterator[Responses]:
+def _draw_target_probes(
+    readings: Readings, preset: Preset, resources: Resources, host: int, seed: int
+) -> Iterator[Responses]:
     """Yield the operations of one host's probe of each storage target in turn."""
     rng = stream(seed, "targets", host, round(readings.start))
-    moments = _tick_times(readings, preset.probe_seconds, float(host)) + 0.8
+    moments = _list_tick_times(readings, preset.probe_seconds, float(host)) + 0.8
     turn = (moments // preset.probe_seconds).astype(np.int64) * preset.probe_hosts + host
     for number, op in enumerate(("read", "write")):
         quiet, _ = draw_response_seconds(
@@ -227,18 +229,18 @@ def _each_target(readings: Readings, preset: Preset, resources: Resources, host:
         )
         at = moments + 0.05 * number
         for ost, chosen in _group_by_target(turn, resources):
-            seconds = quiet[chosen] * _data_stretch_at(readings, resources, ost, at[chosen])
+            seconds = quiet[chosen] * _look_up_data_stretch(readings, resources, ost, at[chosen])
             target, name = f"/{resources.fsname}/.ioweather", resources.ost_name(ost)
             probe = (f"login{host + 1}", target, op, TARGET_BYTES, name, f"probe-{host}")
             yield Responses(*probe, at[chosen], seconds)
 
 
-def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+def _draw_samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
     """Yield the operations of don15's sampler.
 
     Each size is on another target in each round, so that a slow target is not mistaken for a slow size."""
     rng = stream(seed, "sampler", round(readings.start))
-    ticks = _tick_times(readings, preset.sampler_seconds, 30.0)
+    ticks = _list_tick_times(readings, preset.sampler_seconds, 30.0)
     rounds = (ticks // preset.sampler_seconds).astype(np.int64)
     moments = ticks + rng.uniform(0.0, 0.5 * preset.sampler_seconds, len(ticks))
     for number, size in enumerate(SIZES):
@@ -247,7 +249,7 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
             at = moments + 2.0 * number + place
             for ost, chosen in _group_by_target(number * 5 + rounds, resources):
                 # A transfer on the same target slows a sample too.
-                seconds = quiet[chosen] * _data_stretch_at(readings, resources, ost, at[chosen])
+                seconds = quiet[chosen] * _look_up_data_stretch(readings, resources, ost, at[chosen])
                 where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
                 yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
 
@@ -341,13 +343,15 @@ def write_job_stats(
     lines = (
         line
         for start_ns, (_, key, amounts) in zip(moments, rows, strict=True)
-        for line in _job_rows(start_ns, step_seconds, key, amounts, resources)
+        for line in _format_job_rows(start_ns, step_seconds, key, amounts, resources)
     )
     if rows:
         write_segment(folder / f"seg-mds1-{moments[0]}.ndjson", "mds1", "r", moments[0], lines)
 
 
-def _job_rows(start_ns: int, step_seconds: int, key: str, amounts: Floats, resources: Resources) -> Iterator[str]:
+def _format_job_rows(
+    start_ns: int, step_seconds: int, key: str, amounts: Floats, resources: Resources
+) -> Iterator[str]:
     """Yield a line of `job_operations` for each operation of one job on one target in a step."""
     osts = resources.osts
     program, dot, uid = key.rpartition(".")
@@ -487,11 +491,11 @@ def write_accounts(path: Path, preset: Preset, cluster: str, calendar: Calendar,
         row += ["COMPLETED" if ended else "RUNNING" if started else "PENDING"]
         row += [submitted, started or "Unknown", ended or "Unknown"]
         row += [str(program.nodes), str(program.nodes * preset.cores)]
-        lines.append("|".join([*row, _node_list(job, preset.nodes) if started else "None assigned"]))
+        lines.append("|".join([*row, _format_node_list(job, preset.nodes) if started else "None assigned"]))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _node_list(job: Job, nodes: int) -> str:
+def _format_node_list(job: Job, nodes: int) -> str:
     """Return the nodes of a job as Slurm writes them."""
     first, count = job.first_node, job.program.nodes
     if count == 1:
@@ -577,19 +581,23 @@ def write_iostat(folder: Path, observed: Readings, resources: Resources, calenda
         with (folder / f"{host}.iostat.txt").open("w", encoding="utf-8") as file:
             file.write(f"Linux 6.1.0 ({host}) \t{begin:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
             # The first report is the mean since boot, not a sample.
-            file.write(_time_stamp(begin) + _HEADER + _device_line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n")
+            file.write(
+                _format_time_stamp(begin) + _HEADER + _format_device_line(0, 40.0, 8000.0, 30.0, 6000.0, 4.0) + "\n\n"
+            )
             for place in np.flatnonzero(~gone).tolist():
                 moment = calendar.local(observed.start + (place + 1) * step)  # iostat stamps the end
-                lines = [_device_line(device, *values) for device, values in enumerate(rows[place].tolist())]
-                file.write(_time_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
+                lines = [_format_device_line(device, *values) for device, values in enumerate(rows[place].tolist())]
+                file.write(_format_time_stamp(moment) + _HEADER + "".join(lines) + "\n\n")
 
 
-def _time_stamp(moment: object) -> str:
+def _format_time_stamp(moment: object) -> str:
     """Return the line with the time of a report."""
     return f"{moment:%Y-%m-%dT%H:%M:%S%z}\n"
 
 
-def _device_line(device: int, reads: float, read_kib: float, writes: float, write_kib: float, busy: float) -> str:
+def _format_device_line(
+    device: int, reads: float, read_kib: float, writes: float, write_kib: float, busy: float
+) -> str:
     """Return the line of a device; what the model does not know (merges, flushes) is constant."""
     wait = 0.4 + busy / 12.0
     return (
@@ -629,12 +637,12 @@ def write_segments(folder: Path, batches: Iterable[Responses], calendar: Calenda
         if len(batch.start):
             by_host.setdefault(batch.host, []).append(batch)
     for host, members in by_host.items():
-        rows = sorted(row for batch in members for row in _response_lines(batch, calendar, system))
+        rows = sorted(row for batch in members for row in _format_response_lines(batch, calendar, system))
         path = folder / f"seg-{host}-{rows[0][0]}-{number}.ndjson"
         write_segment(path, host, members[0].run_id, rows[0][0], (line for _, line in rows))
 
 
-def _response_lines(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
+def _format_response_lines(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, str]]:
     """Return start and line of each operation, as the agent writes it."""
     whole = np.floor(batch.start)
     start_ns = (calendar.start + whole.astype(np.int64)) * 10**9 + np.rint((batch.start - whole) * 1e9).astype(np.int64)

@@ -114,7 +114,7 @@ _CLUSTER = Preset(
 _NOISY = replace(
     LAPTOP,
     name="laptop-noisy",
-    title="Laptop with the run-to-run noise of Theta",
+    title="Laptop with Theta's run-to-run noise",
     noise_sd=0.057,
     slow_service=True,
 )
@@ -251,7 +251,7 @@ PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
 def preset_named(name: str) -> Preset:
     """Return a preset by name."""
     if name not in PRESETS:
-        raise UsageError(f"There is no preset {name!r}.", hint=f"Presets: {', '.join(PRESETS)}.")
+        raise UsageError(f"Preset {name!r} does not exist.", hint=f"Presets: {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 

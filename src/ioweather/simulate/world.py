@@ -192,10 +192,10 @@ def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
     """Return the programs: all classes in turn, so that a small facility has each; the first ones run most often."""
     rng = stream(seed, "programs")
     kinds = [KINDS[number % len(KINDS)] for number in range(preset.applications)]
-    return tuple(_program(number, kind, rng, preset, seed) for number, kind in enumerate(kinds))
+    return tuple(_draw_program(number, kind, rng, preset, seed) for number, kind in enumerate(kinds))
 
 
-def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset, seed: int) -> Program:
+def _draw_program(number: int, kind: str, rng: np.random.Generator, preset: Preset, seed: int) -> Program:
     """Draw a program of a class."""
     drawn = _draw_fields(kind, rng, preset)
     nprocs = drawn["nprocs"] = min(drawn["nprocs"], preset.nodes * preset.cores)
@@ -226,10 +226,10 @@ def _program(number: int, kind: str, rng: np.random.Generator, preset: Preset, s
         popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
         **drawn,
     )
-    return _with_io_seconds(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
+    return _set_io_seconds(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
 
 
-def _with_io_seconds(program: Program, preset: Preset, io_seconds: float) -> Program:
+def _set_io_seconds(program: Program, preset: Preset, io_seconds: float) -> Program:
     """Return the program with bytes for about that I/O time in an undisturbed run: whole requests of each rank."""
     if program.layout == "none":
         return program
@@ -316,10 +316,10 @@ class Run:
     @property
     def cached_bytes(self) -> int:
         """Bytes read from the clients' caches."""
-        return round(sum(_cached_bytes(self.usual, step) for step in range(self.usual.steps)))
+        return round(sum(_count_cached_bytes(self.usual, step) for step in range(self.usual.steps)))
 
 
-def _cached_bytes(program: Program, step: int) -> float:
+def _count_cached_bytes(program: Program, step: int) -> float:
     """Return the bytes of a step that the clients' caches answer."""
     return program.step_bytes * (program.cached_ratio if step and program.reads else 0.0)
 
@@ -360,7 +360,7 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     """Return a run; its draws depend on its job and instance only."""
     rng, hard = stream(seed, "run", job.number, instance), stream(seed, "hard", job.number, instance)
     usual = job.program
-    shares = _placement(usual, resources, rng)
+    shares = _draw_placement(usual, resources, rng)
     has_io = usual.layout != "none"
     # Every second program grows over the period.
     if preset.growth_ratio and has_io and stream(seed, "growth", usual.name).random() >= 0.5:
@@ -401,7 +401,7 @@ def _with_slowing_change(
     return usual
 
 
-def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
+def _draw_placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
     """Return the share of the bytes on each target."""
     if program.layout == "none":
         return np.zeros(resources.osts)
@@ -433,7 +433,7 @@ def pattern_of(
         useful_bytes_per_s(program, preset),
         _SHARE_OF_NETWORK * float(resources.capacity[resources.network]),
     )
-    amount = program.step_bytes - _cached_bytes(program, step)
+    amount = program.step_bytes - _count_cached_bytes(program, step)
     return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
 
 
@@ -465,7 +465,7 @@ def make_system_flows(
 
     def read(share_of_peak: float, share_of_network: float, seconds: float, owner: str) -> Flow:
         speed = preset.system_load * min(share_of_peak * peak, share_of_network * network)
-        return Flow("read", Pattern(data_demand(resources, _even_shares(resources), speed), seconds), owner=owner)
+        return Flow("read", Pattern(data_demand(resources, _make_even_shares(resources), speed), seconds), owner=owner)
 
     found: list[tuple[float, list[Flow]]] = []
     for day in range(preset.days):
@@ -479,11 +479,11 @@ def make_system_flows(
     rng = stream(seed, "transfers")
     for _ in range(rng.poisson(preset.transfers_per_day * preset.days)):
         uid = _FIRST_SYSTEM_UID + len(found)
-        found.append((float(rng.uniform(0, length)), [_transfer(f"rsync.{uid}", preset, resources, rng)]))
+        found.append((float(rng.uniform(0, length)), [_draw_transfer(f"rsync.{uid}", preset, resources, rng)]))
     return sorted((each for each in found if each[0] < length), key=lambda each: each[0])
 
 
-def _transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.Generator) -> Flow:
+def _draw_transfer(owner: str, preset: Preset, resources: Resources, rng: np.random.Generator) -> Flow:
     """A transfer over the data transfer nodes: from a tenth to all of what some targets can do."""
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
@@ -523,11 +523,11 @@ def benchmark_flow(place: int, resources: Resources) -> Flow:
         demand = meta_demand(resources, share * float(resources.capacity[resources.mds]))
         return Flow("meta", Pattern(demand, seconds), mix=_MIXES[kind], owner=IO500_NAME)
     speed = share * float(resources.capacity[: resources.osts].sum())
-    pattern = Pattern(data_demand(resources, _even_shares(resources), speed), seconds)
+    pattern = Pattern(data_demand(resources, _make_even_shares(resources), speed), seconds)
     return Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
 
 
-def _even_shares(resources: Resources) -> Floats:
+def _make_even_shares(resources: Resources) -> Floats:
     """Return equal shares of all targets."""
     return np.full(resources.osts, 1.0 / resources.osts)
 

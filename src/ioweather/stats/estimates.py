@@ -397,7 +397,7 @@ def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Findin
     text, name = (above if estimate.value > pivot else below), snake_case(estimate.name)
     if surely(estimate, above=pivot) or surely(estimate, below=pivot):
         return Finding(text, name=name)
-    return Finding(f"{text} (these data do not decide it)", "undecided", name)
+    return Finding(f"{text} (undecided by these data)", "undecided", name)
 
 
 def known(values: NDArray[Any]) -> Floats:

@@ -333,7 +333,7 @@ def refuse_unknown_names(studies: Sequence[Study | Question], typed: Mapping[str
         near = get_close_matches(name, known, n=1)
         meant = f" Did you mean {near[0]}?" if near else ""
         hint = f"Parameters: {', '.join(known) or 'none'}."
-        raise UsageError(f"There is no parameter {name!r} here.{meant}", hint=hint)
+        raise UsageError(f"Parameter {name!r} does not exist here.{meant}", hint=hint)
 
 
 def period_between(start: str | int | None, end: str | int | None, zone: Callable[[], str]) -> tuple[int, int]:
@@ -352,7 +352,7 @@ def period_between(start: str | int | None, end: str | int | None, zone: Callabl
 
 # Questions and their answers.
 
-_OWN_ROWS: Final = "Based on your own jobs and public data; with the jobs of other users, the result may differ."
+_OWN_ROWS: Final = "This result uses your own jobs and public data. With the jobs of other users, it may differ."
 
 
 def ask(
@@ -409,7 +409,7 @@ def _simulated(source: DataSource) -> tuple[str, ...]:
     digests = source.file_digests
     if not digests or source.snapshot.frame("applications", ("log_digest",), {"log_digest": tuple(digests)}).rows:
         return simulated_caveat(source.facility)
-    return ("It is compared with simulated runs.",) if source.is_compared else ()
+    return ("The run is compared with simulated runs.",) if source.is_compared else ()
 
 
 def _titled(exhibit: Exhibit) -> Exhibit:

@@ -34,7 +34,7 @@ _RECENT_DAYS = 7
 _CHECK_EVERY_NS = 90 * DAY_NS
 # The writer takes what was pushed every few seconds.
 _QUEUE_SECONDS = 300.0
-_NTP: Final = "set both by NTP: chronyc tracking"
+_NTP: Final = "synchronise both with NTP: chronyc tracking"
 _COMPARE: Final = "ioweather lake check"
 _REASONS: Final = "ioweather lake quarantine"
 _SUM: Final = "SELECT coalesce(sum({}_count), 0) FROM ingests"
@@ -86,7 +86,7 @@ def _packages() -> Iterator[Check]:
     trouble = f"missing: {', '.join(needed)}" if needed else ""
     yield _verdict("packages", trouble, f"pip install {' '.join(needed)}", "all required packages are installed")
     if extras:
-        yield Check("extras", "note", f"not installed: {', '.join(extras)}", "pip install NAME, if wanted")
+        yield Check("extras", "note", f"not installed: {', '.join(extras)}", "optional: pip install NAME")
 
 
 def _remote(root: Path) -> Iterator[Check]:
@@ -122,14 +122,14 @@ def _queue(root: Path) -> Iterator[Check]:
         text = f"{found.files:,} pushed files are queued ({format_bytes(found.bytes)}), the oldest for "
         text += format_seconds(age)
         if found.trouble:
-            fix = "check space and permissions of the lake; the server tries again"
-            yield Check("queue", "problem", f"{text}; the last attempt to write them failed: {found.trouble}", fix)
+            fix = "check space and permissions of the lake; the server retries"
+            yield Check("queue", "problem", f"{text}; the last write failed: {found.trouble}", fix)
         else:
             late = text if age >= _QUEUE_SECONDS else ""
-            yield _verdict("queue", late, "start the server (ioweather serve), or see its log", text)
+            yield _verdict("queue", late, "start the server (ioweather serve), or check its log", text)
     refused = sum(1 for path in refused_dir(root).rglob("*") if path.is_file())
     if refused:
-        fix = f"ioweather lake quarantine gives the reasons; they are in {refused_dir(root)}"
+        fix = f"ioweather lake quarantine lists the reasons; the files are in {refused_dir(root)}"
         yield Check("queue", "problem", f"{refused:,} pushed files could not be written to the lake", fix)
 
 
@@ -140,7 +140,7 @@ def _lake(root: Path) -> Iterator[Check]:
     trouble = f"only {format_bytes(free)} free" if free <= GIB else ""
     yield _verdict("space", trouble, "ioweather lake retention, or a larger disk", f"{format_bytes(free)} free")
     if not os.access(root, os.W_OK):
-        yield Check("commits", "note", "this lake may only be read by you")
+        yield Check("commits", "note", "only you can read this lake")
         return
     yield _exclusive_names(root)
     # How far the clock here is from that of the lake's file system: a new file is stamped by it; on a shared one, by
@@ -163,9 +163,9 @@ def _lake(root: Path) -> Iterator[Check]:
         text = f"{len(checked['damaged'])} were damaged on {utc_day(checked['checked_ns'])}"
         yield Check("table files", "problem", text, _COMPARE)
         return
-    old = "never compared with their digests" if checked is None else ""
+    old = "never checked against their digests" if checked is None else ""
     if checked is not None and now_ns() - checked["checked_ns"] > _CHECK_EVERY_NS:
-        old = f"last compared with their digests on {utc_day(checked['checked_ns'])}"
+        old = f"last checked against their digests on {utc_day(checked['checked_ns'])}"
     intact = f"all were intact on {utc_day(checked['checked_ns'])}" if checked is not None else ""
     yield _verdict("table files", old, _COMPARE, intact, "note")
 
@@ -181,11 +181,11 @@ def _exclusive_names(root: Path) -> Check:
                 link()
             except OSError as error:
                 fix = "keep one writer at a time, or move the lake"
-                return Check("commits", "problem", f"no hard links here ({error.strerror})", fix)
+                return Check("commits", "problem", f"hard links are not available here ({error.strerror})", fix)
             try:
                 link()
             except FileExistsError:
-                return Check("commits", "ok", "exclusive: several writers are safe")
+                return Check("commits", "ok", "commits are exclusive: several writers are safe")
             text = "a second writer could overwrite the first"
             return Check("commits", "problem", text, "move the lake to a local disk")
         finally:
@@ -251,7 +251,7 @@ def _future_rows(lake: Lake) -> Iterator[Check]:
             last = snapshot.scalar(f"SELECT max(start_ns) FROM {table}")
             if isinstance(last, int) and last > now + 60 * NS:
                 text = f"`{table}` reaches {_offset((last - now) / NS)}, to {format_time_ns(last)}".replace(" of,", ",")
-                wrong.append(Check("clocks", "problem", text, "check the clocks of the hosts, and --zone"))
+                wrong.append(Check("clocks", "problem", text, "check the host clocks and --zone"))
             elif table == "responses":
                 files = snapshot.pinned[table]
                 recent = files.scan(set(sorted(files.days())[-_RECENT_DAYS:]))
@@ -259,6 +259,6 @@ def _future_rows(lake: Lake) -> Iterator[Check]:
                 sql = f"""SELECT host, max(start_ns - CAST(split_part(ingest_id, '-', 1) AS BIGINT)) AS ahead_ns
                     FROM ({recent}) GROUP BY host HAVING ahead_ns > {_CLOCKS_APART_SECONDS * NS:.0f} ORDER BY 2 DESC"""
                 for host, ahead_ns in snapshot.query(sql).fetchall():
-                    text = f"{host} is {format_seconds(ahead_ns / NS)} or more ahead of the host that writes the lake"
+                    text = f"{host} is at least {format_seconds(ahead_ns / NS)} ahead of the host that writes the lake"
                     wrong.append(Check("clocks", "problem", text, _NTP))
-    yield from wrong or [Check("clocks", "ok", "no row of the lake is from the future")]
+    yield from wrong or [Check("clocks", "ok", "no row in the lake is in the future")]

@@ -231,12 +231,12 @@ def _section(name: str, draft: _Draft) -> str:
     key, mounts, devices = _toml_key(name), json.dumps(draft.mounts), json.dumps(draft.devices)
     lines = ["", f"[filesystem.{key}]", *([f'kind = "{draft.kind}"'] if draft.kind else [])]
     lines += [f"lustre = {json.dumps(draft.lustre)}"]
-    lines += [f"mounts = {mounts}".ljust(32) + "# where clients see it; the longest matching mount wins"]
-    lines += [f"devices = {devices}".ljust(32) + "# host:device globs of its servers' disks"]
+    lines += [f"mounts = {mounts}".ljust(32) + "# mount points on clients; the longest match is used"]
+    lines += [f"devices = {devices}".ljust(32) + "# host:device globs of its server disks"]
     if draft.mounts:
         text = f"# probes = {json.dumps([draft.mounts[0].rstrip('/') + '/.weather'])}"
         lines += [text.ljust(32) + "# directories that agents may write to and probe"]
-    lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # what it can do, for shares of the peak"]
+    lines += draft.speed.splitlines() or ["# peak_bytes_per_s = 48e9       # nominal peak, for load as a share of it"]
     lines += [f"servers.{_toml_key(server)} = {json.dumps(own)}" for server, own in sorted(draft.servers.items())]
     if draft.lustre and not draft.servers:
         lines += [f'# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server']

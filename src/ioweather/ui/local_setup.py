@@ -80,7 +80,7 @@ def _adapt_systemd_unit(text: str, site: Site) -> str:
     }
     for path in (*replaced.values(), *site.probes):
         if re.search(r"[\s%$\"'\\]", str(path)) and path != probes:
-            raise UsageError(f"{path} has a character that systemd would change.", hint="Choose another path.")
+            raise UsageError(f"{path} contains a character that systemd would change.", hint="Choose another path.")
     pattern = re.compile("|".join(map(re.escape, replaced)))
     text = pattern.sub(lambda match: str(replaced[match[0]]), text)
     if site.user is not None:
@@ -110,7 +110,7 @@ def write_units(out: Path, site: Site) -> list[Path]:
             made.append(out / name)
     except LookupError:
         hint = f"useradd --system --user-group --home-dir /var/lib/ioweather {site.user}"
-        raise UsageError(f"There is no user {site.user} here.", hint=hint) from None
+        raise UsageError(f"User {site.user} does not exist here.", hint=hint) from None
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
     return made
@@ -132,7 +132,7 @@ def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
     """Make the simulated facility and read it into its own lake. Replaces a simulated lake, never a real one."""
     root = out or layout.default_lake_dir().with_name("demo")
     if layout.is_lake(root) and not open_lake(root).facility.simulated:
-        raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
+        raise UsageError(f"{root} is a real lake.", hint="Specify another directory with --out.")
     root.absolute().parent.mkdir(parents=True, exist_ok=True)
     # Beside its place, to be moved there when it is complete.
     with tempfile.TemporaryDirectory(prefix=".demo-", dir=root.absolute().parent) as folder:
@@ -287,4 +287,6 @@ def writable_place() -> Path:
     for place in (Path.cwd(), Path.home()):
         if os.access(place, os.W_OK | os.X_OK):
             return place
-    raise UsageError(f"{Path.cwd()} cannot be written.", hint="Go to a directory of yours, or name one.")
+    raise UsageError(
+        f"{Path.cwd()} cannot be written.", hint="Change to a directory that you can write, or specify one."
+    )

@@ -35,16 +35,16 @@ from ioweather.ui.web.visible import View, own_view, period_of, public_view
 
 PATH: Final = "/mcp"
 INSTRUCTIONS: Final = (
-    "ioweather explains the performance of shared HPC storage. `why` says whether a job was slow because of itself or "
-    "of the storage, `who` which jobs slowed others, `health` which components are sick. Estimates come with an "
-    "interval, and answers with caveats: report both. Do not state as certain what an answer calls unsure."
+    "ioweather explains the performance of shared HPC storage. `why` tells whether the job or the storage caused a "
+    "slow run, `who` which jobs slowed others, and `health` which components are unhealthy. Estimates have an "
+    "interval and answers have caveats. Report both. Do not present an uncertain answer as certain."
 )
 _PERIOD: Final = {
     "from": {"type": "string", "description": "Start of the period: ISO 8601, 'yesterday', '7d'."},
     "to": {"type": "string", "description": "End of the period."},
 }
 _EXHIBIT: Final = {
-    "exhibit": {"type": "string", "description": "An id of list_exhibits, such as car11.fig7."},
+    "exhibit": {"type": "string", "description": "An exhibit ID from list_exhibits, such as car11.fig7."},
     "parameters": {"type": "object", "additionalProperties": {"type": "string"}},
 }
 _QUERY: Final = {"query": {"type": "string", "description": "One SELECT in DuckDB's SQL over the tables of the lake."}}
@@ -62,8 +62,10 @@ ViewOf: TypeAlias = Callable[[Context, bool], Awaitable[View]]
 def list_tools(*, with_sql: bool) -> list[types.Tool]:
     """One tool per question, `list_exhibits` and `show` for exhibits, and `sql` where it is allowed."""
     tools = [_question_tool(question) for question in QUESTIONS.values()]
-    tools.append(_tool("list_exhibits", "List tables and figures of five papers, and whether the lake has their data."))
-    show = "Make one table or figure of a paper from this site's data, with the published values."
+    tools.append(
+        _tool("list_exhibits", "List the tables and figures of five papers, and whether the lake has their data.")
+    )
+    show = "Compute one table or figure of a paper from this site's data, with the published values."
     tools.append(_tool("show", show, _EXHIBIT | _PERIOD, ("exhibit",)))
     if with_sql:
         tools.append(_tool("sql", f"Query the lake: at most {_MOST_ROWS:,} rows.", _QUERY, ("query",)))
@@ -112,7 +114,7 @@ def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any
     """The result of a tool as JSON data; errors are raised."""
     if name == "sql":
         if view.owner is not None or not view.sees_sql:
-            raise AccessDenied("SQL is for the operators of the facility.")
+            raise AccessDenied("SQL is available only to facility operators.")
         found = view.lake.sql(str(typed["query"]), rows=_MOST_ROWS, seconds=_MOST_SECONDS)
         return {"columns": list(found.columns), "rows": [list(row) for row in found.rows], "truncated": found.truncated}
     if name == "list_exhibits":
@@ -128,7 +130,7 @@ def _call_by_name(view: View, name: str, typed: dict[str, Any]) -> dict[str, Any
         given = {key: _as_parameter(value) for key, value in typed.items() if value is not None}
         made = view.ask_as_sent(name, given, between)
     else:
-        raise UsageError(f"There is no tool {name!r}.")
+        raise UsageError(f"Tool {name!r} does not exist.")
     return result_json(made)
 
 

@@ -176,7 +176,7 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, origin: str = "", column: Colu
     in a printed paper."""
     ending = out.suffix.lower()
     if ending not in ENDINGS:
-        raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
+        raise UsageError(f"--out {out}: the extension must be one of {', '.join(ENDINGS)}.")
     if ending == ".json":
         data = json.dumps(result_json(exhibit), indent=2).encode()
     elif ending == ".html":

@@ -45,11 +45,12 @@ def ingest(
     table: str | None = None,
     select: str | os.PathLike[str] | None = None,
 ) -> IngestReport:
-    """Read files, directories and servers into the lake, which is made if it is not there, as `ioweather ingest` does.
+    """Read files, directories and servers into the lake, like `ioweather ingest`. A missing lake is created.
 
-    Files are recognised by content, or read as `source`. `zone`, `start` (a time, or ns), `interval` (such as '5s', or
-    ns), `host`, `system` and `cluster` are what the files do not say. Bad files are in the report, and raise nothing.
-    CSV, JSON and Parquet go into `table` by the SELECT of a file, or by one that comes with ioweather (`select`).
+    Files are recognised by content, or read as `source`. `zone`, `start` (a time, or ns), `interval` (such as '5s',
+    or ns), `host`, `system` and `cluster` are for values that the files do not contain. Bad files are listed in the
+    report and raise no error. CSV, JSON and Parquet files are read into `table` with a SELECT from a file or one
+    shipped with ioweather (`select`).
 
     >>> import ioweather
     >>> report = ioweather.ingest("iostat.log", lake="my-lake", zone="UTC", host="oss1")
@@ -73,7 +74,7 @@ def ingest(
     addresses = [str(path) for path in paths if is_address(str(path))]
     files = [Path(path) for path in paths if str(path) not in addresses]
     if (table is None) != (select is None):
-        raise UsageError("`table` and `select` go together.", hint="See docs/how-to/any-csv.md.")
+        raise UsageError("`table` and `select` must be used together.", hint="See docs/how-to/any-csv.md.")
     into = (table, read_select_text(Path(select))) if table and select else None
     report = ingest_files(opened, files, context=context, source=source, select=into)
     for address in addresses:
@@ -82,7 +83,7 @@ def ingest(
 
 
 def exhibits(lake: AnyLake = None) -> ResultTable:
-    """All exhibits, and whether this lake can make them: columns id, title, study, ready, missing.
+    """All exhibits, and whether this lake has their data: columns id, title, study, ready, missing.
 
     >>> import ioweather
     >>> ioweather.exhibits("my-lake").to_polars().columns
@@ -98,7 +99,7 @@ def exhibits(lake: AnyLake = None) -> ResultTable:
 def sql(
     query: str, lake: AnyLake = None, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB"
 ) -> SqlResult:
-    """One SELECT or EXPLAIN in DuckDB's SQL over the tables of the lake, bounded in rows, time and memory.
+    """Run one SELECT or EXPLAIN in DuckDB SQL on the lake's tables, with limits on rows, time and memory.
 
     >>> import ioweather
     >>> ioweather.sql("SELECT metric, count(*) AS n FROM series GROUP BY metric ORDER BY 1 LIMIT 1", "my-lake").rows
@@ -108,9 +109,10 @@ def sql(
 
 
 def show(exhibit_id: str, lake: AnyLake = None, **params: Any) -> ShownExhibit:
-    """The exhibit made from the lake (default: the user's own). Keyword arguments are the study's parameters.
+    """Compute an exhibit from the lake (default: the user's own lake). Keyword arguments are the study's parameters.
 
-    A notebook draws it; `.tables`, `.estimates` and `.charts` are its data, and each table has `.to_pandas()`.
+    A notebook draws the exhibit. `.tables`, `.estimates` and `.charts` contain its data, and each table has
+    `.to_pandas()`.
     """
     typed = {name: str(value) for name, value in params.items()}
     (made,) = make_exhibits(lake_at(lake), [exhibit_id], params=typed)
@@ -120,9 +122,9 @@ def show(exhibit_id: str, lake: AnyLake = None, **params: Any) -> ShownExhibit:
 def simulate_facility(
     out: str | os.PathLike[str], *, preset: str = "laptop", days: int | None = None, seed: int = 1
 ) -> Lake:
-    """A synthetic facility: its files in `out`, as real tools write them, and the lake of them in `out`/lake.
+    """Create a synthetic facility: files in the formats of real tools in `out`, and their lake in `out`/lake.
 
-    The planted causes are in `out`/truth.json; `ioweather simulate --list` names the presets.
+    The planted causes are in `out`/truth.json. `ioweather simulate --list` lists the presets.
     """
     chosen = preset_named(preset)
     made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)
@@ -138,27 +140,27 @@ def write_report(
 ) -> Path:
     """Write a report as one self-contained HTML or PDF file and return its path.
 
-    `audience`: a "director" gets one sheet, an "operator" two, "science" all exhibits too.
+    `audience`: "director" is one page, "operator" adds a second page, and "science" adds all exhibits.
 
-    `anonymous` replaces users, projects, programs, hosts and paths by aliases.
+    `anonymous` replaces users, projects, programs, hosts and paths with aliases.
     """
     write.write_report(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
     return Path(out)
 
 
 class ShownExhibit(Exhibit):
-    """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
+    """An Exhibit that notebooks show as a page."""
 
     def _repr_html_(self) -> str:
         return fragment_html(self)
 
 
 class ShownAnswer(Answer):
-    """An Answer that notebooks show as a page; its data are the answer's own."""
+    """An Answer that notebooks show as a page."""
 
     @property
     def table(self) -> ResultTable:
-        """The table of an answer that is a list (jobs, events, incidents, ...); else its facts.
+        """The table of a list answer (jobs, events, incidents, ...), otherwise its facts.
 
         >>> import ioweather
         >>> list(ioweather.health("my-lake").table.to_polars().columns[:3])

@@ -9,11 +9,11 @@ import pytest
 
 from ioweather.core.results import Answer
 from ioweather.job_io.advisor.advise import advise, advised_answer
-from ioweather.job_io.advisor.parallel_rules import _overlap_of_writes
+from ioweather.job_io.advisor.parallel_rules import _measure_overlap
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.outcomes import JobOutcome
-from ioweather.job_io.summary import filesystem_words, job_answer
+from ioweather.job_io.summary import describe_filesystem, job_answer
 from ioweather.job_io.view import view_of_log
 from ioweather.readers.darshan.log import Module
 from ioweather.readers.darshan.writer import new_records, write_log
@@ -63,7 +63,7 @@ def test_the_trace_says_whether_writes_overlap(tmp_path, length, share):
         segments=segments,
     )
     traced = replace(view, log=replace(view.log, modules={**view.log.modules, trace.name: trace}))
-    assert _overlap_of_writes(profile_of(traced), 1) == share
+    assert _measure_overlap(profile_of(traced), 1) == share
     assert any(advice.name == "one_at_a_time" for advice in advise(traced).patterns) == (share == 0.0)
 
 
@@ -99,7 +99,7 @@ def test_the_answer_says_that_nothing_is_worth_changing(tmp_path):
 )
 def test_the_file_system_has_its_name(tmp_path, kind, words):
     view = view_of(tmp_path / "a.darshan", {"POSIX": [SLOW]}, mounts=(("/scratch", kind),))
-    assert filesystem_words(view, view.row()) == words
+    assert describe_filesystem(view, view.row()) == words
 
 
 def test_files_of_mpi_itself_are_not_the_jobs(tmp_path):

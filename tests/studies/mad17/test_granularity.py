@@ -26,7 +26,7 @@ def test_the_association_weakens(exhibits):
     change = next(e for e in exhibits["mad17.fig10"].estimates if e.name.startswith("spearman_change_read[strong"))
     assert change.high < 0
     assert stands(exhibits["mad17.fig10"], "coarse_sampling_hides") == "supported"
-    assert "runs moved in time" in words(exhibits["mad17.fig10"])
+    assert "time-shifted runs" in words(exhibits["mad17.fig10"])
     assert {chart.table.name for chart in exhibits["mad17.fig10"].charts} == {"all", "ranks", "metadata", "explained"}
     ranks = next(chart.table for chart in exhibits["mad17.fig10"].charts if chart.table.name == "ranks")
     rows = [dict(zip((c.name for c in ranks.columns), row, strict=True)) for row in ranks.rows]

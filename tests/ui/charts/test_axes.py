@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.results import ResultColumn
 from ioweather.core.units import GIB, KIB, UNITS
-from ioweather.ui.charts.axes import Axis, Side, number_axis, time_axis
+from ioweather.ui.charts.axes import Axis, Side, make_number_axis, make_time_axis
 from ioweather.ui.charts.theme import wrapped
 
 RATE = ResultColumn("rate", "Throughput", "bytes_per_s")
@@ -34,7 +34,7 @@ def drawn_labels(axis: Axis, side: Side, length: int) -> list[str]:
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=20), st.booleans())
 def test_all_values_lie_on_the_axis(values: list[float], zero: bool) -> None:
-    axis = number_axis(ResultColumn("v"), [np.array(values)], zero=zero)
+    axis = make_number_axis(ResultColumn("v"), [np.array(values)], zero=zero)
     where = axis.fractions(np.array(values))
     assert np.all((where >= -1e-6) & (where <= 1 + 1e-6))
     if zero:
@@ -43,28 +43,28 @@ def test_all_values_lie_on_the_axis(values: list[float], zero: bool) -> None:
 
 @given(st.lists(st.floats(1e-9, 1e15), min_size=1, max_size=20))
 def test_all_positive_values_lie_on_a_logarithmic_axis(values: list[float]) -> None:
-    axis = number_axis(ResultColumn("v"), [np.array(values)], log=True)
+    axis = make_number_axis(ResultColumn("v"), [np.array(values)], log=True)
     where = axis.fractions(np.array(values))
     assert np.all((where >= -1e-5) & (where <= 1 + 1e-5))
 
 
 def test_zero_and_below_are_not_on_a_logarithmic_axis() -> None:
-    axis = number_axis(ResultColumn("v"), [np.array([-1.0, 0.0, 10.0, np.nan])], log=True)
+    axis = make_number_axis(ResultColumn("v"), [np.array([-1.0, 0.0, 10.0, np.nan])], log=True)
     assert axis.low > 0
     assert np.isnan(axis.fractions(np.array([-1.0, 0.0]))).all()
 
 
 def test_values_far_from_zero_do_not_begin_at_zero() -> None:
-    assert number_axis(ResultColumn("v"), [np.array([95.0, 100.0])]).low > 80
-    assert number_axis(ResultColumn("v"), [np.array([5.0, 100.0])]).low == 0
+    assert make_number_axis(ResultColumn("v"), [np.array([95.0, 100.0])]).low > 80
+    assert make_number_axis(ResultColumn("v"), [np.array([5.0, 100.0])]).low == 0
 
 
 def test_units_are_in_the_title_or_at_the_marks() -> None:
     per_node = ResultColumn("r", "I/O rate", "mib_per_s_per_node")
-    assert number_axis(per_node, [np.array([1.0])]).title == "I/O rate (MiB/s per compute node)"
-    assert number_axis(RATE, [np.array([1.0])]).title == "Throughput"
-    assert "1 GiB/s" in drawn_labels(number_axis(RATE, [np.array([0, 2.0 * GIB])]), "y", 200)
-    assert time_axis(ResultColumn("start_time", "", "time_ns"), [np.array([1.7e12, 1.7001e12])]).title.startswith(
+    assert make_number_axis(per_node, [np.array([1.0])]).title == "I/O rate (MiB/s per compute node)"
+    assert make_number_axis(RATE, [np.array([1.0])]).title == "Throughput"
+    assert "1 GiB/s" in drawn_labels(make_number_axis(RATE, [np.array([0, 2.0 * GIB])]), "y", 200)
+    assert make_time_axis(ResultColumn("start_time", "", "time_ns"), [np.array([1.7e12, 1.7001e12])]).title.startswith(
         "Start time (UTC, "
     )
 
@@ -110,7 +110,7 @@ def test_long_titles_are_wrapped_and_cut() -> None:
     ],
 )
 def test_linear_labels(unit: str, high: float, expected: list[str]) -> None:
-    assert drawn_labels(number_axis(ResultColumn("v", "", unit), [np.array([0, high])]), "x", 420) == expected
+    assert drawn_labels(make_number_axis(ResultColumn("v", "", unit), [np.array([0, high])]), "x", 420) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_linear_labels(unit: str, high: float, expected: list[str]) -> None:
     ],
 )
 def test_log_labels(unit: str, low: float, high: float, expected: list[str]) -> None:
-    axis = number_axis(ResultColumn("v", "", unit), [np.array([low, high])], log=True)
+    axis = make_number_axis(ResultColumn("v", "", unit), [np.array([low, high])], log=True)
     assert drawn_labels(axis, "x", 600) == expected
 
 
@@ -133,7 +133,7 @@ def test_ticks_of_own_are_on_the_axis_and_few(low: float, span: float, unit: str
     if span < abs(low) * 1e-6:
         return
     low = abs(low) + 1e-9 if log else low
-    axis = number_axis(ResultColumn("v", "", unit), [np.array([low, low + span])], log=log)
+    axis = make_number_axis(ResultColumn("v", "", unit), [np.array([low, low + span])], log=log)
     ticks = axis.number_labels(6).get("values", [axis.low, axis.high])
     slack = (axis.high - axis.low) * 1e-3
     assert 2 <= len(ticks) <= 14
@@ -150,6 +150,8 @@ def test_ticks_of_own_are_on_the_axis_and_few(low: float, span: float, unit: str
     ],
 )
 def test_time_labels(span: int, context: str, expected: list[str]) -> None:
-    axis = time_axis(ResultColumn("t", "Time", "time_ns"), [np.array([START_MS, START_MS + span], dtype=np.float64)])
+    axis = make_time_axis(
+        ResultColumn("t", "Time", "time_ns"), [np.array([START_MS, START_MS + span], dtype=np.float64)]
+    )
     assert axis.title == f"Time (UTC, {context})"
     assert drawn_labels(axis, "x", 520) == expected

@@ -42,6 +42,8 @@ def number_and_unit(text: str) -> tuple[float, str]:
 @pytest.mark.parametrize("unit", NUMERIC)
 def test_numbers_read_as_everywhere(shown: list[list[str]], unit: str) -> None:
     for value, text in zip(VALUES, shown[NUMERIC.index(unit)], strict=False):
+        if format_value(value, unit)[0] in "<>":  # a bound, where the pointer shows the number
+            continue
         number, suffix = number_and_unit(text)
         expected, expected_suffix = number_and_unit(format_value(value, unit))
         assert suffix == expected_suffix or value == 0

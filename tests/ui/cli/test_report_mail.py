@@ -89,7 +89,7 @@ def test_the_report_arrives_as_text_and_html(call: Call, lake: Lake, sink: _Sink
     to = ["--mail", "head@site.example", "--mail", "ops@site.example", "--sender", "weather@site.example"]
     code, said, _ = call("report", *options, *to)
     assert code == 0
-    assert "Sent it to head@site.example, ops@site.example." in " ".join(said.split())
+    assert "Sent the report to head@site.example, ops@site.example." in " ".join(said.split())
     ((_, recipients, data),) = sink.taken
     assert recipients == ["head@site.example", "ops@site.example"]
     message = _parsed(data)

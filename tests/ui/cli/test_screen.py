@@ -150,7 +150,7 @@ def test_formulas_are_marked_on_request(call, hostile_lake: Path) -> None:
     assert call(*query, "--csv", "--spreadsheet")[1] == "'+a,b\n'=cmd,-1\n"
     code, _, err = call(*query, "--spreadsheet")
     assert code == 2
-    assert "--spreadsheet goes with --csv" in err
+    assert "--spreadsheet needs --csv" in err
 
 
 @given(st.text(max_size=30))

@@ -35,7 +35,7 @@ def test_a_file_that_is_there_is_not_overwritten_and_leaves_no_token(tmp_path, c
     arguments = ["serve", "token", "create", "n1", "--to", str(file), "--lake", str(tmp_path / "lake")]
     assert run(arguments) == 2
     assert file.read_text() == "mine"
-    assert "cannot be made" in capsys.readouterr().err
+    assert "cannot be created" in capsys.readouterr().err
     file.unlink()
     assert run(arguments) == 0
 

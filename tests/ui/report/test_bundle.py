@@ -66,6 +66,6 @@ def test_data_claims_and_readme(bundle: Path) -> None:
 
 def test_a_folder_with_files_is_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
-    with pytest.raises(UsageError, match="not an empty folder"):
+    with pytest.raises(UsageError, match="not empty"):
         check_bundle(tmp_path)
     check_bundle(tmp_path / "new")

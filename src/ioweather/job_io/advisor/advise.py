@@ -41,7 +41,7 @@ def with_advice(answer: Answer, view: JobView) -> Answer:
     if isinstance(result, WhyOutcome):
         advised = priced(advised, result)
         if result.kind in ("unexplained", "unknown"):
-            headline = answer.headline.removesuffix(".") + _clause_of_the_model(result, advised)
+            headline = answer.headline.removesuffix(".") + _explain_by_model(result, advised)
             answer = replace(answer, headline=f"{headline}.")
     return advised_answer(answer, advised)
 
@@ -56,11 +56,11 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
         advised = advised.without(part.value)
     if usual is None or usual.value is None:
         return advised
-    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of_changes(result, only_here=True))
+    advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _find_rules_of_changes(result, only_here=True))
     return replace(advised, at_usual_speed=True)
 
 
-def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
+def _explain_by_model(result: WhyOutcome, advised: Advised) -> str:
     """Return a clause with the seconds that the advisor's models give for the run's change; empty without any.
 
     It is for runs whose change no other run has. A pattern of all similar runs does not explain a slower run.
@@ -69,7 +69,7 @@ def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
         return ""
     beyond = result.io_seconds - usual.value
-    rules = _rules_of_changes(result)
+    rules = _find_rules_of_changes(result)
     fitting = [advice for advice in advised.worth if advice.name in rules]
     if beyond < result.harm_seconds or not fitting:
         return ""
@@ -82,7 +82,7 @@ def _clause_of_the_model(result: WhyOutcome, advised: Advised) -> str:
     )
 
 
-def _rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
+def _find_rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
     """Return rules that model the run's changes; `only_here`: only changes to patterns that similar runs do not
     have."""
     found: set[str] = set()
@@ -96,7 +96,7 @@ def _rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str
 
 def advised_answer(answer: Answer, advised: Advised) -> Answer:
     """Add advice to facts, findings, exhibits and result."""
-    exhibits = (*answer.exhibits, _advice_exhibit(advised)) if advised.patterns else answer.exhibits
+    exhibits = (*answer.exhibits, _make_advice_exhibit(advised)) if advised.patterns else answer.exhibits
     result = answer.result
     seen, worth = (
         tuple(
@@ -126,7 +126,7 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
     patterns."""
     groups = []
     if advised.shown:
-        facts = [fact for advice in advised.shown for fact in _lines_of_advice(advice)]
+        facts = [fact for advice in advised.shown for fact in _list_advice_lines(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
         tried = sum(advice.saving.tried for advice in advised.worth)
@@ -145,28 +145,28 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         elif not any(advice.matters for advice in others):
             title += f", not worth changing (each saves less than {format_seconds(advised.floor_seconds)})"
         facts = [
-            Fact(a.name, a.headline, _saving_text(a) if a.matters else "", note=_file_and_evidence(a)) for a in others
+            Fact(a.name, a.headline, _format_saving(a) if a.matters else "", note=_format_evidence(a)) for a in others
         ]
         groups.append(FactGroup("seen", title, tuple(facts)))
     return tuple(groups)
 
 
-def _file_and_evidence(advice: Advice) -> str:
+def _format_evidence(advice: Advice) -> str:
     """Return the evidence, after the name of the file if it is known."""
     return f"{advice.file}: {advice.evidence}" if advice.file else advice.evidence
 
 
-def _saving_text(advice: Advice) -> str:
+def _format_saving(advice: Advice) -> str:
     """Return the saving as text; "up to" if no such change was ever measured."""
     up_to = "" if advice.saving.tried else "up to "
     return f"{up_to}{format_seconds(advice.stated_seconds)}"
 
 
-def _lines_of_advice(advice: Advice) -> Iterator[Fact]:
+def _list_advice_lines(advice: Advice) -> Iterator[Fact]:
     """Yield the lines on a pattern: saving, lines to type, note of the site, interval and model."""
     saving = advice.saving
-    value, unit = (advice.seconds, "seconds") if saving.tried else (_saving_text(advice), "text")
-    yield Fact(advice.name, advice.headline, value, unit, note=_file_and_evidence(advice))
+    value, unit = (advice.seconds, "seconds") if saving.tried else (_format_saving(advice), "text")
+    yield Fact(advice.name, advice.headline, value, unit, note=_format_evidence(advice))
     for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
     if advice.note:
@@ -186,11 +186,11 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
             yield Finding(f"{advice.evidence[:1].upper()}{advice.evidence[1:]} ({advice.file}).", name=advice.name)
     named = {advice.name for advice in (*advised.shown, *advised.others)}
     if more := [advice for advice in advised.worth if advice.name not in named]:
-        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_saving_text(more[0])}"
+        largest = f"{'it' if len(more) == 1 else 'the first'} saves {_format_saving(more[0])}"
         yield Finding(f"{len(more)} more to change; {largest}. See --json.", name="more_advice")
 
 
-def _advice_exhibit(advised: Advised) -> Exhibit:
+def _make_advice_exhibit(advised: Advised) -> Exhibit:
     """Return all patterns as an exhibit, for the page and for programs."""
     estimates = tuple(
         Estimate(a.headline, a.seconds, "seconds", a.saving.low, a.saving.high, LEVEL, a.saving.pairs, a.model)
@@ -216,7 +216,7 @@ def _advice_exhibit(advised: Advised) -> Exhibit:
     return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))
 
 
-def _rules() -> tuple[Rule, ...]:
+def _read_rules() -> tuple[Rule, ...]:
     """Read the rules from rules.toml; the condition of a rule, or the function of its name, finds the pattern.
 
     Rules of equal cost are shown in the order of that file.
@@ -224,12 +224,12 @@ def _rules() -> tuple[Rule, ...]:
     text = files("ioweather.job_io.advisor").joinpath("rules.toml").read_text("utf-8")
     functions = vars(parallel_rules) | vars(request_rules)
     return tuple(
-        declared_rule(name, entry) if "when" in entry else Rule(name, find=functions[name], **entry)
+        declared_rule(name, entry) if "when" in entry else Rule(name, find=functions[f"find_{name}"], **entry)
         for name, entry in tomllib.loads(text).items()
     )
 
 
-RULES: Final = _rules()
+RULES: Final = _read_rules()
 
 # Advice that saves less than these seconds, or less than this share of the run, is not given.
 FLOOR_SECONDS: Final = 1.0
@@ -261,13 +261,13 @@ class Advised:
     @property
     def shown(self) -> tuple[Advice, ...]:
         """The costliest of each dimension: patterns of one dimension mostly have one cause."""
-        return _first_of_dimensions(self.worth)[:MOST_SHOWN]
+        return _select_first_of_dimensions(self.worth)[:MOST_SHOWN]
 
     @property
     def others(self) -> tuple[Advice, ...]:
         """The costliest pattern of each dimension that is not shown."""
         named = {advice.dimension for advice in self.shown}
-        return _first_of_dimensions(advice for advice in self.patterns if advice.dimension not in named)
+        return _select_first_of_dimensions(advice for advice in self.patterns if advice.dimension not in named)
 
     @property
     def together_seconds(self) -> float:
@@ -289,14 +289,14 @@ class Advised:
         if not self.io_seconds or not seconds > 0:
             return self
         share = max(0.0, 1.0 - seconds / self.io_seconds)
-        return replace(self._scaled(lambda advice: share), io_seconds=self.io_seconds * share)
+        return replace(self._scale_savings(lambda advice: share), io_seconds=self.io_seconds * share)
 
     def at_most(self, seconds: float, rules: Collection[str]) -> Advised:
         """Limit the savings of these rules."""
         most = max(seconds, 0.0)
-        return self._scaled(lambda a: most / a.seconds if a.name in rules and a.seconds > most else 1.0)
+        return self._scale_savings(lambda a: most / a.seconds if a.name in rules and a.seconds > most else 1.0)
 
-    def _scaled(self, share_of: Callable[[Advice], float]) -> Advised:
+    def _scale_savings(self, share_of: Callable[[Advice], float]) -> Advised:
         """Scale the savings of each pattern; one that falls below the floor no longer matters."""
         patterns = []
         for advice in self.patterns:
@@ -307,7 +307,7 @@ class Advised:
         return replace(self, patterns=tuple(patterns))
 
 
-def _first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
+def _select_first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
     """Return the first pattern of each dimension."""
     first: dict[Dimension, Advice] = {}
     for advice in patterns:

@@ -63,12 +63,12 @@ def _sum_of(column: str) -> Callable[[Profile, Bools], Any]:
     return lambda p, rows: p.ints(column)[rows].sum(dtype=np.float64)
 
 
-def _seconds_of(column: str) -> Callable[[Profile, Bools], Any]:
+def _measure_seconds(column: str) -> Callable[[Profile, Bools], Any]:
     """Return seconds by which the run would be shorter without these."""
     return lambda p, rows: p.saving(np.where(rows, p.seconds(column), 0.0))
 
 
-def _tiny_requests(profile: Profile, rows: Bools) -> Any:
+def _count_tiny_requests(profile: Profile, rows: Bools) -> Any:
     """Return requests at the file system of up to 10 KiB on these files."""
     mine = np.isin(profile.records.file, np.unique(profile.records.file[rows])) & profile.at_storage
     return sum(profile.ints(name)[mine].sum() for name in _TINY_BINS)
@@ -90,14 +90,14 @@ MEASURES: Final[Mapping[str, Callable[[Profile, Bools], Any]]] = {
     "largest_file_bytes": lambda p, rows: p.file_bytes[rows].max(initial=0.0),
     "requests": lambda p, rows: p.operations[rows].sum(),
     "request_bytes": lambda p, rows: p.moved[rows].sum(dtype=np.float64) / max(p.operations[rows].sum(), 1),
-    "tiny_requests": _tiny_requests,
+    "tiny_requests": _count_tiny_requests,
     "stripe_count": lambda p, rows: p.ints("stripe_count")[rows].max(initial=0),
     "twice_stripes": lambda p, rows: 2 * p.ints("stripe_count")[rows].max(initial=0),
     "stripe_bytes": lambda p, rows: p.ints("stripe_bytes")[rows].max(initial=0),
     "seconds": lambda p, rows: p.saving(np.where(rows, p.spent, 0.0)),
-    "read_seconds": _seconds_of("read_seconds"),
-    "write_seconds": _seconds_of("write_seconds"),
-    "meta_seconds": _seconds_of("meta_seconds"),
+    "read_seconds": _measure_seconds("read_seconds"),
+    "write_seconds": _measure_seconds("write_seconds"),
+    "meta_seconds": _measure_seconds("meta_seconds"),
     # Time of the bytes at the highest rate that storage can deliver to this run.
     "needed_seconds": lambda p, rows: p.moved[rows].sum(dtype=np.float64) / p.deliverable_bytes_per_s,
     # Time that the targets of the largest file need for it.
@@ -114,7 +114,7 @@ _ALLOWED: Final = (
 
 
 @cache
-def _compiled(text: str) -> CodeType:
+def _compile_expression(text: str) -> CodeType:
     """Compile an expression. Raises ValueError for anything but arithmetic, comparisons and known measures."""
     try:
         tree = ast.parse(text, mode="eval")
@@ -164,7 +164,7 @@ _KEYS: Final = _REQUIRED | {"fix_python", "files", "paths", "filesystems", "moun
 
 
 @cache
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_patterns(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Compile shell patterns into one regular expression for whole names."""
     return re.compile("|".join(map(translate, patterns)))
 
@@ -178,12 +178,14 @@ def find_declared(entry: Mapping[str, Any], profile: Profile) -> Pattern | None:
         rows &= _FILES[name](profile)
     for column in ("path", "mount"):
         if patterns := entry.get(f"{column}s"):
-            text, matches = profile.records.text(column), _any_of(tuple(patterns)).match
+            text, matches = profile.records.text(column), _compile_patterns(tuple(patterns)).match
             rows &= np.array([*(matches(name) is not None for name in text.categories), False], np.bool_)[text.codes]
     if not rows.any():
         return None
     measured = _Measured(profile, rows)
-    values = [eval(_compiled(text), {"__builtins__": {}}, measured) for text in (*entry["when"], entry["saves"])]
+    values = [
+        eval(_compile_expression(text), {"__builtins__": {}}, measured) for text in (*entry["when"], entry["saves"])
+    ]
     saved = values.pop()
     if not all(values) or not saved >= max(1.0, NOTICEABLE_SHARE * (profile.io_seconds or 0.0)):
         return None
@@ -198,7 +200,7 @@ def declared_rule(name: str, entry: Mapping[str, Any]) -> Rule:
     if missing := _REQUIRED - entry.keys():
         raise ValueError(f"lacks {', '.join(sorted(missing))}")
     for text in (*entry["when"], entry["saves"]):
-        _compiled(text)
+        _compile_expression(text)
     if unknown := set(entry.get("files", ())) - _FILES.keys():
         raise ValueError(f"files: {', '.join(sorted(unknown))} is unknown. Choose from: {', '.join(_FILES)}")
     described: dict[str, Any] = {"tried": False}

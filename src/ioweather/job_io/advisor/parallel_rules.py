@@ -26,7 +26,7 @@ _FAR_ABOVE: Final = 5.0
 _ONE_SERVER: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "sshfs"})
 
 
-def no_mpiio(profile: Profile) -> Pattern | None:
+def find_no_mpiio(profile: Profile) -> Pattern | None:
     """Find several processes of one program without MPI-IO."""
     records = profile.records
     rows = profile.counted & (records.posix | records.stdio)
@@ -42,7 +42,7 @@ def no_mpiio(profile: Profile) -> Pattern | None:
     return fixes.joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
-def unjoined_below(profile: Profile) -> Pattern | None:
+def find_unjoined_below(profile: Profile) -> Pattern | None:
     """Find requests of several processes to shared files that nothing joined, where MPI-IO calls were not recorded."""
     alone = profile.ints("slowest_rank_bytes") == profile.moved
     rows = profile.counted & profile.records.posix & profile.shared & ~alone
@@ -58,7 +58,7 @@ def unjoined_below(profile: Profile) -> Pattern | None:
     return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows, "MPI-IO"), rows)
 
 
-def no_collectives(profile: Profile) -> Pattern | None:
+def find_no_collectives(profile: Profile) -> Pattern | None:
     """Find MPI-IO with independent operations."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
     share = profile.independent_share
@@ -69,7 +69,7 @@ def no_collectives(profile: Profile) -> Pattern | None:
     return fixes.joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files", share)
 
 
-def mpiio_splits(profile: Profile) -> Pattern | None:
+def find_mpiio_splits(profile: Profile) -> Pattern | None:
     """Find MPI-IO that turns few large calls into many small POSIX requests: scattered data without collective
     buffering."""
     records = profile.records
@@ -90,7 +90,7 @@ def mpiio_splits(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(saved), fixes.buffering_lines(profile, rows), rows)
 
 
-def unbuffered(profile: Profile) -> Pattern | None:
+def find_unbuffered(profile: Profile) -> Pattern | None:
     """Find collective calls that reach the file system unchanged: their aggregators join nothing."""
     records = profile.records
     rows = profile.counted & profile.collective
@@ -105,12 +105,12 @@ def unbuffered(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, fixes.buffering_lines(profile, rows), rows)
 
 
-def exchange(profile: Profile) -> Pattern | None:
+def find_exchange(profile: Profile) -> Pattern | None:
     """Find large collective calls that take far longer than the requests below them: processes exchange data for
     nothing."""
     records = profile.records
     rows = profile.counted & profile.collective & (records.rank < 0) & (profile.moved >= MIB * profile.operations)
-    slowest, below = profile.seconds("slowest_rank_seconds"), _slowest_below(profile)
+    slowest, below = profile.seconds("slowest_rank_seconds"), _find_slowest_below(profile)
     rows &= (slowest > 0) & (below > 0) & (below < 0.7 * slowest)
     if not rows.any():
         return None
@@ -125,7 +125,7 @@ def exchange(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, (line,), rows)
 
 
-def _slowest_below(profile: Profile) -> Floats:
+def _find_slowest_below(profile: Profile) -> Floats:
     """Return, for each row, the seconds of the slowest process in POSIX requests to a file shared by all; 0 if not
     recorded."""
     records = profile.records
@@ -133,7 +133,7 @@ def _slowest_below(profile: Profile) -> Floats:
     return np.asarray(records.per_file(slowest, records.posix & (records.rank < 0))[records.file], np.float64)
 
 
-def one_at_a_time(profile: Profile) -> Pattern | None:
+def find_one_at_a_time(profile: Profile) -> Pattern | None:
     """Find large independent writes of many processes to a shared file, which wait for each other above the file
     system: MPI-IO takes far longer than the requests below it, which are as many and, in a trace, do not overlap."""
     records, count, each = profile.records, profile.ints("write_count"), profile.seconds("write_seconds")
@@ -146,7 +146,7 @@ def one_at_a_time(profile: Profile) -> Pattern | None:
     if profile.nprocs <= 2 or not rows.any():
         return None
     worst = int(np.argmax(np.where(rows, above[records.file], -1.0)))
-    overlap, file = _overlap_of_writes(profile, int(profile.ints("record_id")[worst])), records.file[worst]
+    overlap, file = _measure_overlap(profile, int(profile.ints("record_id")[worst])), records.file[worst]
     if (overlap or 0.0) > 0.1:
         return None
     write = f"{'seem to ' if overlap is None else ''}write one after another"
@@ -154,7 +154,7 @@ def one_at_a_time(profile: Profile) -> Pattern | None:
         f"{profile.nprocs:,} processes {write}{' on ' if profile.kind else ''}{profile.kind}: "
         f"{format_seconds(float(above[file]))} in MPI-IO, {format_seconds(float(below[file]))} in its POSIX requests"
     )
-    lines = (*_aligned_below(profile, rows), fixes.hint_line(profile, "romio_cb_write", "enable"))
+    lines = (*_list_alignment_lines(profile, rows), fixes.hint_line(profile, "romio_cb_write", "enable"))
     if profile.filesystem in _ONE_SERVER:
         parallel = sorted(
             f"{mount} ({FILESYSTEMS[kind]})" for mount, kind in profile.mounts.items() if kind in PARALLEL
@@ -164,7 +164,7 @@ def one_at_a_time(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, lines, rows)
 
 
-def _overlap_of_writes(profile: Profile, file: int) -> float | None:
+def _measure_overlap(profile: Profile, file: int) -> float | None:
     """Return the share of the traced writes of a file that begin before the end of an earlier one; None without any."""
     trace = profile.log.modules.get("DXT_POSIX") if profile.log else None
     if trace is None or trace.segments is None:
@@ -175,7 +175,7 @@ def _overlap_of_writes(profile: Profile, file: int) -> float | None:
     return float((writes["start_seconds"][1:] < last).mean()) if len(last) else None
 
 
-def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
+def _list_alignment_lines(profile: Profile, rows: Bools) -> tuple[str, ...]:
     """Return lines that align the requests below these rows, if more than a tenth of them are not."""
     mine = profile.records.posix & np.isin(profile.records.file, profile.records.file[rows])
     block = int(profile.ints("file_alignment_bytes")[mine].max(initial=0))
@@ -183,7 +183,7 @@ def _aligned_below(profile: Profile, rows: Bools) -> tuple[str, ...]:
     return fixes.alignment_lines(profile, mine, block) if block and off else ()
 
 
-def data_sieving(profile: Profile) -> Pattern | None:
+def find_data_sieving(profile: Profile) -> Pattern | None:
     """Find more bytes read below MPI-IO than it read, and no fewer written than it wrote: ROMIO fills the holes of
     strided writes."""
     records = profile.records
@@ -213,7 +213,7 @@ def data_sieving(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(saved), lines, files[records.file])
 
 
-def blocking(profile: Profile) -> Pattern | None:
+def find_blocking(profile: Profile) -> Pattern | None:
     """Find MPI-IO of the program itself, no library's, that waits for every write, although time passes between
     them."""
     named_so = fixes.with_endings(profile, fixes.HDF5_NAMES + fixes.NETCDF_NAMES)
@@ -262,7 +262,7 @@ def _count_aggregators(profile: Profile) -> int:
     return math.ceil(moved**2 / squares - 1e-6) if variance > 0 else 0
 
 
-def aggregators(profile: Profile) -> Pattern | None:
+def find_aggregators(profile: Profile) -> Pattern | None:
     """Find collective MPI-IO with far fewer aggregators than nodes: one process writes for many."""
     rows = profile.counted & profile.collective
     count = _count_aggregators(profile) if rows.any() else 0
@@ -290,7 +290,7 @@ def aggregators(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, (*lines, *fixes.hint_lines(profile, hints)), rows)
 
 
-def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
+def _share_targets(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
     """Return targets, and the share of each record on each of them: a file is divided evenly over its targets."""
     osts = profile.records.text("osts")
     lists = [[name for name in category.split(",") if name] for category in osts.categories]
@@ -301,7 +301,7 @@ def _target_shares(profile: Profile, rows: Bools) -> tuple[list[str], Floats]:
     return targets, shares[:, osts.codes]
 
 
-def striping(profile: Profile) -> Pattern | None:
+def find_striping(profile: Profile) -> Pattern | None:
     """Find a large shared file on few targets."""
     stripes = profile.ints("stripe_count").astype(np.float64)
     size = np.asarray(profile.records.per_file(profile.moved, profile.counted)[profile.records.file], np.float64)
@@ -313,7 +313,7 @@ def striping(profile: Profile) -> Pattern | None:
         return None
     spent = profile.shared_seconds * ratio(profile.data_seconds, profile.spent)
     # Targets wait while processes of a collective call exchange data: only requests below it count.
-    below = _slowest_below(profile)
+    below = _find_slowest_below(profile)
     spent = np.where(profile.collective & (below > 0), np.minimum(spent, below), spent)
     # A target's rate is at least the one observed here. With large requests, which collective MPI-IO makes too, it is
     # that one; else the rest of the time has other causes. The wider stripe still needs its part.
@@ -330,7 +330,7 @@ def striping(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, int(wanted[largest])), rows)
 
 
-def unused_targets(profile: Profile) -> Pattern | None:
+def find_unused_targets(profile: Profile) -> Pattern | None:
     """Find data on fewer storage targets than exist, and than the run has processes."""
     records = profile.records
     rows = profile.counted & profile.moved_rows
@@ -340,7 +340,7 @@ def unused_targets(profile: Profile) -> Pattern | None:
     stripes = profile.ints("stripe_count")
     laid_out = rows & (stripes > 0)
     if laid_out.any():
-        used = len(_target_shares(profile, laid_out)[0])
+        used = len(_share_targets(profile, laid_out)[0])
         if not used:  # their numbers are not recorded: at most the sum of stripes
             most = np.zeros(records.files, np.int64)
             np.maximum.at(most, records.file[laid_out], stripes[laid_out])
@@ -363,10 +363,10 @@ def unused_targets(profile: Profile) -> Pattern | None:
     return Pattern(evidence, 0.0, lines, rows)
 
 
-def uneven_targets(profile: Profile) -> Pattern | None:
+def find_uneven_targets(profile: Profile) -> Pattern | None:
     """Find files whose stripes share some targets more than others."""
     rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)
-    targets, share = _target_shares(profile, rows)
+    targets, share = _share_targets(profile, rows)
     load = (share * np.where(rows, profile.moved, 0)).sum(axis=1)
     if profile.incomplete or len(targets) < 2 or load.sum() < 64 * MIB or load.max() <= 1.5 * load.mean():
         return None
@@ -383,12 +383,12 @@ def uneven_targets(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, fixes.layout_lines(profile, rows, width), rows)
 
 
-def slow_target(profile: Profile) -> Pattern | None:
+def find_slow_target(profile: Profile) -> Pattern | None:
     """Find one storage target far slower than the others, for files of the same kind: three files or more on it, and
     four other targets; five times as long per byte, and each of its files longer than nine of ten elsewhere."""
     spent, moved = profile.data_seconds, profile.moved
     rows = profile.counted & (moved >= MIB) & (profile.ints("stripe_count") == 1) & ~profile.collective
-    targets, share = _target_shares(profile, rows)
+    targets, share = _share_targets(profile, rows)
     if len(targets) <= 4:
         return None
     place, each = np.where(rows, share.argmax(axis=0), -1), ratio(spent, moved)
@@ -427,7 +427,7 @@ def _has_one_rank(profile: Profile) -> bool:
     return bool(row["io_rank_count"] == 1 or max(row["rank0_bytes"] or 0, most) >= ALMOST_ALL * moved)
 
 
-def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Pattern:
+def _make_few_ranks_pattern(profile: Profile, evidence: str, ranks: int) -> Pattern:
     """Return the pattern of few processes that do the I/O: what one per node would save, each at its own rate, within
     the limits of nodes, file system and stripes. Even on one node several move more than one."""
     writers, spent, seconds = max(profile.nodes, min(profile.nprocs, 4)), profile.io_seconds or 0.0, 0.0
@@ -437,17 +437,17 @@ def _pattern_of_few_ranks(profile: Profile, evidence: str, ranks: int) -> Patter
     return Pattern(evidence, seconds, fixes.distribution_lines(profile), profile.counted)
 
 
-def rank_zero(profile: Profile) -> Pattern | None:
+def find_rank_zero(profile: Profile) -> Pattern | None:
     """Find a process that moves all bytes."""
     if not _has_one_rank(profile):
         return None
     who = "rank 0" if (profile.row["rank0_bytes"] or 0) > 0.5 * profile.moved_bytes else "one process"
     rate = f" at {format_bytes(profile.moved_bytes / profile.io_seconds)}/s" if profile.io_seconds else ""
     evidence = f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}"
-    return _pattern_of_few_ranks(profile, evidence, 1)
+    return _make_few_ranks_pattern(profile, evidence, 1)
 
 
-def subset(profile: Profile) -> Pattern | None:
+def find_subset(profile: Profile) -> Pattern | None:
     """Find a few processes that move all bytes: the program aggregates by itself (car11 V.B, H)."""
     ranks = int(profile.row["io_rank_count"] or 0)
     if profile.incomplete or not profile.parallel or _has_one_rank(profile):
@@ -458,7 +458,7 @@ def subset(profile: Profile) -> Pattern | None:
     if not profile.node_count:
         nodes += " (assuming 32 processes per node)"
     evidence = f"{ranks:,} of {profile.nprocs:,} processes move all data without collectives, on {nodes}"
-    return _pattern_of_few_ranks(profile, evidence, ranks)
+    return _make_few_ranks_pattern(profile, evidence, ranks)
 
 
 def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"]) -> tuple[Bools, Floats, str]:
@@ -482,40 +482,43 @@ def _find_straggler(profile: Profile, kind: Literal["bytes", "alone", "spread"])
     return rows, behind, f"{who} took {times} {format_seconds(float(fastest[worst]))}"
 
 
-def straggler_bytes(profile: Profile) -> Pattern | None:
+def find_straggler_bytes(profile: Profile) -> Pattern | None:
     """Find a shared file whose slowest process moves more than its part."""
     rows, behind, evidence = _find_straggler(profile, "bytes")
     lines = ("divide the data evenly: total / ranks bytes each", fixes.hint_line(profile, "romio_cb_write", "enable"))
     return Pattern(f"{evidence}; it moved more than its share", float(behind.sum()), lines, rows) if evidence else None
 
 
-def straggler_time(profile: Profile) -> Pattern | None:
+def find_straggler_time(profile: Profile) -> Pattern | None:
     """Find a shared file with one process that is far slower and moves no more: a node or target is slow."""
     rows, behind, evidence = _find_straggler(profile, "alone")
     # Large requests gain nothing by going through aggregators.
     small = (rows & (profile.moved < MIB * profile.operations)).any()
-    lines = (*([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []), _report_line(profile, rows))
+    lines = (
+        *([fixes.hint_line(profile, "romio_cb_write", "enable")] if small else []),
+        _choose_report_line(profile, rows),
+    )
     return Pattern(f"{evidence}, but moved no more data", float(behind.sum()), lines, rows) if evidence else None
 
 
-def _report_line(profile: Profile, rows: Bools) -> str:
+def _choose_report_line(profile: Profile, rows: Bools) -> str:
     """Return the line for a cause outside the program. Where each file spans all targets, a slow one slows all."""
     spans_all = (profile.ints("stripe_count")[rows] >= profile.known_targets).all()
     return f"report to your site: one node {'' if spans_all else 'or target '}is slow"
 
 
-def contention(profile: Profile) -> Pattern | None:
+def find_contention(profile: Profile) -> Pattern | None:
     """Find shared files whose processes move the same but wait for each other: their times spread smoothly."""
     rows, behind, evidence = _find_straggler(profile, "spread")
     if not evidence:
         return None
     hint = fixes.hint_line(profile, f"romio_cb_{fixes.main_verb(profile, rows)}", "enable")
-    lines = (*_aligned_below(profile, rows), hint)
+    lines = (*_list_alignment_lines(profile, rows), hint)
     evidence += "; times vary smoothly, so processes seem to wait for each other"
     return Pattern(evidence, float(behind.sum()), lines, rows)
 
 
-def uneven_ranks(profile: Profile) -> Pattern | None:
+def find_uneven_ranks(profile: Profile) -> Pattern | None:
     """Find a process that takes far longer on its own files than others on theirs."""
     each = profile.sums_by_rank(profile.spent)
     moved = profile.sums_by_rank(profile.moved.astype(np.float64))[each > 0]
@@ -533,5 +536,5 @@ def uneven_ranks(profile: Profile) -> Pattern | None:
         others = np.delete(each, each.argmax()).mean()
         evidence, line = f"{evidence}, but moved no more data", "let fewer processes do I/O at a time"
         if each.max() - others > OUTLIER * (others - each.min()):
-            line = _report_line(profile, rows)
+            line = _choose_report_line(profile, rows)
     return Pattern(evidence, float(each.max() - each.mean()), (line,), rows)

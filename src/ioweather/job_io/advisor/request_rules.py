@@ -27,7 +27,7 @@ SEEK_SECONDS: Final = 10e-6
 _MOSTLY_SEEKS: Final = 10
 
 
-def small_requests(profile: Profile) -> Pattern | None:
+def find_small_requests(profile: Profile) -> Pattern | None:
     """Find requests under 1 MiB, of the program or of MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
     if (found := fixes.describe_small(profile, rows)) is None:
@@ -47,7 +47,7 @@ def small_requests(profile: Profile) -> Pattern | None:
     return Pattern(f"{found}; {fixes.describe_rate(profile, rows)}", seconds, lines, rows)
 
 
-def unaligned_file(profile: Profile) -> Pattern | None:
+def find_unaligned_file(profile: Profile) -> Pattern | None:
     """Find requests that do not begin at a block of the file system."""
     off = profile.ints("file_not_aligned_count")
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
@@ -65,7 +65,7 @@ def unaligned_file(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(saved), fixes.alignment_lines(profile, rows, block), rows)
 
 
-def stdio(profile: Profile) -> Pattern | None:
+def find_stdio(profile: Profile) -> Pattern | None:
     """Find data through streams: fread and fwrite."""
     rows = profile.counted & profile.records.stdio
     streamed = float(profile.moved[rows].sum(dtype=np.float64))
@@ -78,7 +78,7 @@ def stdio(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(np.where(rows, saved, 0.0)), lines, rows)
 
 
-def random_access(profile: Profile) -> Pattern | None:
+def find_random_access(profile: Profile) -> Pattern | None:
     """Find requests that begin before the end of the one before."""
     rows = profile.records.posix
     saved = np.zeros(len(rows))
@@ -103,7 +103,7 @@ def random_access(profile: Profile) -> Pattern | None:
     return Pattern(evidence, seconds, fixes.sorting_lines(profile, rows, 2 * on_shared > total), rows)
 
 
-def strided(profile: Profile) -> Pattern | None:
+def find_strided(profile: Profile) -> Pattern | None:
     """Find small requests with gaps between them, always forward: interleaved processes, columns of a matrix."""
     rows = profile.records.posix & (profile.moved < MIB * profile.operations)
     saved = np.zeros(len(rows))
@@ -148,7 +148,7 @@ def _find_repeated(profile: Profile, verb: Verb, words: str, lines: tuple[str, .
     return Pattern(evidence, seconds, lines, often[records.file], most_seconds=seconds)
 
 
-def redundant_reads(profile: Profile) -> Pattern | None:
+def find_redundant_reads(profile: Profile) -> Pattern | None:
     """Find the same bytes read more than once, by one process or several."""
     read = profile.shared & profile.counted & (profile.ints("read_bytes") > 0)
     lines = fixes.BROADCAST if profile.nprocs > 1 and read.any() else ("cache the data in memory after the first read",)
@@ -161,13 +161,13 @@ def redundant_reads(profile: Profile) -> Pattern | None:
     return _find_repeated(profile, "read", f"were read before{by}", lines)
 
 
-def redundant_writes(profile: Profile) -> Pattern | None:
+def find_redundant_writes(profile: Profile) -> Pattern | None:
     """Find bytes that overwrite bytes of the same run."""
     lines = ("change it in memory, write it once",)
     return _find_repeated(profile, "write", "overwrote data from the same run", lines)
 
 
-def read_write_switches(profile: Profile) -> Pattern | None:
+def find_read_write_switches(profile: Profile) -> Pattern | None:
     """Find reading and writing in turns."""
     rows = profile.counted & (profile.operations > 0)
     total, switches = int(profile.operations[rows].sum()), int(profile.ints("switch_count")[rows].sum())
@@ -179,7 +179,7 @@ def read_write_switches(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(saved), ("read all of a block first, then write all of it",), rows)
 
 
-def shared_file(profile: Profile) -> Pattern | None:
+def find_shared_file(profile: Profile) -> Pattern | None:
     """Find many requests of several processes to one file, which wait for each other's locks."""
     # If collective MPI-IO makes fewer requests than its calls, its aggregators do not share blocks.
     records = profile.records
@@ -197,7 +197,7 @@ def shared_file(profile: Profile) -> Pattern | None:
     return Pattern(evidence, 0.0, fixes.request_lines(profile, "collective", rows), rows)
 
 
-def fsync_storm(profile: Profile) -> Pattern | None:
+def find_fsync_storm(profile: Profile) -> Pattern | None:
     """Find a sync after nearly every write: each waits for the device."""
     rows = profile.counted & ~profile.records.stdio
     syncs, writes = profile.ints("sync_count"), profile.ints("write_count")
@@ -212,16 +212,16 @@ def fsync_storm(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(saved), (line,), rows)
 
 
-def _often_flushed(profile: Profile) -> Bools:
+def _find_often_flushed(profile: Profile) -> Bools:
     """Return records of streams that are flushed often: Darshan counts the time of a flush as metadata."""
     return profile.counted & profile.records.stdio & (profile.ints("sync_count") >= fixes.FEWEST)
 
 
-def flushed_streams(profile: Profile) -> Pattern | None:
+def find_flushed_streams(profile: Profile) -> Pattern | None:
     """Find streams that are flushed after each few lines, such as logs and tables of text."""
     flushes = profile.ints("sync_count")
     mean = ratio(profile.ints("write_bytes").astype(np.float64), np.maximum(flushes, 1))
-    rows = _often_flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
+    rows = _find_often_flushed(profile) & (mean < MIB) & (profile.ints("write_count") > 0)
     if not rows.any():
         return None
     # One flush per process stays; what a flush costs is waited for in writes too, where the buffer is full.
@@ -246,7 +246,7 @@ def flushed_streams(profile: Profile) -> Pattern | None:
 # part of the time may be writing.
 
 
-def _seek_seconds(profile: Profile) -> Floats:
+def _estimate_seek_seconds(profile: Profile) -> Floats:
     """Return the time of the seeks of a row: the mean of its metadata calls each, at most `SEEK_SECONDS`."""
     seeks = profile.ints("seek_count").astype(np.float64)
     calls = 2 * profile.ints("open_count") + profile.ints("stat_count") + seeks
@@ -255,21 +255,21 @@ def _seek_seconds(profile: Profile) -> Floats:
     return seeks * np.where(profile.records.stdio, each, np.minimum(each, SEEK_SECONDS))
 
 
-def _call_seconds(profile: Profile) -> Floats:
+def _estimate_call_seconds(profile: Profile) -> Floats:
     """Return the time of an open, close or stat of a row: its metadata time without seeks, over these calls.
 
     If nearly all of its metadata calls are seeks, the log does not show which of them took long. Then opens and closes
     have at most the time before, between and after its reads and writes.
     """
     calls = 2 * profile.ints("open_count") + profile.ints("stat_count")
-    seconds = profile.seconds("meta_seconds") - _seek_seconds(profile)
+    seconds = profile.seconds("meta_seconds") - _estimate_seek_seconds(profile)
     mostly_seeks = profile.ints("seek_count") >= _MOSTLY_SEEKS * np.maximum(calls, 1)
-    limit = profile.first_opens * _seconds_outside_data(profile)
+    limit = profile.first_opens * _measure_seconds_outside_data(profile)
     seconds = np.where(mostly_seeks, np.fmin(seconds, limit), seconds)
     return ratio(seconds, calls.astype(np.float64))
 
 
-def _seconds_outside_data(profile: Profile) -> Floats:
+def _measure_seconds_outside_data(profile: Profile) -> Floats:
     """Return the seconds from first open to last close of a row without the spans of its reads and writes; NaN where
     these times are not known."""
     names = ("last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
@@ -283,25 +283,25 @@ def _seconds_outside_data(profile: Profile) -> Floats:
     return outside
 
 
-def _opened_again(profile: Profile) -> Floats:
+def _count_opened_again(profile: Profile) -> Floats:
     """Return opens beyond the first of each process."""
     again: Ints = np.maximum(profile.ints("open_count") - profile.first_opens, 0)
     return again.astype(np.float64)
 
 
-def _opening_seconds(profile: Profile) -> Floats:
+def _estimate_opening_seconds(profile: Profile) -> Floats:
     """Return the metadata time of first opens and stats; all of it for rows without recorded calls."""
-    calls = 2 * profile.ints("open_count") + profile.ints("stat_count") - 2.0 * _opened_again(profile)
+    calls = 2 * profile.ints("open_count") + profile.ints("stat_count") - 2.0 * _count_opened_again(profile)
     unknown = (profile.ints("open_count") + profile.ints("stat_count") + profile.ints("seek_count")) == 0
-    return np.where(unknown, profile.seconds("meta_seconds"), calls * _call_seconds(profile))
+    return np.where(unknown, profile.seconds("meta_seconds"), calls * _estimate_call_seconds(profile))
 
 
-def _metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
+def _sum_metadata_and_all_seconds(profile: Profile, rows: Bools) -> tuple[float, float]:
     """Return the metadata time and all time of these rows."""
     return float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())
 
 
-def seeks(profile: Profile) -> Pattern | None:
+def find_seeks(profile: Profile) -> Pattern | None:
     """Find a seek with every read or write: an additional system call for each."""
     sought = profile.ints("seek_count")
     # Streams seek in their buffers.
@@ -310,7 +310,7 @@ def seeks(profile: Profile) -> Pattern | None:
     if done < fixes.FEWEST or count < SEEKS_PER_OPERATION * done:
         return None
     # No seek costs more than where it is cheapest: opens of other files cost what they cost.
-    each = ratio(_seek_seconds(profile), sought.astype(np.float64))
+    each = ratio(_estimate_seek_seconds(profile), sought.astype(np.float64))
     saved = np.where(rows, sought * each[rows & (sought > 0)].min(initial=np.inf), 0.0)
     lines = ("pread(fd, buffer, bytes, offset);", "pwrite(fd, buffer, bytes, offset);")
     if profile.python:
@@ -318,7 +318,7 @@ def seeks(profile: Profile) -> Pattern | None:
     return Pattern(f"{count:,} seeks for {done:,} reads and writes", profile.saving(saved), lines, rows)
 
 
-def waiting_opens(profile: Profile) -> Pattern | None:
+def find_waiting_opens(profile: Profile) -> Pattern | None:
     """Find opens that wait for something else than storage."""
     if not (rows := profile.waits).any():
         return None
@@ -330,32 +330,32 @@ def waiting_opens(profile: Profile) -> Pattern | None:
     return Pattern(evidence, 0.0, ("find what the threads wait for: it is not I/O",), rows)
 
 
-def metadata_storm(profile: Profile) -> Pattern | None:
+def find_metadata_storm(profile: Profile) -> Pattern | None:
     """Find more opens and stats than reads and writes, or most of the time in them."""
-    rows = profile.counted & ~profile.records.mpiio & ~_often_flushed(profile)
+    rows = profile.counted & ~profile.records.mpiio & ~_find_often_flushed(profile)
     opens, stats = profile.ints("open_count"), profile.ints("stat_count")
     # One open and one stat of each process on a shared file do not count.
     free = np.where(profile.shared & (profile.nprocs > 1), 2 * profile.first_opens, 0)
     calls = int(np.maximum(opens + stats - free, 0)[rows].sum())
     requests = int(profile.operations[rows].sum())
-    meta, spent = _metadata_and_all_seconds(profile, rows)
+    meta, spent = _sum_metadata_and_all_seconds(profile, rows)
     if calls < fixes.FEWEST or (calls < requests and meta < 0.3 * spent):
         return None
     time = f"; {format_value(meta / spent, 'ratio')} of the I/O time" if spent > 0 else ""
     least, files = "at least " if profile.incomplete else "", profile.files_in(rows)
     evidence = f"{least}{calls:,} opens and stats for {requests:,} reads and writes on {files:,} files{time}"
     again = np.maximum(stats - profile.first_opens, 0)
-    saved = np.where(rows, again * _call_seconds(profile), 0.0)
+    saved = np.where(rows, again * _estimate_call_seconds(profile), 0.0)
     return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
-def file_per_process(profile: Profile) -> Pattern | None:
+def find_file_per_process(profile: Profile) -> Pattern | None:
     """Find at least one own file for each process, with costly creation."""
     files = int(profile.row["unique_file_count"] or 0)
     if not profile.parallel or files < profile.nprocs:
         return None
     rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared
-    meta, spent = _metadata_and_all_seconds(profile, rows)
+    meta, spent = _sum_metadata_and_all_seconds(profile, rows)
     if files < 1000 and meta < 0.1 * spent and meta <= _LONG_SECONDS:
         return None
     # Each N files become one, which is created once and opened by every node that reads it. Creation is the cost: with
@@ -363,7 +363,7 @@ def file_per_process(profile: Profile) -> Pattern | None:
     keep = math.ceil(files / profile.nprocs) / files
     written = profile.ints("write_bytes") > 0
     share = np.where(written, keep, min(1.0, keep * min(profile.nodes, profile.nprocs)))
-    saved = np.where(rows, _opening_seconds(profile) * (1.0 - share), 0.0)
+    saved = np.where(rows, _estimate_opening_seconds(profile) * (1.0 - share), 0.0)
     part = f"; metadata takes {format_value(meta / spent, 'ratio')} of their time" if spent > 0 else ""
     holders = len(np.unique(profile.records.rank[rows]))
     whose = f"used by one process each, {format_value(files / profile.nprocs)} per process"
@@ -374,24 +374,24 @@ def file_per_process(profile: Profile) -> Pattern | None:
     return Pattern(f"{files:,} files {whose}{part}", profile.saving(saved), lines, rows)
 
 
-def many_files(profile: Profile) -> Pattern | None:
+def find_many_files(profile: Profile) -> Pattern | None:
     """Find several files for each process that has any, although fewer files than processes."""
     # A stream that is flushed has a rule of its own.
-    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_often_flushed(profile)
+    rows = profile.opened & (profile.records.rank >= 0) & ~profile.shared & ~_find_often_flushed(profile)
     files, holders = profile.files_in(rows), len(np.unique(profile.records.rank[rows]))
     per_process = profile.parallel and profile.nprocs <= (profile.row["unique_file_count"] or 0)
     if per_process or files < 8 * holders or not files:
         return None
-    meta, spent = _metadata_and_all_seconds(profile, rows)
+    meta, spent = _sum_metadata_and_all_seconds(profile, rows)
     if meta <= 0 or (meta < METADATA_BOUND * spent and meta <= _LONG_SECONDS):
         return None
-    saved = np.where(rows, _opening_seconds(profile) * (1.0 - holders / files), 0.0)
+    saved = np.where(rows, _estimate_opening_seconds(profile) * (1.0 - holders / files), 0.0)
     who = fixes.describe_count(holders, "one process", "processes")
     evidence = f"{files:,} files of {who}; metadata takes {format_value(meta / spent, 'ratio')} of their time"
     return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
-def small_files(profile: Profile) -> Pattern | None:
+def find_small_files(profile: Profile) -> Pattern | None:
     """Find many small files: opening takes longer than reading."""
     records = profile.records
     moved = records.per_file(profile.moved, profile.counted)
@@ -407,13 +407,13 @@ def small_files(profile: Profile) -> Pattern | None:
     # The files become shards of 64 MiB for each process.
     shards = math.ceil(float(size[small].sum()) / (64 * MIB)) * max(1, int(profile.row["io_rank_count"] or 0))
     rows = profile.counted & small[records.file]
-    saved = np.where(rows, _opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
+    saved = np.where(rows, _estimate_opening_seconds(profile) * (1.0 - min(1.0, shards / count)), 0.0)
     least = "at least " if profile.incomplete else ""
     evidence = f"{least}{count:,} files under 1 MiB, {format_bytes(float(size[small].mean()))} on average"
     return Pattern(evidence, profile.saving(saved), fixes.packing_lines(profile), rows)
 
 
-def shared_metadata(profile: Profile) -> Pattern | None:
+def find_shared_metadata(profile: Profile) -> Pattern | None:
     """Find a file that all processes open, at high cost."""
     meta = profile.seconds("meta_seconds")
     rows = profile.counted & profile.shared & (meta > 0)
@@ -424,7 +424,7 @@ def shared_metadata(profile: Profile) -> Pattern | None:
     if not profile.parallel or not rows.any():
         return None
     keep = min(1.0, profile.nodes / profile.nprocs)
-    saved = np.where(rows, _opening_seconds(profile) * (1.0 - keep), 0.0)
+    saved = np.where(rows, _estimate_opening_seconds(profile) * (1.0 - keep), 0.0)
     which = fixes.describe_count(profile.files_in(rows), "a shared file", "shared files")
     part = format_value(float(meta[rows].sum() / profile.spent[rows].sum()), "ratio")
     longest = format_seconds(float(meta[rows].max()))
@@ -443,14 +443,14 @@ def shared_metadata(profile: Profile) -> Pattern | None:
     return Pattern(evidence, profile.saving(saved), lines, rows)
 
 
-def reopening(profile: Profile) -> Pattern | None:
+def find_reopening(profile: Profile) -> Pattern | None:
     """Find files that are opened and closed in a loop."""
-    again = _opened_again(profile)
+    again = _count_opened_again(profile)
     rows = profile.counted & (profile.ints("open_count") >= 2 * profile.first_opens) & (again > 0)
     count = int(again[rows].sum())
     if count < fixes.FEWEST:
         return None
-    saved = np.where(rows, 2.0 * again * _call_seconds(profile), 0.0)
+    saved = np.where(rows, 2.0 * again * _estimate_call_seconds(profile), 0.0)
     which = fixes.describe_count(profile.files_in(rows), "1 file", "files")
     line = "fd = open(path, flags); /* once, before the loop */"
     if profile.python:

@@ -136,7 +136,7 @@ def expand(region: Buffer, compression: str, budget: _Budget, what: str) -> Buff
             output += stream.decompress(window, budget.left_bytes - len(output) + 1)
             if len(output) > budget.left_bytes:
                 raise CorruptInput(
-                    f"The {what} expands beyond {format_bytes(budget.limit_bytes)}, too much for this log.",
+                    f"The {what} expands beyond {format_bytes(budget.limit_bytes)}, which is too large for this log.",
                     hint="The file is damaged or designed to exhaust memory.",
                 )
             position += len(window) - len(stream.unused_data)
@@ -649,7 +649,7 @@ def _identify_old(raw: bytes) -> tuple[str, ByteOrder]:
     if order is None:
         raise SourceError(
             "This compressed file is not a Darshan log.",
-            hint="Only logs of Darshan 1 and 2 are compressed as a whole.",
+            hint="Only Darshan 1 and 2 logs are compressed as a whole.",
             kind="UnknownFormat",
         )
     layout = _JOB_LAYOUTS.get(version)

@@ -249,7 +249,8 @@ def _parse_job(facts: dict[str, str], metadata: dict[str, str], mounts: list[tup
     version = facts.get("darshan log version", "")
     if not version.startswith("3."):
         raise UnsupportedVersion(
-            f"The text of a log of version {version[:20]} is not supported (3.x is).", hint="Ingest the log itself."
+            f"Text from a log of version {version[:20]} is not supported. Supported: 3.x.",
+            hint="Ingest the log itself.",
         )
     numbers = {name: whole_number(facts.get(name, "")) for name in ("start_time", "end_time", "nprocs")}
     missing = [name for name, number in numbers.items() if number is None]

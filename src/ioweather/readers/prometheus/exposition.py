@@ -162,7 +162,7 @@ def _read_prometheus(path: Path, context: ReadContext) -> Pieces:
 
 PROMETHEUS = FileReader(
     "prometheus",
-    "Prometheus: exposition text of exporters, a server's samples (http://...)",
+    "Prometheus: exporter text, server samples (http://...)",
     ("series", "job_operations", "components"),
     _detect_prometheus,
     _read_prometheus,

@@ -112,7 +112,7 @@ class PrometheusServer:
             data: dict[str, Any] = document["data"]
             return data
         except (ValueError, KeyError, TypeError):
-            raise SourceError(f"The response of {self.url} is not that of a Prometheus server.") from None
+            raise SourceError(f"The response from {self.url} is not from a Prometheus server.") from None
 
 
 def _reason(body: bytes) -> str:
@@ -151,8 +151,11 @@ class Poll:
             except _TooMuch as error:
                 if end - at <= _LEAST_NS:
                     raise SourceError(
-                        f"{self.server.url} cannot return the samples of one minute: {error}.",
-                        hint='Select fewer with http://HOST:9090?match=LABEL="VALUE", or increase --query.max-samples.',
+                        f"{self.server.url} cannot return one minute of samples: {error}.",
+                        hint=(
+                            'Select fewer samples with http://HOST:9090?match=LABEL="VALUE", or increase '
+                            "--query.max-samples."
+                        ),
                     ) from None
                 length = max(_LEAST_NS, (end - at) // 2 // MINUTE_NS * MINUTE_NS)
                 continue
@@ -178,4 +181,4 @@ class Poll:
                 for time, value in series["values"]
             ]
         except (KeyError, TypeError, ValueError):
-            raise SourceError(f"The response of {self.server.url} is not that of a Prometheus server.") from None
+            raise SourceError(f"The response from {self.server.url} is not from a Prometheus server.") from None

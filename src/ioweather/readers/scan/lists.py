@@ -208,7 +208,7 @@ def _whole_records(
     for data in unzipped_blocks(path, cut=False):
         *items, rest = (rest + data).split(separator)
         if len(rest) > _LONGEST_RECORD:
-            raise CorruptInput(f"{path}, record {number + len(items)}: longer than the longest path.")
+            raise CorruptInput(f"{path}, record {number + len(items)}: the record is longer than the longest path.")
         for item in items:
             number += 1
             if begins(item) or (waiting is None and not joins):
@@ -363,7 +363,7 @@ def _read_lfs_find(path: Path, context: ReadContext) -> Iterator[tuple[str, Fram
 
 LFS_FIND = FileReader(
     "lfs_find",
-    "lists of paths, one per line, as lfs find prints them (counts, no sizes)",
+    "path lists from lfs find, one path per line (counts, no sizes)",
     _TABLES,
     _detect_lfs_find,
     _read_lfs_find,

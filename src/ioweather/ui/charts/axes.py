@@ -149,7 +149,7 @@ class Axis:
         elif self.measure == "bins":
             labels = ["" if math.isinf(edge) else chart_data.name_of(edge, self.unit) for edge in self.edges]
             every = math.ceil((max(map(text_px, labels), default=0) + 8) * (len(labels) - 1) / max(length, 1))
-            axis |= {"values": list(range(0, len(labels), every)), "labelExpr": _label_at(labels)}
+            axis |= {"values": list(range(0, len(labels), every)), "labelExpr": _make_label_expression(labels)}
             axis |= {"grid": side == "y", "labelAngle": 0}
         else:
             axis |= self.number_labels(max(length // (26 if side == "y" else 72), 2))
@@ -165,7 +165,7 @@ class Axis:
             days = dict.fromkeys(("month", "quarter"), "%-d %b") if self.reach < 90 * 86_400_000 else {}
             return {"format": _TIME_FORMAT | days, "tickCount": most, "labelOverlap": "greedy", "labelSeparation": 8}
         unit = "" if self.unit in _NAMED_IN_TITLE else self.unit
-        labels: Spec = {"labelExpr": value_expression("datum.value", unit), "tickCount": most}
+        labels: Spec = {"labelExpr": write_value_expression("datum.value", unit), "tickCount": most}
         if unit in ("", "count") and max(-self.low, self.high) >= 1e6:
             labels["labelExpr"] = "format(datum.value,'~s')"  # 500k, 2M
         if self.whole or self.unit == "count":
@@ -195,8 +195,11 @@ class Axis:
         every = 1 if side == "x" and fit else math.ceil(len(self.names) * room / length) or 1
         labels: list[str | list[str]] = list(self.names)
         if side == "x" and every == 1 and not slanted:
-            labels = [_lines(name, length / len(self.names) - 6) or name for name in self.names]
-        axis: Spec = {"values": [i + 0.5 for i in range(0, len(labels), every)], "labelExpr": _label_at(labels)}
+            labels = [_break_label(name, length / len(self.names) - 6) or name for name in self.names]
+        axis: Spec = {
+            "values": [i + 0.5 for i in range(0, len(labels), every)],
+            "labelExpr": _make_label_expression(labels),
+        }
         axis |= {"grid": False, "ticks": False, "labelPadding": 5, "labelLimit": _NAME_LIMIT_PX}
         if side == "y":
             return axis | {"domain": False}
@@ -205,12 +208,12 @@ class Axis:
         return axis | {"labelAngle": -40, "labelAlign": "right", "labelBaseline": "middle", "labelLimit": 110}
 
 
-def _label_at(labels: Sequence[str | list[str]]) -> str:
+def _make_label_expression(labels: Sequence[str | list[str]]) -> str:
     """Vega expression for the label of a tick at 0, 1, 2, ..., or between them; a list is a label of several lines."""
     return f"{json.dumps(labels, ensure_ascii=False)}[floor(datum.value)]"
 
 
-def value_expression(value: str, unit: str) -> str:
+def write_value_expression(value: str, unit: str) -> str:
     """core.units.format_value in Vega's expression language; `value` is an expression."""
     if unit in _BYTES:
         text = f"format({value},'.3~r')+' B'"
@@ -233,10 +236,10 @@ def names_fit(labels: Iterable[str], length: int) -> bool:
     """Whether the labels fit side by side, each below its place, in at most three lines."""
     every = list(labels)
     slot = length / max(len(every), 1) - 6
-    return slot > text_px("x") and all(_lines(label, slot) is not None for label in every)
+    return slot > text_px("x") and all(_break_label(label, slot) is not None for label in every)
 
 
-def _lines(label: str, slot: float) -> list[str] | None:
+def _break_label(label: str, slot: float) -> list[str] | None:
     """A label broken at its spaces to fit a slot; None where it cannot be."""
     if text_px(label) <= slot:
         return [label]
@@ -244,7 +247,7 @@ def _lines(label: str, slot: float) -> list[str] | None:
     return lines if len(lines) <= 3 and all(text_px(line) <= slot for line in lines) else None
 
 
-def axis_title(column: ResultColumn) -> str:
+def format_axis_title(column: ResultColumn) -> str:
     """The heading, with the unit in words where the ticks do not show it."""
     words = _NAMED_IN_TITLE.get(column.unit, "")
     heading = capitalised(column.heading)
@@ -256,21 +259,21 @@ def capitalised(text: str) -> str:
     return text[:1].upper() + text[1:] if len(text) > 2 and text[:3].isalpha() and text[:3].islower() else text
 
 
-def number_axis(
+def make_number_axis(
     column: ResultColumn, values: Iterable[Floats], *, log: bool = False, zero: bool = False, tight: bool = False
 ) -> Axis:
     """An axis for all `values`. `zero` makes a linear one begin at zero; `tight` ends it with the data."""
     if column.unit in chart_data.TIME_UNITS:
-        return time_axis(column, values)
+        return make_time_axis(column, values)
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
     known = known[np.isfinite(known) & ((known > 0) | (not log))]
     if len(known) == 0:
         low, high = (1.0, 10.0) if log else (0.0, 1.0)
     else:
         low, high = float(known.min()), float(known.max())
-    title, unit = axis_title(column), column.unit
+    title, unit = format_axis_title(column), column.unit
     if log:
-        low, high = (low, high) if tight and high > low else _log_bounds(low, high, unit)
+        low, high = (low, high) if tight and high > low else _round_log_bounds(low, high, unit)
         return Axis(title, "number", low, high, unit, log=True)
     if zero or 0 <= low < 0.4 * high:
         low = min(low, 0.0)
@@ -301,7 +304,7 @@ def tick_step(low: float, high: float, unit: str, most: int) -> float:
     return max(step, 1.0) if unit == "count" else step
 
 
-def _log_bounds(low: float, high: float, unit: str) -> tuple[float, float]:
+def _round_log_bounds(low: float, high: float, unit: str) -> tuple[float, float]:
     """Positive bounds moved outwards to a power of two (sizes) or to 1, 2 or 5 times a power of ten."""
     if unit in _BYTES:
         least, greatest = 2.0 ** math.floor(math.log2(low) + 1e-9), 2.0 ** math.ceil(math.log2(high) - 1e-9)
@@ -312,7 +315,7 @@ def _log_bounds(low: float, high: float, unit: str) -> tuple[float, float]:
     return (least, greatest) if greatest > least else (least / 2, greatest * 2)
 
 
-def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
+def make_time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     """A time axis in the zone of people; its title gives the day or the years, which the ticks leave out."""
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
     known = known[(known >= chart_data.FIRST_MS) & (known <= chart_data.LAST_MS)]
@@ -329,30 +332,33 @@ def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     return Axis(f"{capitalised(column.heading)} ({context})", "time", low, high, column.unit)
 
 
-def position_axis(chart: Chart, channel: Side) -> Axis:
+def make_position_axis(chart: Chart, channel: Side) -> Axis:
     """The axis of a channel of numbers or times, long enough for its reference lines. Times end with the data: a window
     of maintenance a year ago must not push the data together."""
     column = chart_data.column(chart, channel)
     if chart_data.is_time(chart, channel):
-        return time_axis(column, [chart_data.numbers(chart, channel)])
-    return value_axis(chart, channel, (channel,))
+        return make_time_axis(column, [chart_data.numbers(chart, channel)])
+    return make_value_axis(chart, channel, (channel,))
 
 
-def value_axis(chart: Chart, side: Side, channels: Iterable[str], *, zero: bool = False) -> Axis:
+def make_value_axis(chart: Chart, side: Side, channels: Iterable[str], *, zero: bool = False) -> Axis:
     """The axis of the values on some channels and of the reference lines on this side."""
     every = [channel for channel in channels if channel in chart.encoding]
     lines = [chart_data.number(r.value) for r in chart.references if r.axis == side and r.end is None]
     values = [*(chart_data.numbers(chart, channel) for channel in every), np.array(lines, dtype=np.float64)]
     log = chart.scales.get(side) == "log"
     column = chart_data.column(chart, side if side in chart.encoding else every[len(every) // 2])
-    return number_axis(column, values, log=log, zero=zero and not log)
+    return make_number_axis(column, values, log=log, zero=zero and not log)
 
 
-def names_axis(chart: Chart, channel: str) -> Axis:
+def make_names_axis(chart: Chart, channel: str) -> Axis:
     """The axis of a column of names, in the order of the table."""
     column = chart_data.column(chart, channel)
     return Axis(
-        axis_title(column), "names", names=chart_data.distinct(chart_data.names(chart, channel)), unit=column.unit
+        format_axis_title(column),
+        "names",
+        names=chart_data.distinct(chart_data.names(chart, channel)),
+        unit=column.unit,
     )
 
 
@@ -378,7 +384,7 @@ def mark_references(
         axis, length, across = (x, width, height) if is_x else (y, height, width)
         if axis.measure == "names":
             notes.append(f"{reference.label or 'reference'}: {chart_data.name_of(reference.value, axis.unit)}")
-        span = _span_px(reference, axis, length)
+        span = _find_span_px(reference, axis, length)
         if span is None:
             continue
         along, other = ("x", "y") if is_x else ("y", "x")
@@ -386,12 +392,14 @@ def mark_references(
         mark: Spec = {"tooltip": reference.label} if reference.label else {}
         if reference.end is not None:
             mark |= {"type": "rect", "color": shade, "opacity": opacity}
-            below.append(_once(mark, place | {f"{along}2": {"value": span[1]}}))
+            below.append(_make_layer(mark, place | {f"{along}2": {"value": span[1]}}))
         elif reference.label or span[0] != (0 if is_x else height):  # else it only makes the axis begin there
             if outlined:
-                above.append(_once({"type": "rule", "color": BACKGROUND, "strokeWidth": 3, "opacity": 0.8}, place))
+                above.append(
+                    _make_layer({"type": "rule", "color": BACKGROUND, "strokeWidth": 3, "opacity": 0.8}, place)
+                )
             mark |= {"type": "rule", "color": REFERENCE, "strokeWidth": 1.3, "strokeDash": [5, 3]}
-            above.append(_once(mark, place))
+            above.append(_make_layer(mark, place))
         if reference.label:
             labels["x" if is_x else "y"].append((sum(span) / 2, reference.label, ink))
     ends: list[float] = []  # of the rows of labels above the plot
@@ -407,7 +415,7 @@ def mark_references(
         if row is not None:
             ends[row : row + 1] = [left + size]
             placed.add(text)
-            above.append(text_at(left + size / 2, -6 - row * ROW_PX, shown, colour))
+            above.append(draw_text(left + size / 2, -6 - row * ROW_PX, shown, colour))
     left_out = [text for text in dict.fromkeys(text for _, text, _ in sorted(labels["x"])) if text not in placed]
     notes += [f"also marked: {', '.join(left_out)}"] if left_out else []
     for number, (at, text, _) in enumerate(sorted(labels["y"])):  # neighbours at opposite ends of their lines
@@ -416,12 +424,12 @@ def mark_references(
         edges = {"x": centre - half - 1, "x2": centre + half + 1, "y": base - LABEL_SIZE + 1, "y2": base + 3}
         # A background makes it legible over data.
         box = {"type": "rect", "color": BACKGROUND, "opacity": 0.85}
-        above.append(_once(box, {edge: {"value": round(value, 1)} for edge, value in edges.items()}))
-        above.append(text_at(centre, base, text))
+        above.append(_make_layer(box, {edge: {"value": round(value, 1)} for edge, value in edges.items()}))
+        above.append(draw_text(centre, base, text))
     return below, above, notes, len(ends)
 
 
-def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, float] | None:
+def _find_span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, float] | None:
     """First and last pixel of a reference along its axis, from the left or from the top."""
     is_time = axis.unit == "time_ns"
     places = [chart_data.number(each) for each in (reference.value, reference.end) if each is not None]
@@ -437,12 +445,12 @@ def _span_px(reference: Reference, axis: Axis, length: int) -> tuple[float, floa
     return round(low, 1), round(high, 1)
 
 
-def text_at(x: float, y: float, text: str, colour: str = REFERENCE, align: str = "center") -> Spec:
+def draw_text(x: float, y: float, text: str, colour: str = REFERENCE, align: str = "center") -> Spec:
     """A layer with a text at pixels."""
     mark = {"type": "text", "text": text, "align": align, "baseline": "alphabetic", "color": colour}
-    return _once(mark, {"x": {"value": round(x, 1)}, "y": {"value": round(y, 1)}})
+    return _make_layer(mark, {"x": {"value": round(x, 1)}, "y": {"value": round(y, 1)}})
 
 
-def _once(mark: Spec, place: Spec) -> Spec:
+def _make_layer(mark: Spec, place: Spec) -> Spec:
     """A layer with one mark at pixels, independent of the data."""
     return {"data": {"values": [{}]}, "mark": mark, "encoding": place}

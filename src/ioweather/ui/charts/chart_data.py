@@ -39,7 +39,7 @@ def cells(chart: Chart, channel: str) -> tuple[Cell, ...]:
 
 def numbers(chart: Chart, channel: str) -> Floats:
     """The column as floats; missing, text and infinities are NaN. Times become epoch milliseconds."""
-    read = {"time_ns": _milliseconds, "date": _date_milliseconds}.get(column(chart, channel).unit, number)
+    read = {"time_ns": _parse_milliseconds, "date": _parse_date}.get(column(chart, channel).unit, number)
     return np.array([read(cell) for cell in cells(chart, channel)], dtype=np.float64)
 
 
@@ -115,7 +115,7 @@ def number(cell: Cell) -> float:
     return value if abs(value) < _BEYOND else math.nan
 
 
-def _milliseconds(cell: Cell) -> float:
+def _parse_milliseconds(cell: Cell) -> float:
     """Nanoseconds as milliseconds of the shown clock; NaN outside the calendar. Integers are divided exactly."""
     value = float(cell // _NS_PER_MS) if isinstance(cell, int) else number(cell) / _NS_PER_MS
     return local_ms(value) if FIRST_MS <= value <= LAST_MS else math.nan
@@ -130,7 +130,7 @@ def local_ms(value: float) -> float:
     return value if offset is None else value + offset.total_seconds() * 1000
 
 
-def _date_milliseconds(cell: Cell) -> float:
+def _parse_date(cell: Cell) -> float:
     """Milliseconds since 1970 of an ISO date; NaN if it is none."""
     try:
         day = dt.date.fromisoformat(str(cell)[:10])
@@ -156,7 +156,7 @@ def thin_line(x: Floats, y: Floats, buckets: int) -> Indices:
     where = np.flatnonzero(finite)
     if len(where) == 0:
         return where
-    bucket = _buckets(x, x[where[0]], x[where[-1]], buckets)[where]
+    bucket = _assign_buckets(x, x[where[0]], x[where[-1]], buckets)[where]
     starts = np.flatnonzero(np.r_[True, np.diff(bucket) > 0])
     ends = np.r_[starts[1:], len(where)] - 1
     by_height = where[np.lexsort((y[where], bucket))]  # within each bucket from the lowest to the highest
@@ -167,7 +167,7 @@ def thin_line(x: Floats, y: Floats, buckets: int) -> Indices:
     return np.unique(np.r_[where[starts], by_height[starts], by_height[ends], where[ends], gaps])
 
 
-def _buckets(x: Floats, low: float, high: float, buckets: int) -> Indices:
+def _assign_buckets(x: Floats, low: float, high: float, buckets: int) -> Indices:
     """The number of the bucket of each value, of `buckets` equal ones between `low` and `high`."""
     if high <= low:
         return np.zeros(len(x), dtype=np.intp)
@@ -188,7 +188,7 @@ def thin_scatter(x: Floats, y: Floats, limit: int) -> Indices:
     room = max(limit - len(np.unique(extremes)), 1)
     first = np.zeros(1, dtype=np.intp)
     for side in (400, 300, 220, 160, 120, 90, 64, 45, 32, 16, 8, 4, 2):
-        cell = _buckets(px, px.min(), px.max(), side) * side + _buckets(py, py.min(), py.max(), side)
+        cell = _assign_buckets(px, px.min(), px.max(), side) * side + _assign_buckets(py, py.min(), py.max(), side)
         _, first = np.unique(cell, return_index=True)
         if len(first) <= room:
             break
@@ -326,29 +326,31 @@ def describe(chart: Chart) -> str:
     """Describe a chart in words: kind, title, axes with their ranges, series, curves, references."""
     chart, curves = split_curves(chart)
     parts = [_KIND[chart.kind] + (f": {chart.title}" if chart.title else "")]
-    ranges = [_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")]
+    ranges = [
+        _describe_range(chart, channel) for channel in chart.encoding if channel not in ("series", "label", "this")
+    ]
     known = [text for text in ranges if text]
     parts += ["; ".join(known) if known and chart.table.rows else "no data"]
     for channel, word in (("series", "Series"), ("metric", "Metrics")):
         if channel in chart.encoding and chart.table.rows:
-            parts.append(f"{word}: {_listed(distinct(names(chart, channel)))}")
-    parts += [f"Lines: {_listed(tuple(curves))}"] if curves else []
+            parts.append(f"{word}: {_join_names(distinct(names(chart, channel)))}")
+    parts += [f"Lines: {_join_names(tuple(curves))}"] if curves else []
     marks = []
     for reference in (each for each in chart.references if each.label):
         unit = column(chart, reference.axis).unit if reference.axis in chart.encoding else ""
         end = "" if reference.end is None else f" to {name_of(reference.end, unit)}"
         marks.append(f"{reference.label} ({name_of(reference.value, unit)}{end})")
-    parts += [f"Marked: {_listed(distinct(marks))}"] if marks else []
+    parts += [f"Marked: {_join_names(distinct(marks))}"] if marks else []
     return ". ".join(parts) + "."
 
 
-def _range(chart: Chart, channel: str) -> str:
+def _describe_range(chart: Chart, channel: str) -> str:
     """The lowest and highest value of a channel in words, or its names; empty if there are none."""
     shown = column(chart, channel)
     if not (is_time(chart, channel) or is_numeric(chart, channel)):
         if channel not in ("x", "y"):
             return ""
-        return f"{shown.heading}: {_listed(distinct(names(chart, channel)))}"
+        return f"{shown.heading}: {_join_names(distinct(names(chart, channel)))}"
     values = numbers(chart, channel)
     known = values[np.isfinite(values)]
     if len(known) == 0:
@@ -359,6 +361,6 @@ def _range(chart: Chart, channel: str) -> str:
     return f"{shown.heading} {low} to {high}" if low != high else f"{shown.heading} {low}"
 
 
-def _listed(labels: tuple[str, ...]) -> str:
+def _join_names(labels: tuple[str, ...]) -> str:
     more = len(labels) - _MOST_NAMES
     return ", ".join(labels[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

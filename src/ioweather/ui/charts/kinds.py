@@ -14,7 +14,14 @@ from ioweather.core.results import Chart, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.ui.charts import axes as axis_of
 from ioweather.ui.charts import chart_data, theme
-from ioweather.ui.charts.axes import Axis, number_axis, position_axis, text_at, time_axis, value_axis
+from ioweather.ui.charts.axes import (
+    Axis,
+    draw_text,
+    make_number_axis,
+    make_position_axis,
+    make_time_axis,
+    make_value_axis,
+)
 from ioweather.ui.charts.chart_data import Series, thin_line
 from ioweather.ui.charts.panels import (
     HOVER,
@@ -25,7 +32,7 @@ from ioweather.ui.charts.panels import (
     Drawing,
     PanelKind,
     View,
-    standard_size,
+    choose_standard_size,
     tooltip,
 )
 from ioweather.ui.charts.theme import INK, LABEL_SIZE, NEUTRAL, Spec, text_px
@@ -36,26 +43,26 @@ _CROWDED_PX = 9  # closer than this, points on a line become a rope
 _STEPS_BELOW = 60  # with more points the step of a distribution is no wider than the line
 
 
-def _cdf_axes(chart: Chart, width: int) -> Axes:
+def _make_cdf_axes(chart: Chart, width: int) -> Axes:
     """Shares reach from 0 to 100%, whatever part of it the data show."""
     column = chart_data.column(chart, "y")
     log = chart.scales.get("y") == "log"
     ends = np.array([1.0]) if log else np.array([0.0, 1.0])
     share = replace(column, unit=column.unit or "ratio")
-    y = number_axis(share, [chart_data.numbers(chart, "y"), ends], log=log, tight=True)
-    return Axes(position_axis(chart, "x"), y)
+    y = make_number_axis(share, [chart_data.numbers(chart, "y"), ends], log=log, tight=True)
+    return Axes(make_position_axis(chart, "x"), y)
 
 
 def _draw_curves(view: View) -> Drawing:
     """Lines, their bands, and points where a value is alone between gaps."""
     chart, series = view.chart, view.series
     x, y = chart_data.numbers(chart, "x"), chart_data.numbers(chart, "y")
-    position, shown = view.axes.x.fractions(x), _drawable_on(y, view.axes.y)
+    position, shown = view.axes.x.fractions(x), _select_drawable(y, view.axes.y)
     drawn_columns = {"y": shown}
     banded = "low" in chart.encoding and "high" in chart.encoding
     if banded:
-        low = _drawable_on(chart_data.numbers(chart, "low"), view.axes.y, floor=True)
-        high = _drawable_on(chart_data.numbers(chart, "high"), view.axes.y)
+        low = _select_drawable(chart_data.numbers(chart, "low"), view.axes.y, floor=True)
+        high = _select_drawable(chart_data.numbers(chart, "high"), view.axes.y)
         drawn_columns |= {"l": np.where(np.isnan(high), np.nan, low), "h": np.where(np.isnan(low), np.nan, high)}
     labels = np.array(chart_data.names(chart, "series") if series.names else [""] * len(x))
     names = chart_data.distinct(labels.tolist())
@@ -67,15 +74,17 @@ def _draw_curves(view: View) -> Drawing:
         mine = mine[np.argsort(x[mine], kind="stable")]
         kept = [thin_line(position[mine], values[mine], buckets) for values in drawn_columns.values()]
         places = mine[np.unique(np.concatenate(kept))]
-        here = [_row(name, x=x[i], **{field: values[i] for field, values in drawn_columns.items()}) for i in places]
-        rows += [*here, _row(name, x=math.nan, y=math.nan)] if series.bundled else here
+        here = [
+            _make_row(name, x=x[i], **{field: values[i] for field, values in drawn_columns.items()}) for i in places
+        ]
+        rows += [*here, _make_row(name, x=math.nan, y=math.nan)] if series.bundled else here
         # A line through a value without a neighbour has no length.
         known = np.r_[False, np.isfinite(shown[places]), False]
         alone += [here[i] for i in np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])]
     drawn = sum(row["y"] is not None for row in rows)
     total = int((np.isfinite(shown) & np.isfinite(x)).sum())
     hidden = int((np.isfinite(y) & np.isfinite(x)).sum()) - total
-    thinned = "drawn from {} values, thinned to the lowest and highest of each pixel"
+    thinned = "drawn from {} values: the lowest and highest value of each pixel"
     notes = {thinned: total} if drawn < total else {}
     notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
     per_series = drawn / max(len(names), 1)
@@ -109,25 +118,27 @@ def _draw_curves(view: View) -> Drawing:
     return Drawing(layers, rows, notes)
 
 
-def _row(series: str, **values: float) -> Spec:
+def _make_row(series: str, **values: float) -> Spec:
     row: Spec = {name: chart_data.drawable(float(value)) for name, value in values.items()}
     return row | {"s": series} if series else row
 
 
-def _drawable_on(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
+def _select_drawable(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
     """Values that a logarithmic axis cannot show are missing there; the lower edge of a band ends at the axis."""
     if not axis.log:
         return values
     return np.where(values > 0, values, np.where(np.isnan(values), np.nan, axis.low if floor else np.nan))
 
 
-def _curve_axes(chart: Chart, _: int) -> Axes:
-    return Axes(position_axis(chart, "x"), value_axis(chart, "y", ("y", "low", "high")))
+def _make_curve_axes(chart: Chart, _: int) -> Axes:
+    return Axes(make_position_axis(chart, "x"), make_value_axis(chart, "y", ("y", "low", "high")))
 
 
-TIMELINE = PanelKind(("x", "y"), _curve_axes, _draw_curves, optional=("series", "low", "high"))
-BAND = PanelKind(("x", "y", "low", "high"), _curve_axes, _draw_curves, optional=("series",), shown=("y", "low", "high"))
-CDF = PanelKind(("x", "y"), _cdf_axes, _draw_curves, optional=("series",))
+TIMELINE = PanelKind(("x", "y"), _make_curve_axes, _draw_curves, optional=("series", "low", "high"))
+BAND = PanelKind(
+    ("x", "y", "low", "high"), _make_curve_axes, _draw_curves, optional=("series",), shown=("y", "low", "high")
+)
+CDF = PanelKind(("x", "y"), _make_cdf_axes, _draw_curves, optional=("series",))
 
 
 _MOST_LYING = 40
@@ -137,32 +148,32 @@ _FEW_BINS = 16
 _OPEN = (chart_data.NONE, "∞", "-∞", "–")  # how a missing edge is written
 
 
-def _place_axes(chart: Chart, value: Axis, width: int) -> Axes:
+def _make_place_axes(chart: Chart, value: Axis, width: int) -> Axes:
     """Names of the x column along the bottom, or down the side where they do not fit next to each other."""
-    places = axis_of.names_axis(chart, "x")
+    places = axis_of.make_names_axis(chart, "x")
     widest = max(map(text_px, places.names), default=0)
     fit = axis_of.names_fit(places.names, width - 70)
     lying = not fit and len(places.names) <= _MOST_LYING and widest > 26
     return Axes(value, places, flipped=True) if lying else Axes(places, value)
 
 
-def _place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+def _choose_place_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
     """The plot in pixels; with names down the side it is as high as they need."""
     if not axes.flipped:
-        return standard_size(axes, series, width, panels)
+        return choose_standard_size(axes, series, width, panels)
     each = 8 + max(len(series.names), 1) * (11 if len(series.names) > 1 else 14)
     return width, max(len(axes.y.names) * each, 60)
 
 
-def _row_extents(view: View) -> tuple[Floats, Floats]:
+def _find_row_extents(view: View) -> tuple[Floats, Floats]:
     """Start and end of each row along the axis of names, in places from 0."""
     axis = view.axes.y if view.axes.flipped else view.axes.x
     index = {name: i for i, name in enumerate(axis.names)}
     left = np.array([index[name] for name in chart_data.names(view.chart, "x")], dtype=np.float64)
-    return _series_extents(view, left, left + 1)
+    return _split_extents(view, left, left + 1)
 
 
-def _series_extents(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
+def _split_extents(view: View, left: Floats, right: Floats, gap: float = _GAP) -> tuple[Floats, Floats]:
     """Start and end of each row within its place: series share the place side by side, with a gap on both sides."""
     count = max(len(view.series.names), 1)
     slot = np.zeros(len(left))
@@ -174,7 +185,7 @@ def _series_extents(view: View, left: Floats, right: Floats, gap: float = _GAP) 
     return start, start + inner / count
 
 
-def _position_channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
+def _make_position_channels(view: View, place: str, value: str, place2: str = "", value2: str = "") -> Spec:
     """The position channels of fields: `place` along the names, `value` along the values, on either side."""
     across, along = ("y", "x") if view.axes.flipped else ("x", "y")
     encoding: Spec = {across: (view.y if view.axes.flipped else view.x)(place)}
@@ -183,7 +194,7 @@ def _position_channels(view: View, place: str, value: str, place2: str = "", val
     return encoding | ({f"{along}2": {"field": value2}} if value2 else {})
 
 
-def _drawn_rows(view: View, indices: list[int], names: list[str], **columns: Floats) -> list[Spec]:
+def _make_rows(view: View, indices: list[int], names: list[str], **columns: Floats) -> list[Spec]:
     """Rows of a layer: a name, the series, and the numbers of `columns`."""
     series = chart_data.names(view.chart, "series") if view.series.names else None
     return [
@@ -200,8 +211,8 @@ def _draw_bars(view: View) -> Drawing:
     y = chart_data.numbers(chart, "y")
     drawable = np.isfinite(y) & ((y > 0) | (not value.log))
     total, missing = int(drawable.sum()), int(np.isnan(y).sum())
-    left, right = _bin_extents(view) if is_binned else _row_extents(view)
-    names = _bin_names(chart) if is_binned else chart_data.names(chart, "x")
+    left, right = _find_bin_extents(view) if is_binned else _find_row_extents(view)
+    names = _name_bins(chart) if is_binned else chart_data.names(chart, "x")
     shown = np.flatnonzero(drawable)
     if len(shown) > view.points // 2:
         order = shown[np.argsort(left[shown] + right[shown], kind="stable")]
@@ -220,19 +231,19 @@ def _draw_bars(view: View) -> Drawing:
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     notes |= {NO_VALUE: missing} if missing else {}
     if len(shown) < total:
-        notes[f"{len(shown):,} of {total:,} drawn, including the lowest and highest"] = 0
+        notes[f"{len(shown):,} of {total:,} values drawn, including the lowest and highest"] = 0
     tips, transforms = view.tooltip(fields)
     mark: Spec = {"type": "rect"}
     if is_binned and not view.series.names and view.axes.x.measure != "bins":
         mark |= {"stroke": theme.BACKGROUND, "strokeWidth": 0.5}
     colour = {"color": view.series.colour(view.legend), "tooltip": tips}
-    rows = _drawn_rows(view, shown.tolist(), names, **columns)
-    bars = _position_channels(view, "a", "o", "b", "y") | colour
+    rows = _make_rows(view, shown.tolist(), names, **columns)
+    bars = _make_position_channels(view, "a", "o", "b", "y") | colour
     layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": bars}]
     if interval:
         rule = {"type": "rule", "color": INK, "strokeWidth": 1.2}
         known = [{"filter": "isValid(datum.l)"}]
-        layers.append({"transform": known, "mark": rule, "encoding": _position_channels(view, "c", "l", "", "h")})
+        layers.append({"transform": known, "mark": rule, "encoding": _make_position_channels(view, "c", "l", "", "h")})
     return Drawing(layers, rows, notes)
 
 
@@ -242,73 +253,73 @@ def _draw_boxes(view: View) -> Drawing:
     chart, value = view.chart, view.axes.value
     column = chart_data.column(chart, "q50")
     to_extremes = chart.encoding["q05"] == "min" and chart.encoding["q95"] == "max"
-    left, right = _row_extents(view)
+    left, right = _find_row_extents(view)
     quantiles = {q: chart_data.numbers(chart, q) for q in _QUANTILES}
     hidden = sum(int((values <= 0).sum()) for values in quantiles.values()) if value.log else 0
     if value.log:
         quantiles = {q: np.where(values <= 0, value.low, values) for q, values in quantiles.items()}
     shown = list(range(min(len(left), view.points // len(_QUANTILES))))
     names = chart_data.names(chart, "x")
-    rows = _drawn_rows(view, shown, names, a=left, b=right, c=(left + right) / 2, **quantiles)
+    rows = _make_rows(view, shown, names, a=left, b=right, c=(left + right) / 2, **quantiles)
     notes = {f"box 25% to 75%, line at the median, whiskers {'to the extremes' if to_extremes else '5% to 95%'}": 0}
     notes |= {OFF_LOG_AXIS: hidden} if hidden else {}
     words = ("least", "25%", "median", "75%", "greatest") if to_extremes else ("5%", "25%", "median", "75%", "95%")
     quantile_columns = {q: replace(column, name=q, label=word) for q, word in zip(_QUANTILES, words, strict=True)}
     tips, transforms = view.tooltip({"n": chart_data.column(chart, "x").heading, **quantile_columns})
     colour = view.series.colour(view.legend)
-    box = _position_channels(view, "a", "q25", "b", "q75") | {"fill": colour, "stroke": colour, "tooltip": tips}
+    box = _make_position_channels(view, "a", "q25", "b", "q75") | {"fill": colour, "stroke": colour, "tooltip": tips}
     fill = {"type": "rect", "fillOpacity": 0.45, "strokeWidth": 1.2, "strokeOpacity": 1}
     whiskers = {"type": "rule", "strokeWidth": 1.4}
     median = {"type": "rule", "color": INK, "strokeWidth": 2.2}
     layers: list[Spec] = [
-        {"mark": whiskers, "encoding": _position_channels(view, "c", "q05", "", "q95") | {"color": colour}},
+        {"mark": whiskers, "encoding": _make_position_channels(view, "c", "q05", "", "q95") | {"color": colour}},
         {"transform": transforms, "mark": fill, "encoding": box},
-        {"mark": median, "encoding": _position_channels(view, "a", "q50", "b")},
+        {"mark": median, "encoding": _make_position_channels(view, "a", "q50", "b")},
     ]
     return Drawing(layers, rows, notes)
 
 
-def _histogram_axes(chart: Chart, width: int) -> Axes:
+def _make_histogram_axes(chart: Chart, width: int) -> Axes:
     """A few bins of uneven width, or with open ends, are drawn evenly, with their edges at the borders."""
-    y = value_axis(chart, "y", ("y",), zero=True)
+    y = make_value_axis(chart, "y", ("y",), zero=True)
     column = chart_data.column(chart, "low")
-    edges = np.unique(np.r_[_edges(chart)])
+    edges = np.unique(np.r_[_find_edges(chart)])
     finite = edges[np.isfinite(edges)]
     if chart_data.is_time(chart, "low"):
-        return Axes(time_axis(column, [finite]), y)
+        return Axes(make_time_axis(column, [finite]), y)
     widths = np.diff(finite)
     log = "log" in (chart.scales.get("x"), chart.scales.get("low"), chart.scales.get("high"))
     even = len(widths) < 2 or bool(widths.max() <= widths.min() * 1.001)
     if not np.isfinite(edges).all() or (not even and not log and len(edges) <= _FEW_BINS + 1):
-        return Axes(Axis(axis_of.axis_title(column), "bins", unit=column.unit, edges=tuple(edges.tolist())), y)
+        return Axes(Axis(axis_of.format_axis_title(column), "bins", unit=column.unit, edges=tuple(edges.tolist())), y)
     marks = np.array([chart_data.number(r.value) for r in chart.references if r.axis == "x" and r.end is None])
     positive = finite[finite > 0]
     geometric = len(positive) == len(finite) > 2 and np.ptp(np.diff(np.log(finite))) < 0.01
     log = log or (bool(geometric) and not even)
-    return Axes(number_axis(column, [positive if log else finite, marks], log=log, tight=True), y)
+    return Axes(make_number_axis(column, [positive if log else finite, marks], log=log, tight=True), y)
 
 
-def _edges(chart: Chart) -> tuple[Floats, Floats]:
+def _find_edges(chart: Chart) -> tuple[Floats, Floats]:
     """Missing edges are open ends."""
     low, high = chart_data.numbers(chart, "low"), chart_data.numbers(chart, "high")
     return np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high)
 
 
-def _bin_extents(view: View) -> tuple[Floats, Floats]:
+def _find_bin_extents(view: View) -> tuple[Floats, Floats]:
     """Start and end of each row along the axis of bins; bins of series are side by side."""
-    axis, (left, right) = view.axes.x, _edges(view.chart)
+    axis, (left, right) = view.axes.x, _find_edges(view.chart)
     if axis.measure == "bins":
         left, right = (np.searchsorted(np.array(axis.edges), each).astype(np.float64) for each in (left, right))
     elif axis.log or axis.measure == "time":  # zero is not on the one, an open end on neither
         left, right = np.clip(left, axis.low, axis.high), np.clip(right, axis.low, axis.high)
     gap = 0.08 if axis.measure == "bins" or len(view.series.names) > 1 else 0.0
     if not axis.log:
-        return _series_extents(view, left, right, gap)
-    first, last = _series_extents(view, np.log(left), np.log(right), gap)  # side by side by ratio
+        return _split_extents(view, left, right, gap)
+    first, last = _split_extents(view, np.log(left), np.log(right), gap)  # side by side by ratio
     return np.exp(first), np.exp(last)
 
 
-def _bin_names(chart: Chart) -> list[str]:
+def _name_bins(chart: Chart) -> list[str]:
     """The bins in words: "1 KiB to 10 KiB", "below 1 KiB", "1 MiB and more"."""
     return [
         f"{low} and more" if high in _OPEN else f"below {high}" if low in _OPEN else f"{low} to {high}"
@@ -318,20 +329,20 @@ def _bin_names(chart: Chart) -> list[str]:
 
 BARS = PanelKind(
     ("x", "y"),
-    lambda chart, width: _place_axes(chart, value_axis(chart, "y", ("y", "low", "high"), zero=True), width),
+    lambda chart, width: _make_place_axes(chart, make_value_axis(chart, "y", ("y", "low", "high"), zero=True), width),
     _draw_bars,
     optional=("series", "low", "high"),
-    size=_place_size,
+    size=_choose_place_size,
 )
 BOX = PanelKind(
     ("x", *_QUANTILES),
-    lambda chart, width: _place_axes(chart, value_axis(chart, "y", _QUANTILES), width),
+    lambda chart, width: _make_place_axes(chart, make_value_axis(chart, "y", _QUANTILES), width),
     _draw_boxes,
     optional=("series",),
-    size=_place_size,
+    size=_choose_place_size,
     shown=("q50",),
 )
-HISTOGRAM = PanelKind(("low", "high", "y"), _histogram_axes, _draw_bars, optional=("series",))
+HISTOGRAM = PanelKind(("low", "high", "y"), _make_histogram_axes, _draw_bars, optional=("series",))
 
 
 _MOST_COUNTED = 31
@@ -342,7 +353,7 @@ _CELL_PX = 88
 _ROW_PX = 34
 
 
-def _grid_axis(chart: Chart, channel: str) -> tuple[Axis, float]:
+def _make_grid_axis(chart: Chart, channel: str) -> tuple[Axis, float]:
     """The axis and the width of a cell on it. Evenly spaced times and numbers keep their axis; others become names."""
     column = chart_data.column(chart, channel)
     values = chart_data.numbers(chart, channel)
@@ -358,34 +369,36 @@ def _grid_axis(chart: Chart, channel: str) -> tuple[Axis, float]:
         if is_numeric:
             rows = [chart.table.rows[i] for i in np.argsort(values, kind="stable")]
             chart = chart_data.with_rows(chart, rows)
-        return axis_of.names_axis(chart, channel), 1.0
+        return axis_of.make_names_axis(chart, channel), 1.0
     step = float(steps.min())
     # A rank or an hour is in the middle of its cell; a time or a size is where the cell begins.
     start = float(distinct[0]) - (step / 2 if column.unit in _COUNTED else 0.0)
     end = start + round((distinct[-1] - distinct[0]) / step + 1) * step
     if is_time:
-        return time_axis(column, [np.array([start, end])]), step
-    return Axis(axis_of.axis_title(column), "number", start, end, column.unit), step
+        return make_time_axis(column, [np.array([start, end])]), step
+    return Axis(axis_of.format_axis_title(column), "number", start, end, column.unit), step
 
 
-def _cell_index(view: View, channel: Literal["x", "y"]) -> tuple[Indices, float, float]:
+def _find_cell_index(view: View, channel: Literal["x", "y"]) -> tuple[Indices, float, float]:
     """Column or row of each table row, where the first cell begins, and the width of a cell. The axis of a panel may be
     its own or the whole chart's."""
     axis = view.axes.x if channel == "x" else view.axes.y
     if axis.measure == "names":
         places = {name: i for i, name in enumerate(axis.names)}
         return np.array([places[name] for name in chart_data.names(view.chart, channel)], dtype=np.intp), 0.0, 1.0
-    own, step = _grid_axis(view.chart, channel)
-    step = step if own == axis else _grid_axis(view.whole, channel)[1]
+    own, step = _make_grid_axis(view.chart, channel)
+    step = step if own == axis else _make_grid_axis(view.whole, channel)[1]
     first = axis.low + (step / 2 if axis.unit in _COUNTED else 0.0)
     values = np.nan_to_num(chart_data.numbers(view.chart, channel), nan=first)
     return np.rint((values - first) / step).astype(np.intp), axis.low, step
 
 
-def _colour_axis(chart: Chart) -> Axis:
+def _make_colour_axis(chart: Chart) -> Axis:
     """The range of colours. Coefficients and values of both signs get a range that is symmetric around zero."""
     log = chart.scales.get("value") == "log"
-    axis = number_axis(chart_data.column(chart, "value"), [chart_data.numbers(chart, "value")], log=log, tight=True)
+    axis = make_number_axis(
+        chart_data.column(chart, "value"), [chart_data.numbers(chart, "value")], log=log, tight=True
+    )
     if chart.kind == "matrix" and axis.unit == "" and not log and axis.low >= -1 and axis.high <= 1:
         return Axis(axis.title, "number", -1.0, 1.0)  # coefficients: weak ones look weak in every table
     if axis.low < 0 < axis.high and not log:  # a colour per sign, and a pale zero
@@ -396,17 +409,17 @@ def _colour_axis(chart: Chart) -> Axis:
     return axis
 
 
-def _shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
+def _select_shown_values(view: View, axis: Axis) -> tuple[Floats, dict[str, int]]:
     """The values that have a colour, and a note on those that a logarithmic scale leaves without one."""
     values = chart_data.numbers(view.chart, "value")
     if not axis.log:
         return values, {}
     hidden = int((values <= 0).sum())
-    notes = {"{} zero or below, not on the logarithmic colour scale": hidden} if hidden else {}
+    notes = {"not on the logarithmic colour scale: {} at or below zero": hidden} if hidden else {}
     return np.where(values > 0, values, np.nan), notes
 
 
-def _colour_channel(view: View, axis: Axis) -> Spec:
+def _make_colour_channel(view: View, axis: Axis) -> Spec:
     """The colour channel of the field `v`: one hue per sign, or one scale from low to high."""
     beside = view.legend_beside
     length = min(max(view.height if beside else view.width, 60), 240)
@@ -433,8 +446,8 @@ def _draw_cells(view: View) -> Drawing:
     without a value stays blank."""
     chart, axes, is_matrix = view.chart, view.axes, view.chart.kind == "matrix"
     assert axes.colour is not None, "a grid has a colour axis"
-    (across, start_x, step_x), (up, start_y, step_y) = _cell_index(view, "x"), _cell_index(view, "y")
-    value, notes = _shown_values(view, axes.colour)
+    (across, start_x, step_x), (up, start_y, step_y) = _find_cell_index(view, "x"), _find_cell_index(view, "y")
+    value, notes = _select_shown_values(view, axes.colour)
     column, row, mean, wide, high = chart_data.bin_cells(across, up, value, min(view.points, _MOST_CELLS))
     left: Floats = start_x + column.astype(np.float64) * step_x
     bottom: Floats = start_y + row.astype(np.float64) * step_y
@@ -461,17 +474,17 @@ def _draw_cells(view: View) -> Drawing:
     encoding: Spec = {"x": view.x("a"), "x2": {"field": "b"}, "y": view.y("c"), "y2": {"field": "d"}}
     for side in ("x", "y"):
         encoding[side]["axis"] = encoding[side]["axis"] | {"grid": False}
-    encoding |= {"color": _colour_channel(view, axes.colour), "tooltip": tips}
+    encoding |= {"color": _make_colour_channel(view, axes.colour), "tooltip": tips}
     edge = {"stroke": theme.BACKGROUND, "strokeWidth": 1} if is_matrix else {"clip": True}
     layers: list[Spec] = [{"transform": transforms, "mark": {"type": "rect"} | edge, "encoding": encoding}]
     if is_matrix and wide * high == 1:
         missing = np.isnan(value)
         blank: list[Spec] = [{"a": float(a), "c": float(c)} for a, c in zip(across[missing], up[missing], strict=True)]
-        layers += _numbers_in_cells(view, axes.colour, rows, blank)
+        layers += _draw_numbers_in_cells(view, axes.colour, rows, blank)
     return Drawing(layers, rows, notes)
 
 
-def _numbers_in_cells(view: View, colour: Axis, rows: list[Spec], blank: list[Spec]) -> list[Spec]:
+def _draw_numbers_in_cells(view: View, colour: Axis, rows: list[Spec], blank: list[Spec]) -> list[Spec]:
     """Layers with the number of each cell in the ink that stands out from it, and a dash where there is none; no layers
     where the numbers do not fit. Adds the texts to the rows."""
     unit = chart_data.column(view.chart, "value").unit
@@ -498,29 +511,31 @@ def _numbers_in_cells(view: View, colour: Axis, rows: list[Spec], blank: list[Sp
     return layers
 
 
-def _grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+def _choose_grid_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
     """A heat map fills its width, and is no higher than its names need."""
-    _, height = standard_size(axes, series, width, panels)
+    _, height = choose_standard_size(axes, series, width, panels)
     return width, min(height, max(len(axes.y.names) * 26, 60)) if axes.y.names else height
 
 
-def _heat_map_axes(chart: Chart, _: int) -> Axes:
+def _make_heat_map_axes(chart: Chart, _: int) -> Axes:
     """The axes of the cells; curves over them do not make them longer."""
     chart = chart_data.split_curves(chart)[0]
-    return Axes(_grid_axis(chart, "x")[0], _grid_axis(chart, "y")[0], _colour_axis(chart))
+    return Axes(_make_grid_axis(chart, "x")[0], _make_grid_axis(chart, "y")[0], _make_colour_axis(chart))
 
 
 HEATMAP = PanelKind(
     ("x", "y", "value"),
-    _heat_map_axes,
+    _make_heat_map_axes,
     _draw_cells,
     optional=("curve",),
-    size=_grid_size,
+    size=_choose_grid_size,
     shown=("value",),
 )
 MATRIX = PanelKind(
     ("x", "y", "value"),
-    lambda chart, _: Axes(axis_of.names_axis(chart, "x"), axis_of.names_axis(chart, "y"), _colour_axis(chart)),
+    lambda chart, _: Axes(
+        axis_of.make_names_axis(chart, "x"), axis_of.make_names_axis(chart, "y"), _make_colour_axis(chart)
+    ),
     _draw_cells,
     size=lambda axes, _, width, __: (
         min(width, max(len(axes.x.names), 1) * _CELL_PX),
@@ -545,7 +560,7 @@ def _draw_scatter(view: View) -> Drawing:
     kept = chart_data.thin_scatter(np.where(drawable, across, np.nan), up, min(view.points, _MOST_POINTS))
     notes = {OFF_LOG_AXIS: hidden} if hidden else {}
     if len(kept) < total:
-        notes[f"{len(kept):,} of {total:,} points drawn: one per spot, and all outliers"] = 0
+        notes[f"{len(kept):,} of {total:,} points drawn: one per location, and all outliers"] = 0
     notes |= {NO_VALUE: missing} if missing else {}
     fields: dict[str, ResultColumn | str] = {"x": chart_data.column(chart, "x"), "y": chart_data.column(chart, "y")}
     rows: list[Spec] = [{"x": chart_data.drawable(float(x[i])), "y": chart_data.drawable(float(y[i]))} for i in kept]
@@ -564,7 +579,9 @@ def _draw_scatter(view: View) -> Drawing:
         rows = [row | {"z": chart_data.drawable(float(size[i]))} for row, i in zip(rows, kept, strict=True)]
         fields["z"] = chart_data.column(chart, "size")
         # The area is proportional to the value, so that twice the value is twice the ink.
-        axis = number_axis(chart_data.column(view.chart, "size"), [chart_data.numbers(view.whole, "size")], zero=True)
+        axis = make_number_axis(
+            chart_data.column(view.chart, "size"), [chart_data.numbers(view.whole, "size")], zero=True
+        )
         legend = {
             "title": theme.wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
             "orient": "right" if view.legend_beside else "bottom",
@@ -581,11 +598,11 @@ def _draw_scatter(view: View) -> Drawing:
     tips, transforms = view.tooltip(fields)
     layers: list[Spec] = [{"transform": transforms, "mark": mark, "encoding": encoding | {"tooltip": tips}}]
     if "label" in chart.encoding and len(kept) <= _MOST_LABELS:
-        layers += _names_beside_points(view, kept, across * view.width, (1 - up) * view.height)
+        layers += _draw_names_beside_points(view, kept, across * view.width, (1 - up) * view.height)
     return Drawing(layers, rows, notes)
 
 
-def _names_beside_points(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
+def _draw_names_beside_points(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
     """Layers with the names to the right of their points, at pixels; a name that would cover another is left to the
     tooltip."""
     labels = chart_data.names(view.chart, "label")
@@ -595,13 +612,13 @@ def _names_beside_points(view: View, kept: Indices, x: Floats, y: Floats) -> lis
         left, height = round(float(x[i]) + 7, 1), round(float(y[i]) + 4, 1)
         if all(left > end or abs(height - other) > LABEL_SIZE for end, other in taken):
             taken.append((left + text_px(labels[i]), height))
-            layers.append(text_at(left, height, labels[i], INK, align="left"))
+            layers.append(draw_text(left, height, labels[i], INK, align="left"))
     return layers
 
 
 SCATTER = PanelKind(
     ("x", "y"),
-    lambda chart, _: Axes(position_axis(chart, "x"), position_axis(chart, "y")),
+    lambda chart, _: Axes(make_position_axis(chart, "x"), make_position_axis(chart, "y")),
     _draw_scatter,
     optional=("series", "size", "label", "curve"),
 )
@@ -615,11 +632,11 @@ _QUARTILES = ("q25", "q50", "q75")
 _CLASSES = {"lowest quarter": theme.LOW, "middle half": NEUTRAL, "highest quarter": theme.HIGH}
 
 
-def _umami_axes(metric: Chart, _: int) -> Axes:
+def _make_umami_axes(metric: Chart, _: int) -> Axes:
     """Time, and an axis for the values and quartiles of one metric."""
     values = [chart_data.numbers(metric, channel) for channel in ("y", *_QUARTILES)]
-    y = number_axis(chart_data.column(metric, "y"), values, log=metric.scales.get("y") == "log")
-    return Axes(position_axis(metric, "x"), replace(y, title=""))
+    y = make_number_axis(chart_data.column(metric, "y"), values, log=metric.scales.get("y") == "log")
+    return Axes(make_position_axis(metric, "x"), replace(y, title=""))
 
 
 def _draw_umami(view: View) -> Drawing:
@@ -632,13 +649,13 @@ def _draw_umami(view: View) -> Drawing:
     this = next((i for i, flag in enumerate(chart_data.cells(metric, "this")) if flag is True), None)
     at, value = (math.nan, math.nan) if this is None else (float(x[this]), float(y[this]))
 
-    def class_of(value: float) -> str:
+    def classify_value(value: float) -> str:
         return "lowest quarter" if value < low else "highest quarter" if value > high else "middle half"
 
     order = np.flatnonzero(np.isfinite(x))
     order = order[np.argsort(x[order], kind="stable")]
     kept = order[thin_line(x[order], y[order], max(min(view.width, view.points // 5), 2))]
-    rows = [_row("", x=x[i], y=y[i]) | {"k": class_of(y[i])} for i in kept]
+    rows = [_make_row("", x=x[i], y=y[i]) | {"k": classify_value(y[i])} for i in kept]
     both = {"x": view.x("x"), "y": view.y("y")}
     if not view.x_title:  # the panels below have the same axis
         both["x"]["axis"] |= {"labels": False, "ticks": False}
@@ -647,7 +664,7 @@ def _draw_umami(view: View) -> Drawing:
     legend = {"title": None, "orient": "top", "direction": "horizontal", "offset": 6}
     scale = {"domain": list(_CLASSES), "range": list(_CLASSES.values())}
     colour = {"field": "k", "type": "nominal", "scale": scale, "legend": legend}
-    diamond = {"type": "point", "shape": "diamond", "size": 110, "fill": _CLASSES[class_of(value)]}
+    diamond = {"type": "point", "shape": "diamond", "size": 110, "fill": _CLASSES[classify_value(value)]}
     diamond |= {"stroke": INK, "strokeWidth": 1.4, "opacity": 1}
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": NEUTRAL, "strokeWidth": 1}, "encoding": both},
@@ -658,13 +675,13 @@ def _draw_umami(view: View) -> Drawing:
         },
     ]
     if np.isfinite(at):
-        place = {"values": [_row("", x=at, y=value)]}
+        place = {"values": [_make_row("", x=at, y=value)]}
         rule = {"type": "rule", "color": theme.AXIS, "strokeDash": [2, 2]}
         layers.insert(0, {"data": place, "mark": rule, "encoding": {"x": both["x"]}})
         layers.append({"data": place, "mark": diamond, "encoding": both})
     inside = y[np.isfinite(y) & ((y > 0) | (not axis.log))]
     least, most = (float(inside.min()), float(inside.max())) if len(inside) else (math.nan, math.nan)
-    box = {"values": [_row("", q25=low, q50=median, q75=high, this=value, least=least, most=most)]}
+    box = {"values": [_make_row("", q25=low, q50=median, q75=high, this=value, least=least, most=most)]}
     middle, left, right = ({"value": view.width + _GAP_PX + _BOX_PX * share} for share in (0.5, 0.25, 0.75))
     text = {"type": "text", "align": "left", "dx": _BOX_PX / 2 + 4, "baseline": "middle"}
     text["text"] = chart_data.name_of(float(f"{value:.3g}"), axis.unit)
@@ -684,7 +701,7 @@ def _draw_umami(view: View) -> Drawing:
 
 UMAMI = PanelKind(
     ("metric", "x", "y", "this", *_QUARTILES),
-    _umami_axes,
+    _make_umami_axes,
     _draw_umami,
     size=lambda _, __, width, ___: (max(width - _BOX_PX - _GAP_PX - _VALUE_PX, 80), _METRIC_PX),
     in_rows=True,

@@ -127,10 +127,11 @@ def style_html() -> str:
     """The style sheet of a page or of a fragment: variables and, for the dark, the partner of every colour in a
     drawing. Paper is always light."""
     dark = {name: colours.DARK[colour] for name, colour in _VARIABLES.items()}
-    night = _rule(dark) + "".join(
+    night = _format_css_rule(dark) + "".join(
         f'.iow .chart [{kind}="{a}"]{{{kind}:{b}}}' for a, b in colours.DARK.items() for kind in ("fill", "stroke")
     )
-    return f"<style>\n{_STYLE}{_rule(_VARIABLES)}\n@media screen and (prefers-color-scheme:dark){{{night}}}</style>"
+    day = f"{_STYLE}{_format_css_rule(_VARIABLES)}"
+    return f"<style>\n{day}\n@media screen and (prefers-color-scheme:dark){{{night}}}</style>"
 
 
 def json_block(name: str, value: object) -> Markup:
@@ -141,7 +142,7 @@ def json_block(name: str, value: object) -> Markup:
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, Markup(text))
 
 
-def _rule(values: dict[str, str]) -> str:
+def _format_css_rule(values: dict[str, str]) -> str:
     """A CSS rule that sets variables."""
     return ".iow{" + "".join(f"--{name}:{value};" for name, value in values.items()) + "}"
 
@@ -213,7 +214,7 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, 
     published = comparison_table(exhibit)
     compared = table_html(replace(published, title="")) if published else ""
     origin = provenance_html(exhibit.provenance) if level == 2 and exhibit.provenance != Provenance() else ""
-    estimates = _estimates(exhibit.estimates, level + 1)
+    estimates = _tabulate_estimates(exhibit.estimates, level + 1)
     return _markup(_RESULTS.exhibit(exhibit, level, later, of_paper, figures, estimates, tables, compared, origin))
 
 
@@ -241,7 +242,7 @@ def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, 
     # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.
     label = text if is_one and not drawn.live else ""
     pictures = [
-        (alone[screen] if is_one else screen, label, _inline_svg(part, f"{name}-{screen}", text))
+        (alone[screen] if is_one else screen, label, _draw_inline_svg(part, f"{name}-{screen}", text))
         for screen, part in specs.items()
     ]
     block = Markup("")
@@ -252,7 +253,7 @@ def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, 
     return _markup(_RESULTS.figure(chart.title, level, pictures, drawn.live, block, rows))
 
 
-def _inline_svg(specification: Spec, name: str, text: str) -> Markup:
+def _draw_inline_svg(specification: Spec, name: str, text: str) -> Markup:
     """The drawing as an element of the page, with ids of its own and a description."""
     svg = draw(specification, prefix=f"c{hashlib.sha256(name.encode()).hexdigest()[:8]}-").decode()
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text)}" ', 1))
@@ -280,7 +281,7 @@ def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, 
         values = [row[place] for row in table.rows]
         if tools and place and all(value in (None, "") for value in values):
             continue
-        address, kind = links.get(column.heading, _no_address), _kind_of(column, values)
+        address, kind = links.get(column.heading, _no_address), _find_column_kind(column, values)
         sortable = bool(tools and kind)
         cells = [
             _Cell(format_value(value, column.unit), kind, address(row), value if sortable else None)
@@ -291,18 +292,19 @@ def table_html(table: ResultTable, links: Mapping[str, RowAddress] = _NO_LINKS, 
     return _markup(_RESULTS.result_table(table.title, heads, rows, len(table.rows) - len(shown), tools))
 
 
-def _kind_of(column: ResultColumn, cells: Sequence[Cell]) -> str:
+def _find_column_kind(column: ResultColumn, cells: Sequence[Cell]) -> str:
     """The class of a column: time, number or none."""
     if column.unit in ("time_ns", "date"):
         return "time"
     return "" if column.unit == "text" or any(isinstance(cell, (str, bool)) for cell in cells) else "number"
 
 
-def _estimates(estimates: Sequence[Estimate], level: int) -> Markup:
+def _tabulate_estimates(estimates: Sequence[Estimate], level: int) -> Markup:
     """A table of estimates; those after the first few are folded."""
     columns = "Estimate [text]; Value [text]; Interval [text]; n [count]; Method [text]"
     rows = [
-        (quantity_label(e.name, e.unit), format_value(e.value, e.unit), _interval(e), e.n, e.method) for e in estimates
+        (quantity_label(e.name, e.unit), format_value(e.value, e.unit), _format_interval(e), e.n, e.method)
+        for e in estimates
     ]
     tables = [
         table_html(ResultTable.of("estimates", columns, part)) if part else ""
@@ -311,7 +313,7 @@ def _estimates(estimates: Sequence[Estimate], level: int) -> Markup:
     return _markup(_RESULTS.estimates(*tables, len(rows) - _MOST_ESTIMATES, level))
 
 
-def _interval(estimate: Estimate) -> str:
+def _format_interval(estimate: Estimate) -> str:
     """The interval of an estimate with its level; a dash where there is none."""
     if estimate.low is None and estimate.high is None:
         return "–"

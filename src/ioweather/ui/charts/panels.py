@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.core.results import Cell, Chart, ResultColumn
 from ioweather.core.units import shown_zone
 from ioweather.ui.charts import chart_data
-from ioweather.ui.charts.axes import ROW_PX, Axis, mark_references, value_expression
+from ioweather.ui.charts.axes import ROW_PX, Axis, mark_references, write_value_expression
 from ioweather.ui.charts.chart_data import MAX_POINTS, Series, series_of
 from ioweather.ui.charts.theme import CELL_PAPER, INK, LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec, wrapped
 
@@ -28,7 +28,7 @@ SIDE_LEGEND_PX: Final = 96  # a legend of colours or sizes next to the plot
 _SIDED: Final = 480  # on a narrower picture it is below the plot
 HOVER: Final = "hover"  # layers of this name are left out of printed pictures
 _DASHES: Final = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])  # of lines over the data
-OFF_LOG_AXIS: Final = "{} zero or below, not on the logarithmic axis"
+OFF_LOG_AXIS: Final = "not on the logarithmic axis: {} at or below zero"
 NO_VALUE: Final = "{} without a value"
 
 
@@ -93,7 +93,7 @@ def tooltip(fields: Mapping[str, ResultColumn | str]) -> tuple[list[Spec], list[
             title = column if isinstance(column, str) else column.heading
             channel.append({"field": name, "type": "nominal", "title": title})
             continue
-        text = value_expression(f"datum.{name}", column.unit)
+        text = write_value_expression(f"datum.{name}", column.unit)
         if column.unit in chart_data.TIME_UNITS:
             form = "%Y-%m-%d" if column.unit == "date" else f"%Y-%m-%d %H:%M:%S {shown_zone()}"
             text = f"utcFormat(datum.{name},'{form}')"
@@ -102,7 +102,7 @@ def tooltip(fields: Mapping[str, ResultColumn | str]) -> tuple[list[Spec], list[
     return channel, transforms
 
 
-def standard_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
+def choose_standard_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
     height = min(max(width * 0.42, 180), 290) if panels == 1 else min(max(width * 0.5, 120), 170)
     return width, round(height)
 
@@ -117,21 +117,21 @@ class PanelKind:
     axes: Callable[[Chart, int], Axes]
     draw: Callable[[View], Drawing]
     optional: tuple[str, ...] = ()
-    size: Callable[[Axes, Series, int, int], tuple[int, int]] = standard_size
+    size: Callable[[Axes, Series, int, int], tuple[int, int]] = choose_standard_size
     shown: tuple[str, ...] = ("y",)
     in_rows: bool = False
 
     def build(self, chart: Chart, width: int) -> Spec:
         """The specification of a whole chart, about `width` pixels wide: panels with shared axes, title and notes."""
-        panels = _panels(chart)
+        panels = _split_panels(chart)
         left_out, panels = len(panels) - _MOST_PANELS, panels[:_MOST_PANELS]
         if not any(self._has_values(part) for _, part in panels):
-            return no_data(chart, width)
+            return draw_no_data(chart, width)
         columns = 1 if self.in_rows else max(1, min(len(panels), width // _PANEL_PX))
         if len(panels) == columns + 1:  # rather below each other than one alone in the second row
             columns = 1
         inner = width - 2 * _PADDING - _SPACING * (columns - 1)
-        each, notes = self._panel_axes(chart, [part for _, part in panels], inner // columns)
+        each, notes = self._choose_panel_axes(chart, [part for _, part in panels], inner // columns)
         series = series_of(chart)
         titles = _TITLE_PX if any(axes.y.title for axes in each) else 0
         sided = width >= _SIDED and (each[0].colour is not None or "size" in chart.encoding)
@@ -152,17 +152,17 @@ class PanelKind:
                 y_title=index % columns == 0,
                 legend_beside=sided,
             )
-            drawn.append(self._panel(view, name, notes))
+            drawn.append(self._build_panel(view, name, notes))
         if left_out > 0:
             notes["{} more panels are not shown"] = left_out
         if len(drawn) == 1:
-            return drawn[0] | titled(chart.title, notes, width)
+            return drawn[0] | make_title(chart.title, notes, width)
         # A legend per panel would repeat itself.
         shared = {"scale": dict.fromkeys(("color", "strokeDash", "shape", "size"), "shared")}
         body: Spec = {"concat": drawn, "columns": columns, "spacing": _SPACING, "resolve": shared}
-        return body | titled(chart.title, notes, width)
+        return body | make_title(chart.title, notes, width)
 
-    def _panel(self, view: View, name: str, notes: dict[str, int]) -> Spec:
+    def _build_panel(self, view: View, name: str, notes: dict[str, int]) -> Spec:
         """A panel with its references. Their labels above the plot push its legend up."""
         marks = view.chart.references
         if view.axes.flipped:
@@ -176,19 +176,19 @@ class PanelKind:
         if "curve" in view.chart.encoding:
             data, curves = chart_data.split_curves(view.chart)
             view = replace(view, chart=data, whole=chart_data.split_curves(view.whole)[0])
-            lines = _curve_layers(view, curves)
+            lines = _draw_curve_lines(view, curves)
             below, above = ([*below, *lines], above) if view.axes.colour is None else (below, [*lines, *above])
         drawing = self.draw(view)
         for text, count in (*drawing.notes.items(), *((text, 0) for text in said)):
             notes[text] = notes.get(text, 0) + count
         panel: Spec = {"width": view.width, "height": view.height, "data": {"values": drawing.rows}}
         panel["layer"] = below + drawing.layers + above
-        return panel | (panel_title(name, view.width, 6) if name else {})
+        return panel | (make_panel_title(name, view.width, 6) if name else {})
 
     def _has_values(self, chart: Chart) -> bool:
         return any(np.isfinite(chart_data.numbers(chart, channel)).any() for channel in self.shown)
 
-    def _panel_axes(self, chart: Chart, parts: list[Chart], slot: int) -> tuple[list[Axes], dict[str, int]]:
+    def _choose_panel_axes(self, chart: Chart, parts: list[Chart], slot: int) -> tuple[list[Axes], dict[str, int]]:
         """Panels share their axes, so that they can be compared, unless one would fill less than a tenth of them."""
         whole = self.axes(chart, slot)
         if len(parts) == 1:
@@ -201,12 +201,12 @@ class PanelKind:
             own.append(axes)
         if self.in_rows:
             return [replace(axes, x=whole.x) for axes in own], {}
-        if all(_fills(axes.x, whole.x) and _fills(axes.y, whole.y) for axes in own):
+        if all(_is_filled_by(axes.x, whole.x) and _is_filled_by(axes.y, whole.y) for axes in own):
             return [whole] * len(parts), {}
         return own, {"the axes differ between panels": 0}
 
 
-def _curve_layers(view: View, curves: Mapping[str, list[tuple[float, float]]]) -> list[Spec]:
+def _draw_curve_lines(view: View, curves: Mapping[str, list[tuple[float, float]]]) -> list[Spec]:
     """The lines over the data of a panel, each with its own dashes: dark on white, and white on colours."""
     on_colours = view.axes.colour is not None
     points = sum(map(len, curves.values()))
@@ -228,7 +228,7 @@ def _curve_layers(view: View, curves: Mapping[str, list[tuple[float, float]]]) -
     return [{"data": {"values": rows}, "mark": line, "encoding": encoding}]
 
 
-def _fills(own: Axis, whole: Axis) -> bool:
+def _is_filled_by(own: Axis, whole: Axis) -> bool:
     """Whether a panel's own axis covers enough of the shared one: a quarter of the names, a tenth of the length."""
     if whole.measure == "names":
         return len(own.names) * 4 >= len(whole.names)
@@ -238,7 +238,7 @@ def _fills(own: Axis, whole: Axis) -> bool:
     return bool(ends[1] - ends[0] >= 0.1)
 
 
-def _panels(chart: Chart) -> list[tuple[str, Chart]]:
+def _split_panels(chart: Chart) -> list[tuple[str, Chart]]:
     """The parts of a chart by the value of its metric or facet, in the order of the table, with their titles."""
     facet_name = chart.encoding.get("metric", chart.facet)
     index = next((i for i, c in enumerate(chart.table.columns) if c.name == facet_name), None)
@@ -257,13 +257,13 @@ def _panels(chart: Chart) -> list[tuple[str, Chart]]:
     ]
 
 
-def panel_title(name: str, width: int, offset: int) -> Spec:
+def make_panel_title(name: str, width: int, offset: int) -> Spec:
     """The title of one panel, on one line or two."""
     title = wrapped(name, width, LABEL_SIZE + 1, bold=True, most=2)
     return {"title": {"text": title, "fontSize": LABEL_SIZE + 1, "offset": offset}}
 
 
-def titled(title: str, notes: dict[str, int], width: int) -> Spec:
+def make_title(title: str, notes: dict[str, int], width: int) -> Spec:
     """The title of a whole picture, with the notes below it."""
     if not title and not notes:
         return {}
@@ -277,9 +277,9 @@ def titled(title: str, notes: dict[str, int], width: int) -> Spec:
     return {"title": head | {"subtitle": subtitle} if notes else head}
 
 
-def no_data(chart: Chart, width: int) -> Spec:
+def draw_no_data(chart: Chart, width: int) -> Spec:
     """A picture with the words "no data"."""
     inner = width - 2 * _PADDING
     mark = {"type": "text", "text": "no data", "fontSize": 16, "color": SECONDARY}
     body: Spec = {"width": inner, "height": 90, "data": {"values": [{}]}, "mark": mark, "encoding": {}}
-    return body | titled(chart.title, {}, width)
+    return body | make_title(chart.title, {}, width)

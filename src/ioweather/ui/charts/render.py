@@ -43,7 +43,7 @@ _NAMELESS: Final = re.compile(r' role="graphics-(?:symbol|object)" aria-roledesc
 def spec(chart: Chart, theme: Theme = "light", width: int = 640, height: int | None = None) -> Spec:
     """The Vega-Lite specification of a chart, with its data inside, about `width` pixels wide; its plots `height`
     pixels high, where that is given."""
-    return _finished(_body(chart, width, height), describe(chart), theme)
+    return _finish_spec(_build_body(chart, width, height), describe(chart), theme)
 
 
 def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> Spec:
@@ -52,17 +52,17 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
         raise UsageError(
             f"Exhibit {exhibit.id} has no chart to draw.", hint="Write it as .html, .json or .csv to see its tables."
         )
-    bodies = [_body(chart, width) for chart in exhibit.charts]
+    bodies = [_build_body(chart, width) for chart in exhibit.charts]
     if len(bodies) == 1 and not exhibit.charts[0].title:
-        bodies[0] = _body(replace(exhibit.charts[0], title=exhibit.title), width)
+        bodies[0] = _build_body(replace(exhibit.charts[0], title=exhibit.title), width)
     text = " ".join(describe(chart) for chart in exhibit.charts)
     if len(bodies) == 1:
-        return _finished(bodies[0], text, theme)
+        return _finish_spec(bodies[0], text, theme)
     for body in bodies:  # plots are stacked, so their titles begin where the plots do
         if "title" in body:
             body["title"] = body["title"] | {"frame": "group"}
     stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
-    return _finished(stacked, text, theme)
+    return _finish_spec(stacked, text, theme)
 
 
 def exhibit_figure(
@@ -102,8 +102,8 @@ def draw(
     if format not in get_args(Format):
         raise UsageError(f"Cannot write pictures as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
-    drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
-    svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
+    drawn = vl_convert.vegalite_to_svg(_remove_tooltips(specification), allowed_base_urls=[])
+    svg = _prefix_ids(_NAMELESS.sub("", drawn), prefix)
     if inches is not None and (size := _SIZE.search(svg)):
         width, height = float(size[1]), float(size[2])
         scale = inches * 300 / width
@@ -115,7 +115,7 @@ def draw(
     return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))
 
 
-def _prefixed_ids(svg: str, prefix: str) -> str:
+def _prefix_ids(svg: str, prefix: str) -> str:
     """The drawing with its ids in the order of their appearance after `prefix`. Vega counts them through the life of a
     process, so the same chart would not give the same bytes twice."""
     numbers = {name: f"{prefix}{i}" for i, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
@@ -123,7 +123,7 @@ def _prefixed_ids(svg: str, prefix: str) -> str:
     return _USE.sub(lambda match: f"url(#{numbers.get(match[1], match[1])})", svg)
 
 
-def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
+def _build_body(chart: Chart, width: int, height: int | None = None) -> Spec:
     """The specification without theme; raises UsageError where channels are missing or unknown."""
     kind = KINDS[chart.kind]
     if height is not None:
@@ -140,29 +140,29 @@ def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
     return kind.build(chart, width)
 
 
-def _finished(body: Spec, description: str, theme: Theme) -> Spec:
+def _finish_spec(body: Spec, description: str, theme: Theme) -> Spec:
     """The specification with description and configuration, in the colours of the theme."""
-    whole: Spec = _legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
+    whole: Spec = _make_legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
     recoloured: Spec = recolour(whole, theme)
     return recoloured
 
 
-def _legible(value: Any) -> Any:
+def _make_legible(value: Any) -> Any:
     """The specification without characters that XML forbids, which would abort vl-convert and the process, and without
     marks of direction."""
     if isinstance(value, dict):  # numbers, which rows are made of, are not looked at one by one
-        return {k: v if type(v) in _NUMBERS else _legible(v) for k, v in value.items()}
+        return {k: v if type(v) in _NUMBERS else _make_legible(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_legible(item) for item in value]
+        return [_make_legible(item) for item in value]
     return marked(value) if isinstance(value, str) else value
 
 
-def _printed(value: Any) -> Any:
+def _remove_tooltips(value: Any) -> Any:
     """The specification without what only a pointer can reach."""
     if isinstance(value, dict):
-        return {k: v if k == "data" else _printed(v) for k, v in value.items() if k != "tooltip"}
+        return {k: v if k == "data" else _remove_tooltips(v) for k, v in value.items() if k != "tooltip"}
     if isinstance(value, list):
-        return [_printed(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
+        return [_remove_tooltips(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
     return value
 
 

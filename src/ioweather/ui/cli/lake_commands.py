@@ -59,15 +59,12 @@ from ioweather.ui.cli.screen import say, say_json
 from ioweather.ui.cli.terminal import print_answer, print_rows
 from ioweather.ui.facility_draft import check_mapping, draft_facility, is_whole, mapping_lines, shared_mounts
 
-INGEST_EPILOG = """\b
-Exit codes: 0 all ingested; 1 some files were rejected, the others ingested;
-2 nothing was done. Sources: `ioweather ingest --list-sources`.
+INGEST_EPILOG = """Exit codes: 0 all ingested; 1 some files were rejected, the others ingested; 2 nothing was
+ingested. Sources: `ioweather ingest --list-sources`.
 
-\b
---watch reads the directories given here or in [watch] of facility.toml. The
-first pass reads files from the last day (--all: also older ones), later
-passes read changed files. A systemd timer
-(deploy/systemd/ioweather-catch-up.timer) runs a pass every minute.
+--watch reads the directories given here or in [watch] of facility.toml. The first pass reads files from the last day
+(--all: also older files), later passes read changed files. A systemd timer (deploy/systemd/ioweather-catch-up.timer)
+runs a pass every minute.
 
 \b
 Examples:
@@ -80,7 +77,7 @@ Examples:
 @click.argument("paths", nargs=-1, metavar="[PATH|URL]...")
 @lake_option
 @output_options
-@click.option("--source", help="Read as this source instead of looking at the content.")
+@click.option("--source", help="Read as this source instead of detecting the format.")
 @click.option("--as", "table", metavar="TABLE", help="Read CSV, JSON or Parquet into this table (with --select).")
 @path_option("--select", "FILE|NAME", "File with the SELECT that makes rows of the table, or lfs_df or mmdf.")
 @path_option("--map", "PATH", "TOML file that maps Prometheus metrics.", "map_file")
@@ -89,10 +86,10 @@ Examples:
 @path_option("--token-file", "PATH", "File with a bearer token for a server.")
 @click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
 @click.option("--host", help="Host name to use if the file has none.")
-@click.option("--system", help="File system to use if the file names none.")
-@click.option("--cluster", help="Cluster to use if accounting names none (default: the facility's, if only one).")
-@paths_option("What to do with file paths in Darshan logs.")
-@click.option("--raw", is_flag=True, help="Keep samples finer than one minute that a source would aggregate.")
+@click.option("--system", help="File system to use if the file contains none.")
+@click.option("--cluster", help="Cluster to use if accounting contains none (default: the facility's, if only one).")
+@paths_option("Keep, hash or drop file paths in Darshan logs.")
+@click.option("--raw", is_flag=True, help="Keep samples below one minute that a source would aggregate.")
 @click.option(
     "--again",
     is_flag=True,
@@ -101,11 +98,11 @@ Examples:
 )
 @click.option("--no-create", is_flag=True, help="Fail if the lake does not exist instead of creating it.")
 @engine_options("one per core")
-@click.option("--watch", is_flag=True, help="Read new files of directories and new accounting; judge finished runs.")
-@click.option("--once", is_flag=True, help="With --watch: one pass instead of until Ctrl-C.")
-@click.option("--all", "everything", is_flag=True, help="With --watch: all files, also old ones.")
-@click.option("--no-accounting", is_flag=True, help="With --watch: do not ask sacct.")
-@click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
+@click.option("--watch", is_flag=True, help="Watch directories and accounting: read new data and judge finished runs.")
+@click.option("--once", is_flag=True, help="With --watch: run one pass and exit.")
+@click.option("--all", "everything", is_flag=True, help="With --watch: read all files, including old ones.")
+@click.option("--no-accounting", is_flag=True, help="With --watch: do not query sacct.")
+@click.option("--list-sources", is_flag=True, help="List the supported sources and exit.")
 def ingest(
     paths: tuple[str, ...],
     lake_dir: str | None,
@@ -125,11 +122,12 @@ def ingest(
     no_accounting: bool,
     **known: Any,
 ) -> int:
-    """Read files, directories and servers into the lake, whatever they are.
+    """Read files, directories and servers into the lake.
 
-    Files are recognised by their content. A file that is in already is skipped; a file that grew adds only what is
-    new. A bad file is refused with its reason, and the rest goes in. Servers are a Prometheus (http://HOST:9090) and a
-    database of LMT (mysql://USER@HOST/filesystem_NAME): all that is new since the last time.
+    The format is detected from the content. A file that is already in the lake is skipped. A file that grew adds
+    only its new rows. A bad file is rejected with a reason, and the other files are ingested. Servers are Prometheus
+    (http://HOST:9090) and LMT databases (mysql://USER@HOST/filesystem_NAME). Only data since the last ingest are
+    read.
     """
     if list_sources:
         rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
@@ -138,16 +136,16 @@ def ingest(
     if watch:
         return _watch(open_lake(lake_dir, create=True), paths, form, once, everything, accounting=not no_accounting)
     if once or everything or no_accounting:
-        raise UsageError("--once, --all and --no-accounting go with --watch.")
+        raise UsageError("--once, --all and --no-accounting need --watch.")
     if not paths:
-        raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
+        raise UsageError("Specify files or directories to read.", hint="See `ioweather ingest --help`.")
     if table is not None and map_file is not None:
         raise UsageError(
             f"Mapping files are replaced by SQL: ioweather ingest --as {table} --select map.sql FILE.",
             hint="A SELECT has the same columns, with their units; examples are in docs/how-to/any-csv.md.",
         )
     if (table is None) != (select is None):
-        raise UsageError("--as and --select go together.", hint="See docs/how-to/any-csv.md.")
+        raise UsageError("--as and --select must be used together.", hint="See docs/how-to/any-csv.md.")
     lake = _with_facility(open_lake(lake_dir, create=not no_create), [Path(path) for path in paths])
     context = _context(known, lake.facility)
     into = (table, read_select_text(select)) if table and select else None
@@ -187,7 +185,7 @@ def _with_facility(lake: Lake, paths: list[Path]) -> Lake:
         return lake
     load_facility(found[0])  # raises where it is wrong
     write_whole(own, found[0].read_bytes(), 0o644)
-    say(f"Names and time zone are those of {found[0]}.")
+    say(f"Names and time zone come from {found[0]}.")
     return open_lake(lake.root)
 
 
@@ -215,7 +213,7 @@ def _labels_mapping(file: Path) -> dict[str, Any]:
         raise UsageError(f"--map {file} is not valid TOML: {error}.") from None
     if "metric" not in document:
         raise UsageError(
-            f"--map {file} has no [[metric]] table, which samples with labels need; for CSV use --as and --select.",
+            f"--map {file} has no [[metric]] table, which labelled samples need. For CSV, use --as and --select.",
             hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
         )
     Mappings(document)
@@ -264,14 +262,16 @@ def _print_ingested(report: IngestReport, form: str, lake: Path) -> None:
     for outcome in report.bad:
         refused_by.setdefault((outcome.status, outcome.reason or ""), []).append(outcome.message or str(outcome.path))
     for (status, reason), messages in sorted(refused_by.items()):
-        verb = "refused" if status == "quarantined" else "read in part"
+        verb = "refused" if status == "quarantined" else "partly read"
         _print_some(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}", messages, "ioweather lake quarantine")
-    _print_some("All rows are in the lake. Not computed from them", report.missing, "ioweather ingest --json")
+    _print_some(
+        "All rows are in the lake, but these results were not computed", report.missing, "ioweather ingest --json"
+    )
     noted = [outcome.message or "" for outcome in report.noted]
     _print_some(f"{len(noted):,} files contain data that could not be ingested", noted, "ioweather ingest --csv")
     flagged = [outcome.message or str(outcome.path) for outcome in report.flagged]
     rows = sum(outcome.flagged_rows for outcome in report.flagged)
-    _print_some(f"{rows:,} rows flagged, in {len(flagged):,} files", flagged, "ioweather doctor")
+    _print_some(f"{rows:,} rows in {len(flagged):,} files were flagged", flagged, "ioweather doctor")
 
 
 def _print_some(heading: str, messages: Sequence[str], where: str, most: int = 3) -> None:
@@ -291,7 +291,7 @@ def _watch(lake: Lake, paths: Sequence[str], form: str, once: bool, everything: 
     settings = watch_settings_from(lake.facility.sections.get("watch", {}))
     for path in paths:
         if not Path(path).is_dir():
-            raise UsageError(f"--watch {path}: this is not a directory.")
+            raise UsageError(f"--watch {path}: not a directory.")
     if paths:
         settings = replace(settings, directories=tuple(Path(path).absolute() for path in paths))
     if not accounting:
@@ -316,7 +316,7 @@ def _print_pass(done: CaughtUp) -> None:
     say(f"{done.read:,} new files read, {len(done.refused):,} refused: {rows}.", wrap=80)
     say(f"{done.verdicts:,} verdicts made.")
     if done.left_files or done.left_verdicts:
-        say(f"{done.left_files:,} files and {done.left_verdicts:,} verdicts are left for the next pass.")
+        say(f"{done.left_files:,} files and {done.left_verdicts:,} verdicts remain for the next pass.")
     for text in (*list(done.refused.values())[:3], *done.troubles):
         say(text, wrap=78, first="  - ", rest="    ")
 
@@ -349,10 +349,10 @@ def scan(
     path_policy: PathPolicy,
     **asked: Any,
 ) -> int:
-    """Walk a directory tree and count what is in it: sizes, ages, owners, names.
+    """Scan a directory tree and count sizes, ages, owners and names.
 
-    Nothing is kept per file but the largest. Existing lists (GPFS policies, find, lfs find) go in with
-    `ioweather ingest`.
+    Nothing is kept per file but the largest. To read existing lists (GPFS policies, find, lfs find), use `ioweather
+    ingest`.
     """
     if asked["resume"] and asked["restart"]:
         raise UsageError("--resume and --restart cannot be used together.")
@@ -362,7 +362,7 @@ def scan(
         with working(engine, clusters_only=True) as (pool, progress):
             report = scan_tree.scan(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
     except KeyboardInterrupt:
-        say("Stopped. Run the same command with --resume to go on.", err=True)
+        say("Stopped. To continue, run the same command with --resume.", err=True)
         return 130
     if form == "json":
         row = scans_frame(report.facts, report.tally, path_policy).records()[0]
@@ -375,13 +375,13 @@ def scan(
         print_rows(columns, [tuple(row[name] for name in columns) for row in rows], form)
     else:
         print_answer(scan_tree.summary(report))
-        say("", f"In the lake as scan {report.facts.scan_id}: `ioweather show car11.fig8`.")
+        say("", f"Stored as scan {report.facts.scan_id}. Show it: ioweather show car11.fig8")
     return 1 if report.tally.counts["unreadable"] else 0
 
 
 @click.group(epilog="Example: ioweather facility init --name Edison --zone America/Los_Angeles")
 def facility() -> None:
-    """Name the file systems: write or check the lake's facility.toml."""
+    """Write or check the lake's facility.toml."""
 
 
 @facility.command(epilog="Example: ioweather facility init --name Edison --zone America/Los_Angeles")
@@ -390,7 +390,7 @@ def facility() -> None:
 @click.option("--zone", default="UTC", show_default=True, help="Time zone of the facility.")
 @click.option("--force", is_flag=True, help="Overwrite an existing facility.toml.")
 def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
-    """Write a facility.toml from what the lake and this machine show.
+    """Write a facility.toml from the data in the lake and on this machine.
 
     File systems come from Lustre counters, mounts (of this machine, of logs, of probes), servers and their targets from
     counters, `lctl get_param '*.*.*_conn_uuid'` or `lctl dl -t`, peaks from IOR and IO500.
@@ -399,7 +399,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     lake = open_lake(lake_dir, create=True)
     file = layout.facility_file(lake.root)
     if file.exists() and not force:
-        raise UsageError(f"{file} is there already.", hint="Edit it, or overwrite it with --force.")
+        raise UsageError(f"{file} already exists.", hint="Edit it, or overwrite it with --force.")
     with lake.snapshot() as snapshot:
         text = draft_facility(snapshot, shared_mounts(), name=name, zone=zone)
     file.write_text(text, encoding="utf-8")
@@ -411,14 +411,14 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
 @lake_option
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def check(lake_dir: str | None, as_json: bool) -> int:
-    """Check facility.toml; list what it maps, and names, mounts, targets and servers that it does not.
+    """Check facility.toml and list the names, mounts, targets and servers that it maps or lacks.
 
-    Works before the first ingest too: then the file and the mounts of this machine are checked.
+    Before the first ingest, the file and the mounts of this machine are checked.
     """
     root = Path(lake_dir) if lake_dir else default_lake_dir()
     has_lake = layout.is_lake(root)
     if not has_lake and not layout.facility_file(root).exists():
-        raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Write it: ioweather facility init")
+        raise UsageError(f"There is no {layout.facility_file(root)}.", hint="Create it: ioweather facility init")
     known = load_facility(layout.facility_file(root))
     opened = open_lake(lake_dir).snapshot() if has_lake else nullcontext(None)
     with opened as snapshot:
@@ -448,11 +448,12 @@ Example: ioweather sql "SELECT day, count(*) FROM series GROUP BY day"
 @click.argument("query", required=False)
 @lake_option
 @output_options
-@click.option("--timeout", default=30.0, show_default=True, help="Seconds after which the query is stopped.")
+@click.option("--timeout", default=30.0, show_default=True, help="Maximum run time of the query in seconds.")
 @click.option("--rows", default=10_000, show_default=True, help="Maximum number of rows to print.")
 @click.option("--memory", default="1GiB", show_default=True, help="Memory limit.")
 def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows: int, memory: str) -> None:
-    """Ask the lake in DuckDB's SQL: one SELECT or EXPLAIN, read-only. Without QUERY, it is read from standard input."""
+    """Query the lake in DuckDB SQL: one SELECT or EXPLAIN, read-only. Without QUERY, the query is read from standard
+    input."""
     text = query if query is not None else ("" if sys.stdin.isatty() else sys.stdin.read())
     if not text.strip():
         raise UsageError("Give a query.", hint='For example: ioweather sql "SELECT * FROM ingests LIMIT 5"')
@@ -463,7 +464,7 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
     else:
         print_rows(result.columns, result.rows, form)
     if result.truncated:
-        say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)
+        say(f"Only the first {rows:,} rows are shown. Use --rows for more.", err=True)
 
 
 @click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")
@@ -471,7 +472,7 @@ def sql(query: str | None, lake_dir: str | None, form: str, timeout: float, rows
 @output_options
 @click.pass_context
 def lake(ctx: click.Context, lake_dir: str | None, form: str) -> None:
-    """Show what the lake holds: tables, series by file system, overlaps between sources."""
+    """Show the contents of the lake: tables, series by file system, and overlaps between sources."""
     ctx.default_map = {name: {"lake_dir": lake_dir} for name in lake.commands}  # --lake before the subcommand
     if ctx.invoked_subcommand is None:
         with open_lake(lake_dir).snapshot() as snapshot:
@@ -513,9 +514,9 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         worst = max(doubled, key=lambda item: item["disagreement_ratio"])
         say(
             "",
-            f"{len(doubled)} daily metrics have several sources; only one is used. They differ by at most "
-            f"{format_ratio(worst['disagreement_ratio'])} "
-            f"({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
+            f"{len(doubled)} daily metrics have several sources; only one is used. The sources differ by at most "
+            f"{format_ratio(worst['disagreement_ratio'])} ({worst['metric']} of {worst['filesystem']}, "
+            f"{worst['day']}).",
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
@@ -525,13 +526,13 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 
 
 @lake.command(epilog="Example: ioweather lake compact")
-@click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
+@click.option("--everything", is_flag=True, help="Also seal today, and search all days.")
 @lake_option
 def compact(lake_dir: str | None, everything: bool) -> None:
-    """Seal closed days, one sorted file each.
+    """Seal closed days: merge the files of each day into one sorted file.
 
-    Once with --everything after an upgrade: rows that an earlier version stored are searched for episodes and unhealthy
-    components too. Those that come in are searched then.
+    After an upgrade, run it once with --everything: it also searches the rows of earlier versions for episodes and
+    unhealthy components. New rows are searched at ingest.
     """
     with progress_bar() as progress:
         sealed, events = seal_and_search(open_lake(lake_dir), everything=everything, progress=progress)
@@ -542,12 +543,12 @@ def compact(lake_dir: str | None, everything: bool) -> None:
 
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed without removing it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, without removing anything.")
 @lake_option
 def retention(lake_dir: str | None, dry_run: bool) -> None:
-    """Drop what is older than facility.toml's [retention] says.
+    """Drop data that is older than [retention] in facility.toml allows.
 
-    Raw samples go where minutes of them remain; then files that no version needs.
+    Raw samples are dropped if their one-minute rows remain. Files that no version needs are dropped too.
     """
     opened = open_lake(lake_dir)
     dropped = maintenance.apply_retention(opened, opened.facility, dry_run=dry_run)
@@ -561,7 +562,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 @output_options
 @lake_option
 def quarantine(lake_dir: str | None, form: str) -> None:
-    """List files that were refused or read in part, with the reason."""
+    """List files that were refused or partly read, with the reason."""
     with open_lake(lake_dir).snapshot() as snapshot:
         rows = snapshot.query("SELECT path, status, reason, message FROM quarantine ORDER BY path").fetchall()
     print_rows(("path", "status", "reason", "message"), rows, form)
@@ -569,12 +570,12 @@ def quarantine(lake_dir: str | None, form: str) -> None:
 
 @lake.command(epilog="Example: ioweather lake forget iostat.log && ioweather ingest iostat.log --zone Europe/Berlin")
 @click.argument("file")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @lake_option
 def forget(lake_dir: str | None, file: str, yes: bool) -> int:
-    """Take a file back out, with the rows it brought: to read it again, with the right --zone.
+    """Remove a file and its rows from the lake, for example to read it again with the right --zone.
 
-    FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
+    FILE is the ingested path or the digest. Files that one command ingested together are removed together.
     """
     opened = open_lake(lake_dir)
     files, counts, ingest_ids = maintenance.find_file(opened, file)
@@ -585,20 +586,21 @@ def forget(lake_dir: str | None, file: str, yes: bool) -> int:
         say("Nothing was removed.")
         return 1
     maintenance.forget_file(opened, files, counts, ingest_ids)
-    say("Removed. If other files have the same rows, read them again: `ioweather ingest --again FILE`.")
+    say("Removed. If other files contain the same rows, ingest them again: `ioweather ingest --again FILE`.")
     return 0
 
 
 @lake.command(name="check", epilog="Example: ioweather lake check")
 @click.option(
-    "--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake; the other files stay usable."
+    "--set-aside", is_flag=True, help="Move damaged files to `damaged/` in the lake. The other files stay usable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @lake_option
 def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
-    """Compare every table file with the digest that was recorded when it was written.
+    """Compare every table file with its recorded digest.
 
-    The exit code is 1 if a file is damaged. Restore it from a backup, or set it aside and ingest its inputs again.
+    The exit code is 1 if a file is damaged. Restore damaged files from a backup, or set them aside and ingest their
+    inputs again.
     """
     opened = open_lake(lake_dir)
     with progress_bar() as progress:
@@ -613,7 +615,7 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
     else:
         say(f"{len(damaged):,} of {found['files']:,} table files are damaged:", *(f"  {path}" for path in damaged))
     if found["without_digest"]:
-        say(f"{found['without_digest']:,} have no digest (written by ioweather 0.2) and were read instead.")
+        say(f"{found['without_digest']:,} have no digest (written by ioweather 0.2). They were read instead.")
     if inputs:
         say("Their rows are missing now. Ingest these files again (ioweather ingest --again):")
         say(*(f"  {path}" for path in inputs))
@@ -626,16 +628,16 @@ def lake_check(lake_dir: str | None, set_aside: bool, as_json: bool) -> int:
 @click.argument("dest", type=click.Path(path_type=Path))
 @lake_option
 def backup(lake_dir: str | None, dest: Path) -> None:
-    """Copy the lake to DEST as it is at this moment; writers may go on.
+    """Copy the current state of the lake to DEST, even during writes.
 
-    The next time only new files are copied. DEST is a lake: `lake check --lake DEST` compares its files with their
+    Later runs copy only new files. DEST is a lake: `lake check --lake DEST` compares its files with their
     digests, and a backup of DEST restores it elsewhere. Cached exhibits are left out.
     """
     with progress_bar() as progress:
         done = copies.backup(open_lake(lake_dir), dest, progress=progress)
     say(
         f"Copied {done['copied_files']:,} files ({format_bytes(done['copied_bytes'])}) to {dest}; "
-        f"{done['kept_files']:,} already there, {done['removed_files']:,} removed."
+        f"{done['kept_files']:,} already existed, {done['removed_files']:,} removed."
     )
 
 
@@ -646,7 +648,7 @@ def backup(lake_dir: str | None, dest: Path) -> None:
 @click.option("--where", default="", metavar="SQL", help="Only rows that match this condition.")
 @period_options
 def export(lake_dir: str | None, table: str, out: Path, where: str, between: tuple[str | None, str | None]) -> None:
-    """Write a table, or a part of it, as one Parquet or CSV file."""
+    """Write all or part of a table to one Parquet or CSV file."""
     opened = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(opened)) if any(between) else None
     with opened.snapshot() as snapshot:

@@ -46,8 +46,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Ask about storage": {
         "now": ("questions", "How slow is storage right now?"),
-        "fs": ("live", "One file system, server or target over time, or live"),
-        "health": ("questions", "Which components are sick, since when, who is affected"),
+        "fs": ("live", "One file system, server or target, over time or live"),
+        "health": ("questions", "Unhealthy components, since when, and who is affected"),
         "who": ("questions", "Which jobs slow others down?"),
         "events": ("questions", "Events on one time line"),
     },
@@ -75,7 +75,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run and try": {
         "up": ("serve", "Measure this directory and open the dashboard"),
         "serve": ("serve", "Serve the dashboard and the API"),
-        "mcp": ("serve", "Answer questions of an AI assistant"),
+        "mcp": ("serve", "Answer an AI assistant's questions"),
         "demo": ("study", "Make a small sample facility and ask it questions"),
         "simulate": ("study", "Simulate a facility with known causes"),
         "doctor": ("serve", "Check the setup: what works, what is missing, how to fix it"),
@@ -290,17 +290,18 @@ def explained(error: BaseException) -> IoweatherError:
             hint="This is a measurement-only installation. For all features: pip install ioweather",
         )
     if isinstance(error, MemoryError):
-        return IoweatherError("Not enough memory.", hint="Narrow the request, or use a machine with more memory.")
+        return IoweatherError("Not enough memory.", hint="Request less data, or use a machine with more memory.")
     kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     what = f"This is a bug in ioweather {__version__}: {kind.rstrip('.')}."
     try:
         file = _write_error_file(error)
     except OSError as failed:
         return IoweatherError(
-            what, hint=f"Please report it with what IOWEATHER_DEBUG=1 shows (no file was written: {failed.strerror})."
+            what,
+            hint=f"Please report it with the output of IOWEATHER_DEBUG=1 (no file was written: {failed.strerror}).",
         )
     return IoweatherError(
-        what, hint=f"Please report it and attach {file}. Review the file first: it contains names of your files."
+        what, hint=f"Please report it and attach {file}. Review that file first: it contains names of your files."
     )
 
 

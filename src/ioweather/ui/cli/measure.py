@@ -49,15 +49,11 @@ def run_options(function: F) -> F:
     return click.option("--for", "duration", metavar="DURATION", help=text)(function)
 
 
-PROBE_EPILOG = """\b
-Each cycle reads and writes one request in a large file and stats, reads,
-deletes and creates a small one (kun19). The small files (3901 bytes) use the
-page cache; the large file bypasses it if possible.
+PROBE_EPILOG = """Each cycle reads and writes one request in a large file, and stats, reads, deletes and creates a
+small file (kun19). The small files (3901 bytes) use the page cache; the large file bypasses it if possible.
 
-\b
-With --sizes: one file per request size (don15). The paper's twelve sizes take
-2 GiB, per OST with --osts. `nocache` empties the cache before reads and syncs
-writes: run it once per batch job, for months. `cache` repeats requests; the
+With --sizes: one file per request size (don15). The paper's twelve sizes need 2 GiB (per OST with --osts). `nocache`
+empties the cache before reads and syncs writes. Run it once per batch job, for months. `cache` repeats requests; the
 paper ran it for 30 min.
 
 \b
@@ -72,13 +68,13 @@ Examples:
 
 @click.command(epilog=PROBE_EPILOG)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--period", default="1s", show_default=True, metavar="DURATION", help="Time between two cycles.")
+@click.option("--period", default="1s", show_default=True, metavar="DURATION", help="Time between cycles.")
 @click.option("--request", metavar="SIZE", help="Size of a data request (default: 1MiB).")
 @click.option("--file-size", metavar="SIZE", help="Size of the large file (default: 64MiB).")
 @click.option("--pool", type=click.IntRange(2), help="Number of small files (default: 100).")
-@click.option("--paper", is_flag=True, help="The paper's sizes: a file of 200 GiB and a pool of 200,000.")
+@click.option("--paper", is_flag=True, help="Use the paper's sizes: a 200 GiB file and a pool of 200,000 files.")
 @click.option("--targets", "each_target", is_flag=True, help="Probe every storage target too (Lustre, MooseFS).")
-@click.option("--require-mount", metavar="DIR", help="Make files only while DIR is mounted.")
+@click.option("--require-mount", metavar="DIR", help="Create files only while DIR is mounted.")
 @click.option("--sizes", metavar="SIZE,...", help="Sample by request size: a list, or `paper` (512KiB to 1GiB).")
 @click.option(
     "--mode",
@@ -89,15 +85,15 @@ Examples:
 @click.option(
     "--busy",
     type=click.FloatRange(0, 1, min_open=True),
-    help="With --sizes: maximum share of the time spent measuring (default: 0.1).",
+    help="With --sizes: maximum share of time spent measuring (default: 0.1).",
 )
-@click.option("--osts", metavar="N,...", help="With --sizes: files on each of these OSTs (needs `lfs`).")
+@click.option("--osts", metavar="N,...", help="With --sizes: create files on each of these OSTs (needs `lfs`).")
 @click.option(
     "--fill-rate", metavar="SIZE", help="Maximum rate in bytes/s when creating large files (default: 200MiB)."
 )
-@click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
-@click.option("--seed", help="Seed for the offsets or the order of the measurements (default: random).")
-@click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
+@click.option("--keep", is_flag=True, help="Keep the files for the next run instead of removing them.")
+@click.option("--seed", help="Random seed for offsets and measurement order (default: random).")
+@click.option("--name", "directory", default="", help="Folder name for the files below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @run_options
 @click.option(
@@ -113,10 +109,10 @@ def probe(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Measure how long small operations take on the file systems of PATHS.
+    """Measure the response time of small operations on the file systems of PATHS.
 
-    One process per path; an operation that hangs is shown while it hangs, and the other paths go on. Missed cycles and
-    errors are results too. With --sizes: response times of reads and writes by request size.
+    Each path has its own process: a hanging operation is shown while it hangs, and other paths continue. Missed
+    cycles and errors are recorded too. With --sizes, measure reads and writes by request size.
     """
     lasting_ns = converted(parse_duration_ns, duration, "--for")
     run = AgentSettings(duration_ns=lasting_ns, retry=False)
@@ -137,7 +133,7 @@ def _probes(targets: list[str], options: dict[str, Any], run: AgentSettings) -> 
     """The probes, and the load that each puts on storage."""
     for name in ("mode", "rounds", "busy", "osts"):
         if options[name] is not None:
-            raise UsageError(f"--{name} goes with --sizes.")
+            raise UsageError(f"--{name} needs --sizes.")
     given = {
         "period_ns": converted(parse_duration_ns, options["period"], "--period"),
         "block_bytes": converted(parse_size, options["request"], "--request"),
@@ -206,12 +202,12 @@ def _measure(
     console().print(status_table(status))
     held = status.spool
     if lake_dir is None:
-        say(f"{held.written_rows:,} rows wait in {held.directory}.")
-        say(f"Into the lake: ioweather ingest {shlex.quote(held.directory + '/segments')}")
+        say(f"{held.written_rows:,} rows are queued in {held.directory}.")
+        say(f"To ingest them: ioweather ingest {shlex.quote(held.directory + '/segments')}")
     elif held.last_ship_ok and not held.refused_files:
         say(f"{held.written_rows:,} rows are in {lake_dir}.")
     else:
-        say(f"Not all rows are in {lake_dir}: {held.message} They wait in {held.directory}.", err=True)
+        say(f"Not all rows are in {lake_dir}: {held.message} The others are queued in {held.directory}.", err=True)
         return 1
     return 0
 
@@ -283,13 +279,12 @@ def _operation_cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
 
 @click.group(epilog="Example: ioweather agent run --lake /srv/weather")
 def agent() -> None:
-    """Measure continuously: run the agent of this host, and export its state to Prometheus."""
+    """Measure continuously: run the agent on this host, and export its state to Prometheus."""
 
 
-RUN_EPILOG = """\b
-facility.toml sets what runs and how often: `probes` of a file system,
-[collect] and [watch]. Runs in the foreground: docs/how-to/run-the-agent.md
-has systemd and Slurm. Rows wait in the spool until the lake takes them.
+RUN_EPILOG = """facility.toml sets what runs and how often: `probes` of a file system, [collect] and [watch]. The
+agent runs in the foreground; docs/how-to/run-the-agent.md describes systemd and Slurm. Rows stay in the spool until
+they are in the lake.
 
 \b
 Example: ioweather agent run probe block --lake /srv/weather
@@ -300,7 +295,7 @@ Example: ioweather agent run probe block --lake /srv/weather
 @click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "gpfs", "nfs"]))
 @lake_option
 @spool_option
-@click.option("--no-ship", is_flag=True, help="Leave the rows in the spool.")
+@click.option("--no-ship", is_flag=True, help="Keep the rows in the spool.")
 @run_options
 def agent_run(
     kinds: tuple[str, ...],
@@ -311,7 +306,7 @@ def agent_run(
 ) -> int:
     """Run the agent: probe, block devices, Lustre, GPFS, NFS.
 
-    Without a name: all that facility.toml and this machine offer.
+    Without a name, run all sources that facility.toml and this machine provide.
     """
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     facility = load_facility(lake / "facility.toml")
@@ -330,12 +325,14 @@ Example: ioweather agent export --host 127.0.0.1 --port 9754
 
 @agent.command(name="export", epilog=EXPORT_EPILOG)
 @spool_option
-@path_option("--lake", "DIR", "Also the queue and the verdict counts of this lake.", name="lake_dir")
+@path_option("--lake", "DIR", "Also export the queue and the verdict counts of this lake.", name="lake_dir")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
 @path_option("--textfile", "FILE", "Write the metrics to this file instead (it must end in .prom for node_exporter).")
-@click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
-@click.option("--once", is_flag=True, help="With --textfile: write it once.")
+@click.option(
+    "--every", default="15s", show_default=True, metavar="DURATION", help="With --textfile: time between updates."
+)
+@click.option("--once", is_flag=True, help="With --textfile: write it once and exit.")
 def agent_export(
     spool_dir: Path | None,
     lake_dir: Path | None,
@@ -345,7 +342,7 @@ def agent_export(
     every: str,
     once: bool,
 ) -> int:
-    """Export the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
+    """Export the agent's status to Prometheus. A scrape reads only status.json, not the tables."""
     others = []
     if lake_dir:
         from ioweather.ingestion.queue import collect_queue
@@ -356,10 +353,8 @@ def agent_export(
     return 0
 
 
-BUNDLE_EPILOG = """\b
-The file needs Python 3.9 or newer and nothing else. With --settings it
-contains what facility.toml says, so that a host needs this file and, to
-push, its token: docs/how-to/run-the-agent.md.
+BUNDLE_EPILOG = """The file needs only Python 3.9 or newer. With --settings, it contains facility.toml. A host then
+needs only this file and, to push rows, its token: docs/how-to/run-the-agent.md.
 
 \b
 Example: ioweather agent bundle --settings facility.toml
@@ -367,10 +362,10 @@ Example: ioweather agent bundle --settings facility.toml
 
 
 @agent.command(name="bundle", epilog=BUNDLE_EPILOG)
-@path_option("--out", "FILE", "Where to write it (default: ioweather-agent.pyz).")
-@path_option("--settings", "FILE", "Put this facility.toml into the file.")
+@path_option("--out", "FILE", "Output file (default: ioweather-agent.pyz).")
+@path_option("--settings", "FILE", "Include this facility.toml in the file.")
 def agent_bundle(out: Path | None, settings: Path | None) -> None:
-    """Make the agent as one file, for hosts where ioweather is not installed."""
+    """Create a single-file agent for hosts without ioweather."""
     if settings is not None and not settings.exists():
         raise UsageError(f"There is no {settings}.")
     data = None if settings is None else facility_data(settings)

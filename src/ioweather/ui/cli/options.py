@@ -66,7 +66,7 @@ def engine_options(default: str) -> Callable[[F], F]:
     """Where the work is done, handed on as `engine` for `working`. `default` describes it without any option."""
     workers, dask = (
         click.option("--workers", type=click.IntRange(1), metavar="N", help=f"Worker processes (default: {default})."),
-        click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster with this scheduler."),
+        click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster with this scheduler."),
     )
 
     def join(typed: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def working(engine: Mapping[str, Any], *, clusters_only: bool = False) -> Iterat
 
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form; handed on as `form`."""
-    as_csv = "Print as CSV, cells as they are (for a spreadsheet: --csv --spreadsheet)."
+    as_csv = "Print as CSV with unchanged cells (for a spreadsheet: --csv --spreadsheet)."
     return _together(
         [
             click.option("--json", "as_json", is_flag=True, help="Print as JSON."),
@@ -102,18 +102,18 @@ def _with_form(typed: dict[str, Any]) -> dict[str, Any]:
     if as_json and as_csv:
         raise UsageError("--json and --csv cannot be used together.")
     if spreadsheet and not as_csv:
-        raise UsageError("--spreadsheet goes with --csv.")
+        raise UsageError("--spreadsheet needs --csv.")
     click.get_current_context().meta[FOR_SPREADSHEETS] = spreadsheet
     return typed | {"form": "json" if as_json else "csv" if as_csv else "text"}
 
 
 def period_options(function: F) -> F:
     """--from and --to as typed, handed on as `between`."""
-    first = "Only from this time on: 2026-11-15, yesterday, 7d (ago), @EPOCH."
+    first = "Start of the period: 2026-11-15, yesterday, 7d (ago), @EPOCH."
     return _together(
         [
             click.option("--from", "from_text", metavar="TIME", help=first),
-            click.option("--to", "to_text", metavar="TIME", help="Only before this time."),
+            click.option("--to", "to_text", metavar="TIME", help="End of the period."),
         ],
         lambda typed: typed | {"between": (typed.pop("from_text"), typed.pop("to_text"))},
     )(function)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ioweather.core.contracts import Param
-from ioweather.core.errors import IoweatherError
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.units import show_times_in, zone_named
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import ask, period_between, zone_of
@@ -33,7 +33,7 @@ _EXTRA: dict[str, list[click.Option]] = {
             help="Export this site's row to share with other sites.",
         )
     ],
-    "now": [click.Option(["--watch"], is_flag=True, help="Show it again every two seconds, until Ctrl-C.")],
+    "now": [click.Option(["--watch"], is_flag=True, help="Update every two seconds until Ctrl-C.")],
     "why": [
         click.Option(
             ["--recorded"], is_flag=True, help="Show only a recorded verdict; exit with code 1 if there is none yet."
@@ -41,6 +41,12 @@ _EXTRA: dict[str, list[click.Option]] = {
         *SERVER_OPTIONS,
     ],
 }
+
+
+_WITHOUT_LAKE = (
+    "Name the job's Darshan log instead, or ask your site for its lake (--lake) or its server "
+    "(ioweather why JOB --server URL)."
+)
 
 
 def question_of(command: str) -> str | None:
@@ -67,7 +73,12 @@ def command_of(name: str) -> click.Command:
             with suppress(IoweatherError):  # a lake that cannot be read is said by what reads it
                 show_times_in(zone_named(zone_of(lake_dir)))
         while True:
-            answer = ask(name, lake_dir, typed, period_ns=period_between(start, end, lambda: zone_of(lake_dir)))
+            try:
+                answer = ask(name, lake_dir, typed, period_ns=period_between(start, end, lambda: zone_of(lake_dir)))
+            except LakeError as error:
+                if name not in ("job", "why") or lake_dir:
+                    raise
+                raise error.reworded(f"A job ID needs a lake. {error.message}", hint=_WITHOUT_LAKE) from None
             is_watched = own.get("watch") and form == "text"
             if is_watched:
                 click.clear()
@@ -88,7 +99,7 @@ def command_of(name: str) -> click.Command:
         callback = path_option("--html", "FILE", "Write a page.", "html_file")(callback)
     callback = lake_option(output_options(callback))
     command = click.Command(name, callback=callback, help=question.help, epilog=question.epilog)
-    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="The whole answer in the terminal.")
+    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="Show the whole answer in the terminal.")
     command.params = [
         *reversed(callback.__click_params__),
         *([full_screen] if question.blocks else []),

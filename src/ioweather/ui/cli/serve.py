@@ -11,11 +11,11 @@ import time
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from markupsafe import Markup
 
 from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
@@ -42,19 +42,19 @@ from ioweather.ui.web.visible import PublicView
 
 @click.group(epilog="Example: ioweather serve token create n1")
 def token() -> None:
-    """Tokens: agents of other hosts send rows with them, people ask for their own jobs."""
+    """Manage tokens: agents on other hosts push rows with them, and users see their own jobs."""
 
 
 @token.command(epilog="Example: ioweather serve token create login --hosts 'login*'")
 @click.argument("name")
-@click.option("--hosts", metavar="PATTERN", help="Hosts it may push rows for (default: only NAME).")
+@click.option("--hosts", metavar="PATTERN", help="Hosts for which it may push rows (default: only NAME).")
 @click.option("--user", metavar="USER", help="Create a personal token: shows this user's jobs, cannot push rows.")
 @path_option(
     "--to", "FILE", "Write the token to this file, readable only by its owner, instead of printing it.", name="file"
 )
 @lake_option
 def create(name: str, hosts: str | None, user: str | None, file: Path | None, lake_dir: str | None) -> None:
-    """Make a token. It is shown once: the lake keeps only a hash of it."""
+    """Create a token. It is shown only once, because the lake stores only its hash."""
     if user is not None and hosts is not None:
         raise UsageError("--user and --hosts cannot be used together.", hint="Personal tokens cannot push rows.")
     root = open_lake(lake_dir, create=True).root
@@ -67,7 +67,7 @@ def create(name: str, hosts: str | None, user: str | None, file: Path | None, la
             out.write(text + "\n")
     except OSError as error:
         revoke_token(root, name)
-        raise UsageError(f"{file} cannot be made: {error.strerror}.") from None
+        raise UsageError(f"{file} cannot be created: {error.strerror}.") from None
     say(f"Wrote the token {name} to {file}.")
 
 
@@ -75,7 +75,7 @@ def create(name: str, hosts: str | None, user: str | None, file: Path | None, la
 @lake_option
 @output_options
 def listed(lake_dir: str | None, form: str) -> None:
-    """List the tokens: names, hosts or user, since when."""
+    """List tokens with hosts or user and creation time."""
     rows = [(t.name, t.hosts, t.user, format_time_ns(t.created_ns)) for t in list_tokens(open_lake(lake_dir).root)]
     print_rows(("token", "hosts", "user", "created"), rows, form)
 
@@ -84,22 +84,18 @@ def listed(lake_dir: str | None, form: str) -> None:
 @click.argument("name")
 @lake_option
 def revoke(name: str, lake_dir: str | None) -> None:
-    """Take a token back: from now on it is refused."""
+    """Revoke a token. The server then rejects it."""
     revoke_token(open_lake(lake_dir).root, name)
     say(f"Revoked {name}.")
 
 
-SERVE_EPILOG = """\b
-Listens only on this machine unless --host is set, without encryption. To
-authenticate users, put it behind a reverse proxy: see [visibility] in
-docs/how-to/dashboard.md. The API is at /api/v1.
+SERVE_EPILOG = """The server listens only on this machine unless --host is set, without encryption. To authenticate
+users, put it behind a reverse proxy: see [visibility] in docs/how-to/dashboard.md. The API is at /api/v1.
 
 \b
 Example: ioweather serve --lake /srv/weather
 """
-_SPOOL = path_option(
-    "--spool", "DIR", "Spool directory of an agent; repeat for several (default: yours).", "spools", multiple=True
-)
+_SPOOL = path_option("--spool", "DIR", "Agent spool directory, repeatable (default: yours).", "spools", multiple=True)
 
 
 @click.group(epilog=SERVE_EPILOG, invoke_without_command=True)
@@ -115,10 +111,10 @@ _SPOOL = path_option(
     "names",
     multiple=True,
     metavar="NAME",
-    help="Host name that requests may use for this server (default: this machine).",
+    help="Host name under which clients may reach this server (default: this machine).",
 )
-@path_option("--demo", "DIR", "A second, simulated lake to switch to (default: that of `ioweather demo`).", "demo_dir")
-@click.option("--mcp", "with_mcp", is_flag=True, help="Also answer AI assistants, at /mcp (needs ioweather[mcp]).")
+@path_option("--demo", "DIR", "Simulated lake as an alternative (default: the lake of `ioweather demo`).", "demo_dir")
+@click.option("--mcp", "with_mcp", is_flag=True, help="Also serve AI assistants at /mcp (needs ioweather[mcp]).")
 @click.pass_context
 def serve(
     context: click.Context,
@@ -146,7 +142,7 @@ def serve(
     app = create_app(lake, places, others=others, hosts=hosts, metrics=metrics, visibility=visibility)
     if with_mcp:
         _mcp_server().mount(app)
-    say(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
+    say(f"Dashboard at {address_of(bound)} (stop with Ctrl-C)", err=True)
     log = logging.getLogger("ioweather.serve")
     log.info("started: %s at %s", lake, address_of(bound))
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends by it, and then raises it again
@@ -159,9 +155,8 @@ def serve(
 serve.add_command(token)
 
 
-UNITS_EPILOG = """\b
-As root: units of the system, sandboxed, for --user. Otherwise: units of
-your own, without a sandbox; `loginctl enable-linger` keeps them running.
+UNITS_EPILOG = """As root, the units are sandboxed system units for --user. Otherwise, they are your user units
+without a sandbox; `loginctl enable-linger` keeps them running.
 
 \b
 Example: ioweather serve units --lake /srv/weather
@@ -173,7 +168,7 @@ Example: ioweather serve units --lake /srv/weather
 @path_option("--out", "DIR", "Output directory (default: systemd's, for the system or this user).")
 @path_option("--reports", "DIR", "Directory for reports (default: `reports` next to the lake).")
 @path_option("--backup", "DIR", "Directory for backups (default: `backup` next to the lake).")
-@click.option("--user", metavar="NAME", help="User of the services, as root (default: ioweather).")
+@click.option("--user", metavar="NAME", help="As root: user that runs the services (default: ioweather).")
 def units(lake_dir: str | None, out: Path | None, reports: Path | None, backup: Path | None, user: str | None) -> None:
     """Write systemd units for this installation: agent, metrics, dashboard, verdicts, nightly care, reports."""
     is_root = user is not None or os.geteuid() == 0
@@ -199,10 +194,8 @@ def units(lake_dir: str | None, out: Path | None, reports: Path | None, backup: 
     say(f"  systemctl{mode} enable --now {names} ioweather-report@7d.timer")
 
 
-MCP_EPILOG = """\b
-An assistant starts this command and talks to it on standard input and
-output (Model Context Protocol). Tools: one for each question, and the
-exhibits. They only read. Over HTTP: ioweather serve --mcp.
+MCP_EPILOG = """An assistant starts this command and uses standard input and output (Model Context Protocol). There
+is one tool per question, and tools for exhibits. All tools are read-only. For HTTP, use ioweather serve --mcp.
 
 \b
 Example: ioweather mcp --lake /srv/weather
@@ -213,7 +206,7 @@ Example: ioweather mcp --lake /srv/weather
 @lake_option
 @_SPOOL
 def mcp(lake_dir: str | None, spools: tuple[Path, ...]) -> None:
-    """Answer questions of an AI assistant about this lake."""
+    """Answer an AI assistant's questions about this lake."""
     _mcp_server().serve_stdio(open_lake(lake_dir).root, spools or (default_spool_dir(),))
 
 
@@ -228,11 +221,9 @@ def _mcp_server() -> ModuleType:
     return mcp_server
 
 
-UP_EPILOG = """\b
-Needs no root and no configuration. The probe reads and writes 0.5 MiB/s in
-its own folder, which is removed at the end; its rows go into the lake. The
-demo is a simulated facility that is created once.
-Without a terminal the command exits after 20 s or when the demo is ready.
+UP_EPILOG = """Needs no root and no configuration. The probe reads and writes 0.5 MiB/s in its own folder and removes
+the folder at the end. Its rows are ingested into the lake. The demo is a simulated facility that is created once.
+Without a terminal, the command exits after 20 s or when the demo is ready.
 
 \b
 Example: ioweather up --for 60s
@@ -248,9 +239,9 @@ _LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 @click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the dashboard.")
 @click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port of the dashboard.")
-@click.option("--no-demo", is_flag=True, help="Do not make the demonstration.")
+@click.option("--no-demo", is_flag=True, help="Do not create the demo.")
 def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
-    """Measure the storage of this directory (or PATH) and show it: probe, block devices, dashboard, in one go."""
+    """Measure the storage of this directory (or PATH) with probe and block devices, and open the dashboard."""
     limit_ns = converted(parse_duration_ns, duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     check_reach(host, open_lake(lake, create=True).facility.visibility)
@@ -269,7 +260,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")
             _show_progress(here, stop, address, None if limit_ns is None else limit_ns / 1e9, with_demo=not no_demo)
-            say("Stopping: the probe removes its files, rows go into the lake.", err=True)
+            say("Stopping: removing the probe files and ingesting the last rows.", err=True)
 
 
 def _show_until_measured(app: FastAPI, here: Here) -> None:
@@ -286,29 +277,14 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
         if view.name != MAIN or has_rows:
             return overview.endpoint(view)  # type: ignore[no-any-return]
         seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
-        shown = page("base.html", view, "/", "Overview", ranged=False, body=_first_page(here, seconds))
+        known: dict[str, Any] = {"here": here, "seconds": seconds, "took": _last_response_times(here)}
+        has_demo = layout.is_lake(here.demo)
+        shown = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
         shown.headers["refresh"] = "2"
         return shown
 
     first_page.__annotations__["view"] = PublicView
     app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
-
-
-def _first_page(here: Here, seconds: int) -> Markup:
-    """What is measured, the last response times, and a link to the demonstration."""
-    when = f"in {seconds} s" if seconds else "in a few seconds"
-    body = Markup("<h1>Measuring {}</h1><p>The first numbers appear here {}.</p>").format(here.target, when)
-    took = _last_response_times(here)
-    row = Markup("<tr><td>{}</td><td>{}</td></tr>")
-    rows = Markup("").join(row.format(op.replace("_", " "), format_value(ns, "ns")) for op, ns in took.items())
-    head = Markup("<table><thead><tr><th>operation</th><th>last response time</th></tr></thead>{}</table>")
-    body += head.format(rows) if took else Markup("<p>The probe is creating its files.</p>")
-    if layout.is_lake(here.demo):
-        link = Markup('<a href="/?lake=demo">demonstration</a>')
-        return body + Markup("<p>Until then: a {} with a week of jobs, servers and incidents.</p>").format(link)
-    if here.demo_is_coming():
-        return body + Markup("<p>A simulated facility is being created; a link will appear here.</p>")
-    return body
 
 
 def _last_response_times(here: Here) -> dict[str, int]:
@@ -346,7 +322,7 @@ def _show_progress(
                 say("Creating a simulated facility in the background; its answers follow.")
         if not shown and looked and layout.is_lake(here.demo):
             shown = True
-            say("", f"A simulated facility, to look around in ({address}?lake=demo):")
+            say("", f"Explore a simulated facility ({address}?lake=demo):")
             for step in tour(open_lake(here.demo)):
                 say(f"  {step.wants}  ioweather {step.command} --lake {here.demo}")
                 say(step.answer.headline, wrap=78, first="    ", rest="    ")
@@ -381,8 +357,8 @@ def _show_first(here: Here) -> bool:
 def doctor(lake_dir: str | None, form: str, spools: tuple[Path, ...]) -> int:
     """Check what works here, what is missing, and how to fix it.
 
-    Looked at: packages, programs, agents and their spools, space, commits of racing writers, sealing, names that
-    facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
+    The checks cover packages, programs, agents and their spools, space, concurrent commits, sealing, names that
+    facility.toml does not map, and host clocks. Exit code 1 if something is wrong.
     """
     found = examine(lake_dir, *spools)
     marks = {"ok": "✓", "note": "·", "problem": "✗"} if form == "text" else {}

@@ -40,8 +40,8 @@ from ioweather.ui.report.write import Audience, write_report
 @output_options
 @period_options
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
-@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv")
-@click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one column of a paper, or both.")
+@path_option("--out", "PATH", "Write to a file: .svg .png .pdf .html .json, or only its tables: .tex .md .csv")
+@click.option("--column", type=click.Choice(["single", "double"]), help="Figure width: one or two paper columns.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
@@ -59,8 +59,8 @@ def show(
     list_params: bool,
     ready: bool,  # accepted for one release
 ) -> None:
-    """Make exhibits from the lake and show them with the published values. Without ID: list the tables and figures of
-    the five papers, and whether this lake can make them."""
+    """Compute exhibits from the lake and show them with the published values. Without ID, list the tables and
+    figures of the five papers and whether this lake has their data."""
     if not ids:
         _list_exhibits(lake_dir, form)
         return
@@ -85,7 +85,7 @@ def show(
         made = analyse.make_exhibits(lake, ids, executor=pool, progress=progress, **how)
     if out is not None:
         if len(made) > 1:
-            raise UsageError("--out takes one exhibit.")
+            raise UsageError("--out needs exactly one exhibit.")
         write_exhibit(made[0], out, origin=origin_of(lake, made[0], period), column=column)
         say(f"Wrote {out}.", err=True)
     elif form == "json":
@@ -137,7 +137,7 @@ Example: ioweather report --for director --from 7d --out week.pdf
 
 
 @click.command(epilog=REPORT_EPILOG)
-@path_option("--out", "FILE", "The file to write.", default=Path("report.html"), show_default=True)
+@path_option("--out", "FILE", "Output file.", default=Path("report.html"), show_default=True)
 @lake_option
 @period_options
 @click.option(
@@ -149,8 +149,10 @@ Example: ioweather report --for director --from 7d --out week.pdf
     help="Audience: director (one page), operator (adds an operations page), science (adds all exhibits).",
 )
 @click.option("--only", multiple=True, metavar="EXHIBIT", help="Include only this exhibit (repeatable).")
-@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
-@click.option("--mail", multiple=True, metavar="TO", help="Send it as text and HTML to this address; repeatable.")
+@click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths with aliases.")
+@click.option(
+    "--mail", multiple=True, metavar="TO", help="Send the report as text and HTML to this address (repeatable)."
+)
 @click.option(
     "--relay",
     metavar="HOST[:PORT]",
@@ -177,8 +179,8 @@ def report(
     bundle: Path | None,
     engine: dict[str, Any],
 ) -> int:
-    """Write a report as one HTML or PDF file: a page for the director, one for operators, and all exhibits with their
-    methods in a collapsible appendix."""
+    """Write a report as one HTML or PDF file: a page for the director, a page for operators, and all exhibits with
+    their methods in a collapsible appendix."""
     lake = open_lake(lake_dir)
     period = period_between(*between, lambda: zone_of(lake))
     if bundle is not None:
@@ -200,7 +202,7 @@ def report(
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
     if mail:
         mail_report(material, out, mail, sender=sender, relay=relay)
-        say(f"Sent it to {', '.join(mail)}.")
+        say(f"Sent the report to {', '.join(mail)}.")
     failed = [item for item in material.left_out if item.failed]
     for item in failed:
         say(f"{item.id}: {item.reason}", err=True)
@@ -210,7 +212,7 @@ def report(
 @click.command(epilog="Example: ioweather demo")
 @path_option("--out", "PATH", "Directory for the demo (default: next to your lake).")
 def demo(out: Path | None) -> None:
-    """Make a small simulated facility, read it into its own lake, and ask it four questions."""
+    """Create a small simulated facility in its own lake, and answer four questions about it."""
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
     say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
@@ -232,25 +234,25 @@ def demo(out: Path | None) -> None:
 
 
 @click.command(epilog="Example: ioweather simulate --preset laptop --out facility")
-@click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
+@click.option("--preset", default="laptop", show_default=True, help="Preset name; see --list.")
 @click.option("--days", type=int, help="Number of days to simulate (default: as in the preset).")
 @click.option(
     "--seed",
     type=int,
     default=1,
     show_default=True,
-    help="Random seed; another seed gives another facility of this kind.",
+    help="Random seed. Another seed gives another facility of this kind.",
 )
-@path_option("--out", "PATH", "A new directory for the files.")
+@path_option("--out", "PATH", "New directory for the files.")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
 def simulate(preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool) -> None:
-    """Make a facility whose truth is known: files as real tools write them."""
+    """Simulate a facility with known causes, as files in the formats of real tools."""
     if list_presets:
         rows = [(p.name, p.title, p.days, p.jobs, p.osts) for p in PRESETS.values()]
         print_rows(("preset", "what", "days", "jobs", "targets"), rows, "text")
         return
     if out is None:
-        raise UsageError("Name the output directory: --out DIR.")
+        raise UsageError("Specify the output directory: --out DIR.")
     chosen = preset_named(preset)
     chosen = for_days(chosen, days) if days else chosen
     with progress_bar() as progress:

@@ -13,8 +13,8 @@ from ioweather.core.units import many_lines
 from ioweather.ui.cli.screen import say
 
 SERVER_OPTIONS = (
-    click.Option(["--line"], is_flag=True, help="One plain line; the recorded verdict where there is one."),
-    click.Option(["--block"], is_flag=True, help="One block of plain text, for a mail or a login message."),
+    click.Option(["--line"], is_flag=True, help="Print one plain line, with the recorded verdict if there is one."),
+    click.Option(["--block"], is_flag=True, help="Print a block of plain text, for a mail or login message."),
     click.Option(
         ["--server"],
         metavar="URL",
@@ -25,7 +25,7 @@ SERVER_OPTIONS = (
         ["--token-file"],
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Your token for it (default: ~/.config/ioweather/token).",
+        help="File with your token for the server (default: ~/.config/ioweather/token).",
     ),
 )
 

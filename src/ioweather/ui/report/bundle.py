@@ -33,7 +33,7 @@ _PACKAGES: Final = ("duckdb", "deltalake", "numpy", "scipy", "vl-convert-python"
 def check_bundle(folder: Path) -> None:
     """Raise UsageError unless `folder` can become a bundle, before any work is done."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"--bundle {folder}: exists and is not an empty folder.")
+        raise UsageError(f"--bundle {folder}: the folder exists and is not empty.")
 
 
 def write_bundle(material: Material, folder: Path, command: str, progress: Progress) -> int:
@@ -67,7 +67,7 @@ def write_bundle(material: Material, folder: Path, command: str, progress: Progr
         + (". This facility is simulated: nothing here was measured" if material.facility.simulated else ""),
         command=command,
         papers="\n".join(f"- {key}: {paper.citation}" for key, paper in PAPERS.items()),
-        left_out="\n".join(f"- {each.id}: {each.reason}" for each in material.left_out) or "Everything was made.",
+        left_out="\n".join(f"- {each.id}: {each.reason}" for each in material.left_out) or "All exhibits were created.",
     )
     try:
         for part in ("data", "tables", "figures"):
@@ -107,7 +107,11 @@ def _write_metadata(folder: Path, name: str, period: str) -> None:
     about: dict[str, Any] = {"@type": "Organization", "name": name}
     site = crate.add(ContextEntity(crate, "#site", properties=about))
     crate.root_dataset["author"] = crate.root_dataset["publisher"] = site
-    about = {"@type": "CreativeWork", "name": "No licence stated", "description": "Name one before you publish this."}
+    about = {
+        "@type": "CreativeWork",
+        "name": "No licence stated",
+        "description": "Specify a licence before you publish this.",
+    }
     crate.license = crate.add(ContextEntity(crate, "#license", properties=about))
     crate.root_dataset["keywords"] = ["HPC", "parallel I/O", "storage"]
     about = {"name": "ioweather", "version": __version__, "softwareVersion": __version__}

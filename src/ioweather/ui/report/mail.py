@@ -52,7 +52,7 @@ def mail_report(
                 server.starttls()
             refused = server.send_message(message)
     except (OSError, smtplib.SMTPException) as error:
-        hint = "Name another SMTP server: --relay HOST[:PORT]."
+        hint = "Specify another SMTP server: --relay HOST[:PORT]."
         raise UsageError(f"{relay} did not accept the mail: {error}.", hint=hint) from None
     if refused:
         raise UsageError(f"{relay} refused {', '.join(refused)}; the mail was sent to the others.")

@@ -161,7 +161,7 @@ def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: 
         of = "" if compared is now else f" {_span(compared.period)}"
         sentences.append(f"Arrows compare{of} with {_span(before.period)}.")
     else:
-        sentences.append("There are no earlier data to compare with.")
+        sentences.append("There are no earlier data for comparison.")
     return Sheet(
         f"Storage of {name}",
         tuple(sentences),
@@ -176,14 +176,14 @@ def _unlogged_sentences(now: Found) -> Iterator[str]:
     """How many jobs have a log, how long the others ran, and what was found from their run times."""
     share = format_value(now.with_log / now.jobs, "ratio")
     yield (
-        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log; I/O times are known only for these. "
-        f"The other jobs ran for {format_value(now.unlogged_seconds, 'seconds')}."
+        f"{now.with_log:,} of {now.jobs:,} jobs ({share}) have a Darshan log. I/O times are known only for these "
+        f"jobs. The other jobs ran for {format_value(now.unlogged_seconds, 'seconds')}."
     )
     counts = now.run_time_verdicts
     if judged := sum(counts.values()):
         system, unexplained, unknown = (counts.get(kind, 0) for kind in ("system", "unexplained", "unknown"))
         yield (
-            f"{judged:,} of these jobs were judged from their run times: {system:,} were slow while storage was slow, "
+            f"{judged:,} of these jobs were judged by their run times: {system:,} were slow while storage was slow, "
             f"{unexplained:,} were slow while storage was as usual, and {unknown:,} cannot be judged."
         )
 
@@ -228,7 +228,7 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     ]
     if used:
         share, busiest = max(used, key=lambda each: each[0])
-        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the peak of {busiest}, on average")
+        yield Fact("used", "used", format_value(share, "ratio"), note=f"of the {busiest} peak, on average")
     slow = trend(then.slow_share, before.slow_share, "ratio")
     yield Fact("slow", "of the time storage was slow", format_value(now.slow_share, "ratio"), note=slow)
     cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))
@@ -307,8 +307,8 @@ def actions(lake: Lake, now: Found) -> list[str]:
         if event.kind in ("component_health", "incident") and event.component
     ][:_MOST_ACTIONS]
     found += [
-        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more, or "
-        "spread the load."
+        f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more "
+        "capacity, or spread the load."
         for state in now.states
         if state.load_ratio is not None and state.load_ratio >= _FULL
     ]
@@ -405,7 +405,7 @@ def _unlogged_table(now: Found) -> ResultTable:
             for r in now.slow_unlogged
             if r.slowness is not None and r.slowness > 1
         ],
-        "Slowest jobs without a log, against similar jobs: ioweather why JOB",
+        "Slowest jobs without a log, compared with similar jobs: ioweather why JOB",
     )
 
 

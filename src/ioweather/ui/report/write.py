@@ -162,7 +162,7 @@ def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exh
 
 
 def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
-    reason = "it failed: its worker died (killed, or out of memory)"
+    reason = "the exhibit failed: its worker died (killed, or out of memory)"
     return [(exhibit_id, LeftOut(exhibit_id, "", reason, failed=True)) for exhibit_id in task.ids]
 
 
@@ -262,7 +262,7 @@ def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
         *simulated,
         f"{_period(material)} The lake contains {held}.",
         f"{included} of {total} exhibits of the five papers are included, {empty} would be empty, and "
-        f"{total - included - empty} are not possible with this data; each gives its reason.",
+        f"{total - included - empty} are not possible with these data. Each missing exhibit has its reason.",
         f"Of the papers' claims, {kinds.count('refuted'):,} are contradicted here, "
         f"{kinds.count('supported'):,} are supported, and {kinds.count('undecided'):,} are weaker, undecided or not "
         "testable.",
@@ -312,7 +312,7 @@ def _print_pdf(browser: str, page: str, out: Path) -> None:
             data = made.read_bytes()
         except (subprocess.SubprocessError, OSError) as error:
             raise UsageError(
-                f"--out {out}: {Path(browser).name} did not print it ({type(error).__name__}).",
+                f"--out {out}: {Path(browser).name} could not print the report ({type(error).__name__}).",
                 hint="Write .html and print it from a browser.",
             ) from None
     out.write_bytes(data)
@@ -332,11 +332,11 @@ def write_report(
     """Write the report to `out` and return what it was written from. A place that cannot be written is reported first.
     `audience`: a director gets one sheet, an operator two, science the exhibits too; `only` these of them."""
     if out.suffix.lower() not in (".html", ".htm", ".pdf"):
-        raise UsageError(f"--out {out}: the ending must be .html or .pdf.")
+        raise UsageError(f"--out {out}: the extension must be .html or .pdf.")
     try:
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--out {out}: its folder cannot be made: {error.strerror}.") from None
+        raise UsageError(f"--out {out}: cannot create its folder: {error.strerror}.") from None
     browser = _browser_for(out) if out.suffix.lower() == ".pdf" else None
     for exhibit_id in only:
         exhibit_entry(exhibit_id)

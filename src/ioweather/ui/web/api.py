@@ -64,15 +64,17 @@ def _forms(*types: str) -> dict[int | str, dict[str, Any]]:
 _JSON, _TABLE = _forms(), _forms("text/csv")
 _ANY_FORM: Final = _forms("text/csv", "image/svg+xml", "image/png")
 JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
-Cluster = Annotated[str, Query(max_length=200, description="Select the job of this cluster if several have this ID.")]
-ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
+Cluster = Annotated[
+    str, Query(max_length=200, description="Select the job in this cluster, if several jobs have this ID.")
+]
+ExhibitId = Annotated[str, Path(max_length=100, description="Exhibit ID from /exhibits.", examples=["car11.fig7"])]
 Answered = Response | dict[str, Any]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
 
 @router.get("/exhibits", response_class=Response, responses=_JSON)
 def list_exhibits(view: OwnView) -> Response:
-    """All exhibits of the five papers, and whether this lake can make them."""
+    """All exhibits of the five papers, and whether this lake has their data."""
 
     def make() -> bytes:
         return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed_exhibits(view.lake)}).encode()
@@ -82,7 +84,7 @@ def list_exhibits(view: OwnView) -> Response:
 
 @router.get("/exhibits/{exhibit_id}/parameters")
 def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
-    """What can be set about an exhibit."""
+    """The parameters of an exhibit."""
     return {
         "schema_version": SCHEMA_VERSION,
         "parameters": [
@@ -100,9 +102,9 @@ def one_exhibit(
     params: StudyParams,
     form: Annotated[Literal["json", "csv", "svg", "png"], Query(alias="format")] = "json",
     theme: Literal["light", "dark"] = "light",
-    table: Annotated[str, Query(max_length=200, description="For CSV: which table.")] = "",
+    table: Annotated[str, Query(max_length=200, description="For CSV: table name.")] = "",
 ) -> Response:
-    """One exhibit as data, as a table or as a picture; other names in the query are parameters of its study."""
+    """One exhibit as data, table or picture. Other names in the query are study parameters."""
     key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, theme, table)
 
     def make() -> bytes:
@@ -150,7 +152,7 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
 
 @router.get("/now", response_class=Response, responses=_JSON)
 def now(view: PublicView) -> Response:
-    """How slow storage is at this moment."""
+    """How slow storage is now."""
     found = view.facilities.now(view.name)
     return JSONResponse({**result_json(found.answer), "wrong": found.wrong})
 
@@ -159,7 +161,7 @@ def now(view: PublicView) -> Response:
 def events(
     view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
 ) -> Answered:
-    """What happened, the newest first."""
+    """Events, the newest first."""
     found = view.events(kind, period_of(between, view.lake.facility))
     rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
     names = [*(field.name for field in fields(EventOutcome)), "strength"]
@@ -169,12 +171,12 @@ def events(
 @router.get("/jobs", response_model=None, responses=_TABLE)
 def jobs(
     view: OwnView,
-    q: Annotated[str, Query(max_length=1000, description="Words that must all occur.")] = "",
+    q: Annotated[str, Query(max_length=1000, description="Words that must all match.")] = "",
     cluster: Cluster = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Answered:
-    """Jobs with or without a Darshan log, each by its run with the most I/O time; the newest first."""
+    """Jobs with or without a Darshan log, the newest first. Each job shows its run with the most I/O time."""
     try:
         found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit, "cluster": cluster or None}).result).runs
     except DataUnavailable:
@@ -189,7 +191,8 @@ def jobs(
 
 @router.get("/quotas", response_model=None, responses=_TABLE)
 def quotas(view: OwnView, form: Form = "json") -> Answered:
-    """Quotas as last recorded, the fullest first. A user gets the own ones, and those of groups, projects, filesets."""
+    """Last recorded quotas, the fullest first. A user gets their own quotas and those of groups, projects and
+    filesets."""
     with view.lake.snapshot() as snapshot:
         rows = [vars(each) for each in latest_quotas(snapshot)]
     names = [field.name for field in fields(Quota)]
@@ -198,7 +201,7 @@ def quotas(view: OwnView, form: Form = "json") -> Answered:
 
 @router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)
 async def upload(request: Request, view: OwnView) -> dict[str, Any]:
-    """A Darshan log as the body: why it took so long, and what it did. Nothing is kept."""
+    """Explain a Darshan log in the request body: why it took so long, and what it did. Nothing is stored."""
     data = await received(request)
     with few_at_once():
         reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
@@ -226,7 +229,7 @@ def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
 def job_as_text(
     view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line", cluster: Cluster = ""
 ) -> PlainTextResponse:
-    """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
+    """The verdict on the job as plain text, for mails and terminals. A recorded verdict is used if there is one."""
 
     def make() -> bytes:
         found = job_text(view.lake, job_id, cluster=cluster or None, files=False)
@@ -261,7 +264,7 @@ def lake_inventory(view: OwnView) -> dict[str, Any]:
 
 @router.post("/sql", response_model=None, responses=_TABLE)
 def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Answered:
-    """One SELECT or EXPLAIN over the tables of the lake, bounded in rows, time and memory."""
+    """One SELECT or EXPLAIN on the lake's tables, with limits on rows, time and memory."""
     result = run_sql(view, question)
     names = ("columns", "types", "rows", "truncated")
     return _rows(form, result.columns, result.rows, {name: getattr(result, name) for name in names})

@@ -168,7 +168,7 @@ def _answer_errors(app: FastAPI) -> None:
     async def answer_http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404 and not request.url.path.startswith(("/api/", "/fragments/", "/static/")):
             missing = DataUnavailable(
-                "There is no such page.", hint="Search for a job, a user or a target above, or choose a page."
+                "This page does not exist.", hint="Search for a job, a user or a target above, or choose a page."
             )
             body = problem(missing, "Not found")
             return page("base.html", await public_view(request), "", "Not found", status=404, body=body)
@@ -283,7 +283,7 @@ def bind_socket(path: Path) -> socket.socket:
         if path.is_socket():
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as before:
                 if before.connect_ex(str(path)) == 0:
-                    raise OSError(errno.EADDRINUSE, "a server answers there")
+                    raise OSError(errno.EADDRINUSE, "a server is already listening there")
             path.unlink()  # left by one that was killed
         mask = os.umask(0o117)
         try:

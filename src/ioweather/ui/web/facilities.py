@@ -114,7 +114,9 @@ class Facilities:
     def directory(self, name: str) -> Path:
         """The directory of a lake; raises DataUnavailable for an unknown name."""
         if name not in self.lakes:
-            raise DataUnavailable(f"There is no facility {name!r} here.", hint=f"There are: {', '.join(self.lakes)}.")
+            raise DataUnavailable(
+                f"Facility {name!r} does not exist here.", hint=f"There are: {', '.join(self.lakes)}."
+            )
         return self.lakes[name]
 
     def lake(self, name: str) -> Lake:
@@ -127,7 +129,10 @@ class Facilities:
                 raise
             raise DataUnavailable(
                 "No data yet.",
-                hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
+                hint=(
+                    "Ingest files: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Try an example: "
+                    "`ioweather demo`."
+                ),
             ) from error
         return Lake(directory)
 
@@ -157,7 +162,7 @@ class Facilities:
         """The weather, the same for all requests within a second."""
         self.measured_directory(name)
         found = self._now.get()
-        assert found is not None, "the first request waits"
+        assert found is not None, "the first request waits for it"
         return found
 
     def _read_now(self) -> Weather:

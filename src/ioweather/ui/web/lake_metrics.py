@@ -84,7 +84,7 @@ def _of_components(seen: LakeState, moment: int) -> Iterator[str]:
         for kind in KINDS:  # from 0 on, so that an alert ends
             there = {each.component for each in current if (each.filesystem or "", each.kind) == (home, kind)}
             counts.append(((home, kind), len(there)))
-    text = "Number of servers and targets that are unhealthy now, by kind of symptom."
+    text = "Number of servers and targets that are unhealthy now, by symptom."
     yield gauges("ioweather_unhealthy_components", text, ("filesystem", "kind"), counts)
     sure: dict[tuple[str, str, str], float] = {}
     for each in current:

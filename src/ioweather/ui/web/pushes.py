@@ -51,7 +51,7 @@ _ANSWERS: Final = may_answer(400, 401, 403, 404, 408, 422, 503)
 # Before the route for segments, which matches any name.
 @router.post("/spool/{host}/status", responses=_ANSWERS, openapi_extra=_OCTETS)
 async def tell(request: Request, token: Sender, host: HostName) -> dict[str, str]:
-    """The status of the agent of another host, as its status.json has it. It takes the place of the one before."""
+    """The status.json of an agent on another host. It replaces the previous status."""
     _check_token(token, host)
     status = read_told(b"".join([part async for part in _body(request, STATUS_LIMIT_BYTES, "status")]), host)
     await _checking(request, _keep, request.app.state.facilities.directory(MAIN), status)
@@ -69,7 +69,7 @@ def read_told(data: bytes, host: str) -> Status:
     except (ValueError, RecursionError) as error:
         raise CorruptInput(f"The status is not JSON: {error}.") from None
     if status.version != STATUS_VERSION:
-        raise CorruptInput(f"The status has version {status.version}, this server reads {STATUS_VERSION}.")
+        raise CorruptInput(f"The status has version {status.version}, but this server reads version {STATUS_VERSION}.")
     if status.host != host:
         raise AccessDenied(f"The status is from {status.host}, not from {host}.")
     return status
@@ -78,7 +78,7 @@ def read_told(data: bytes, host: str) -> Status:
 def _int64(text: str) -> int:
     value = int(text)
     if not -(1 << 63) <= value < 1 << 63:
-        raise ValueError(f"{text[:30]} is beyond 64 bits")
+        raise ValueError(f"{text[:30]} exceeds 64 bits")
     return value
 
 
@@ -98,8 +98,8 @@ def _check_token(token: Token, host: str) -> None:
 
 @router.post("/spool/{host}/{segment}", responses=_ANSWERS, openapi_extra=_OCTETS)
 async def bring(request: Request, token: Sender, host: HostName, segment: SegmentName) -> Received:
-    """A file of the spool of another host, as the body. When this answers it was checked and is safe on the server's
-    disk; the lake has it soon after. Sent again, it adds nothing."""
+    """A spool file of another host, as the request body. The response means that the file was checked and is safe on
+    the server's disk. It is in the lake soon after. A repeated push adds nothing."""
     _check_token(token, host)
     root, writer = await _ready(request)
     try:
@@ -218,7 +218,7 @@ class Bodies:
                 return message
         body.more = False
         self._coming.discard(body)
-        raise Busy(f"Only {body.bytes:,} bytes of the request came in {body.age:.0f} s.", kind="SlowSender")
+        raise Busy(f"Only {body.bytes:,} bytes of the request arrived in {body.age:.0f} s.", kind="SlowSender")
 
     def _make_room(self) -> None:
         while len(self._coming) >= MOST_AT_ONCE or sum(body.bytes for body in self._coming) > MOST_BYTES:
@@ -299,7 +299,7 @@ class LakeWriter:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, cwd="/"
             )
         except OSError as error:
-            _LOG.error("The writer of the lake cannot be started: %s.", error)
+            _LOG.error("The lake writer cannot be started: %s.", error)
             return 2
         if self._ending.is_set():
             self._child.terminate()

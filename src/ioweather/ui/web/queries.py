@@ -191,7 +191,7 @@ async def received(request: Request) -> bytes:
         size += len(part)
         if size > LIMIT_BYTES:
             raise UsageError(
-                f"The file is larger than {format_bytes(LIMIT_BYTES)}.", hint="Use `ioweather why FILE` for it."
+                f"The file is larger than {format_bytes(LIMIT_BYTES)}.", hint="Use `ioweather why FILE` instead."
             )
         parts.append(part)
     if not size:
@@ -216,7 +216,7 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
             text = error.message.replace(str(path), "the file")
             raise error.reworded(text, hint=error.hint.replace(str(path), "the file")) from None
         except Exception as error:  # whatever a hostile file makes of the reader
-            raise CorruptInput("The file is not a Darshan log that can be read.") from error
+            raise CorruptInput("The file is not a readable Darshan log.") from error
 
 
 def _of_upload(answer: Answer) -> Answer:

@@ -155,7 +155,7 @@ def page(
 ) -> Html:
     """`default_ns`: how much of the newest data is shown where the address has no range; None is all."""
     if view.name not in view.facilities.lakes:
-        error = DataUnavailable("There is no such facility here.")
+        error = DataUnavailable("This facility does not exist here.")
         view = replace(view, name=MAIN)
         template, title, status, values = "base.html", "No such facility", 404, {"body": problem(error)}
     place = Place(view, path, default_ns)

@@ -216,7 +216,7 @@ def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
     for route in app.routes:
         path = getattr(route, "path", str(route))
         if path not in plain_paths and not (isinstance(route, APIRoute) and len(classes_of(route)) == 1):
-            raise RuntimeError(f"{path} does not declare who may see it: give it one of the views of web.visible.")
+            raise RuntimeError(f"{path} does not declare who may see it. Use one of the views in web.visible.")
 
 
 # Names in a query that are not parameters of a study.
@@ -231,8 +231,8 @@ async def _study_params(request: Request) -> dict[str, str]:
 
 
 async def _period_text(
-    from_: Annotated[str, Query(alias="from", description=f"Only from this time on. {_TIME}", max_length=100)] = "",
-    to: Annotated[str, Query(description=f"Only before this time. {_TIME}", max_length=100)] = "",
+    from_: Annotated[str, Query(alias="from", description=f"Start of the period. {_TIME}", max_length=100)] = "",
+    to: Annotated[str, Query(description=f"End of the period. {_TIME}", max_length=100)] = "",
 ) -> PeriodText:
     return from_.strip(), to.strip()
 
@@ -253,7 +253,7 @@ def period_of(texts: PeriodText, facility: Facility) -> Period:
         except (ValueError, OverflowError, IoweatherError) as error:
             raise UsageError(f"{name}: {error}") from None
     if ends[0] >= ends[1]:
-        raise UsageError("The period ends before it begins.")
+        raise UsageError("The period ends before it starts.")
     return ends[0], ends[1]
 
 
@@ -330,7 +330,7 @@ _MEANINGS: Final = {
     401: "A token is needed.",
     403: "You do not have access to this.",
     404: "The data does not exist or is not sufficient.",
-    408: "The request came too slowly.",
+    408: "The request arrived too slowly.",
     413: "The body is too large.",
     422: "The file cannot be read.",
     503: "The lake cannot be opened, or there are too many requests.",

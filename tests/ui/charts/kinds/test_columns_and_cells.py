@@ -166,7 +166,7 @@ def test_points_without_a_place_are_counted() -> None:
     rows = ((1.0, 1.0), (0.0, 2.0), (None, 3.0), (4.0, 4.0))
     drawn = made("scatter", {"x": "", "y": ""}, rows, {"x": "x", "y": "y"}, scales={"x": "log"})
     assert len(rows_of(drawn)) == 2
-    assert "1 zero or below" in drawn["title"]["subtitle"]
+    assert "1 at or below zero" in drawn["title"]["subtitle"]
     assert "1 without a value" in drawn["title"]["subtitle"]
 
 

@@ -50,7 +50,7 @@ def test_the_peak_of_many_values_is_drawn_and_said() -> None:
 def test_zero_on_a_logarithmic_axis_is_counted_not_drawn() -> None:
     drawn = spec(timeline([1.0, 0.0, -2.0, 10.0], scales={"y": "log"}))
     assert [row["y"] for row in drawn["data"]["values"]] == [1, None, None, 10]
-    assert "2 zero or below" in drawn["title"]["subtitle"]
+    assert "2 at or below zero" in drawn["title"]["subtitle"]
 
 
 def test_bands_break_where_the_value_is_missing() -> None:

@@ -88,7 +88,7 @@ def agents(view: PublicView) -> Html:
         size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
         notes.append(f"{queue.files:,} pushed files are queued for the lake ({size}), the oldest for {age}.")
         if queue.trouble:
-            notes.append(f"The last attempt to write them failed: {queue.trouble}")
+            notes.append(f"The last write failed: {queue.trouble}")
     for status in statuses if rows else ():
         spooled = status.spool
         why = f" ({spooled.dropped_why})" if spooled.dropped_why else ""
@@ -97,7 +97,7 @@ def agents(view: PublicView) -> Html:
         held = f"{spooled.files:,} files queued ({room}){lost}. {spooled.message}"
         notes.append(f"Spool of {status.host} ({status.software_version}): {held}")
     columns = "host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message"
-    empty = "No agent has run here. Start one: ioweather probe PATH"
+    empty = "No agent has run here. Start a probe: ioweather probe PATH"
     return Html(shell.tables_part(Listed.of("Agents", columns, rows, empty=empty), notes=notes))
 
 
@@ -125,7 +125,7 @@ def lake(view: OwnView) -> str:
     kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
     return shell.tables_part(
         Listed.of("Tables", "table; rows [count]; version [count]", counted),
-        Listed.of("Series of servers and devices", columns, series, empty="No series of servers and devices."),
+        Listed.of("Server and device series", columns, series, empty="No server or device series."),
         Listed.of("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
     )
 
@@ -153,7 +153,7 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
             Listed.of("Pages", "name; what it is", rows, links={"name": lambda row: addresses[row[0], row[1]]})
         )
     if runs:
-        title = f"{min(len(runs), _MOST)} of {len(runs)} runs that match"
+        title = f"{min(len(runs), _MOST)} of {len(runs)} matching runs"
         tables.append(shell.runs_table(place, runs[:_MOST], title))
     return shell.page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
 

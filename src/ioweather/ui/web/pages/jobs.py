@@ -85,7 +85,7 @@ def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
         same = [run for run in listed.runs if str(run.job_id) == job_id]
         if len({run.cluster for run in same}) < 2:
             raise
-        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} of several clusters"))
+        return shell.tables_part(shell.runs_table(Place(view), same, f"Jobs {job_id} in several clusters"))
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
@@ -200,7 +200,7 @@ def _pictures(view: View, reason: Answer, facts: Answer) -> Iterator[tuple[str, 
         except DataUnavailable:
             charts = []
     if charts:
-        words = "The cause: {} against its peers" if sick else "Load of {} during the run"
+        words = "The cause: {} compared with its peers" if sick else "Load of {} during the run"
         address = Place(view).to("components" if sick else "filesystems", where)
         title = Markup(words).format(Markup('<a href="{}">{}</a>').format(address, where))
         # Of reads and writes of a component the one that the job did more of.
@@ -274,7 +274,7 @@ def quotas(view: OwnView, name: str) -> str:
         "file system; fileset; recorded [time_ns]; used [bytes]; limit [bytes]; files [count]; limit of files [count]; "
         "full [ratio]"
     )
-    empty = "No quota of this user was recorded, or it is not shown to you."
+    empty = "No quota was recorded for this user, or you cannot see it."
     return shell.tables_part(Listed.of("Quotas", columns, rows, Place(view), empty))
 
 
@@ -300,7 +300,10 @@ def project(view: OwnView, name: str) -> str:
 @shell.cached_part()
 def projects(view: OwnView) -> str:
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
-    return shell.tables_part(Listed(replace(table, title="The largest projects"), Place(view, "/jobs")))
+    kept = [n for n, column in enumerate(table.columns) if column.heading not in ("read", "written")]
+    rows = tuple(tuple(row[n] for n in kept) for row in table.rows)
+    shown = ResultTable(table.name, tuple(table.columns[n] for n in kept), rows, "The largest projects")
+    return shell.tables_part(Listed(shown, Place(view, "/jobs")))
 
 
 @router.get("/fragments/runs")

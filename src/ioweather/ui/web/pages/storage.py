@@ -159,7 +159,7 @@ def problems(view: OwnView) -> str:
     more = _more_events(place, count - _MOST_PROBLEMS)
     lists = [block for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(place, replace(block, items=block.items[:_MOST_PROBLEMS], more=more)) for block in lists]
-    return Markup("").join(parts) or _NOTHING.format("No problems in this period.")
+    return Markup("").join(parts) or _NOTHING.format(answer.headline)
 
 
 def _more_events(place: Place, count: int) -> Markup:
@@ -190,7 +190,7 @@ def now(view: PublicView) -> Html:
     try:
         found = view.facilities.now(view.name)
     except IoweatherError as error:
-        elsewhere = Markup('<p>What servers reported is on the <a href="{}">overview</a>.</p>')
+        elsewhere = Markup('<p>For server reports, see the <a href="{}">overview</a>.</p>')
         return Html(shell.problem(error, "How slow storage is now") + elsewhere.format(Place(view).link("/")))
     state = "wrong" if found.wrong else "fine"
     return Html(Markup('<div class="{}">{}</div>').format(state, shell.answer_part(found.answer, view.drawn())))
@@ -294,7 +294,7 @@ def transfer(
     try:
         amount = parse_size(size)
     except ValueError as error:
-        raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
+        raise UsageError(str(error), hint="Specify a size such as 64GiB or 1TB.") from None
     asked, answers = {"size": str(amount), "op": op}, []
     with suppress(DataUnavailable):  # it needs more samples than a prediction
         answers.append(view.ask("stripe", asked))
@@ -402,7 +402,7 @@ def events(view: PublicView, kind: str | None = None) -> Html:
         found = view.events(kind or None, period_for(view))
     except IoweatherError as error:
         return shell.failed(error)
-    notes = [f"{len(found) - _MOST_EVENTS:,} older ones are not shown."] if len(found) > _MOST_EVENTS else []
+    notes = [f"{len(found) - _MOST_EVENTS:,} older events are not shown."] if len(found) > _MOST_EVENTS else []
     title = f"{min(_MOST_EVENTS, len(found)):,} of {len(found):,} events, the newest first"
     return Html(shell.tables_part(shell.events_table(Place(view), found[:_MOST_EVENTS], title), notes=notes))
 
@@ -449,14 +449,14 @@ def who(view: OwnView) -> str:
             "job; user; project; program; probability [ratio]; cost others [seconds]",
             culprits,
             place,
-            "No job was found that slowed others.",
+            "No job was found to have slowed others.",
         ),
         Listed.of(
-            "Who moved most",
+            "Who moved the most data",
             "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
             talkers,
             place,
-            "Who moved most: no job records.",
+            "Who moved the most data: no job records.",
         ),
     ]
     said = shell.answer_part(replace(answer, facts=(), exhibits=(), findings=()), view.drawn(), folded=False)

@@ -63,7 +63,7 @@ def exhibit_page(view: PublicView, request: Request, exhibit_id: str) -> Html:
         return shell.page("base.html", view, "/exhibits", "No such exhibit", status=status_of(error), body=body)
     query = {name: value for name, value in request.query_params.items() if value}
     address = f"/fragments/exhibits/{exhibit_id}?{urlencode({**query, 'heading': '1'})}"
-    fields = [("from", "Only from this time on", ""), ("to", "Only before this time", "")]
+    fields = [("from", "Start of the period", ""), ("to", "End of the period", "")]
     for p in parameters_of(exhibit_id):
         default = "chosen from the data" if p.choose and p.default is None else format_value(p.default)
         fields.append((p.name, p.help, default))
