@@ -270,16 +270,17 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
     has_rows = False
 
     def first_page(view: PublicView) -> Html:
+        """Return the Overview; for a main lake without rows, the last response times, reloaded every 2 s."""
         nonlocal has_rows
         if view.name == MAIN and not has_rows:
             with view.lake.snapshot() as snapshot:
                 has_rows = bool(snapshot.filled(("responses", "series", "applications", "jobs")))
         if view.name != MAIN or has_rows:
             return overview.endpoint(view)  # type: ignore[no-any-return]
-        seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
-        shown = page("base.html", view, "/", "Overview", ranged=False, body=_first_page(here, seconds))
-        shown.headers["refresh"] = "2"
-        return shown
+        seconds_left = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
+        response = page("base.html", view, "/", "Overview", ranged=False, body=_first_page(here, seconds_left))
+        response.headers["refresh"] = "2"
+        return response
 
     first_page.__annotations__["view"] = PublicView
     app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
