@@ -58,7 +58,7 @@ def main() -> None:
     for kind in KINDS:
         if options.kind in kind.name:
             begun = time.process_time()
-            found = count(kind, range(options.first, options.first + options.sites))
+            found = count(kind, range(options.first, options.first + min(options.sites, kind.sites)))
             kept[kind.name] = [[*row, n] for row, n in sorted(found.items())]
             print(f"{kind.name}: {time.process_time() - begun:.0f} s of a processor", file=sys.stderr, flush=True)
             if options.save:

@@ -12,16 +12,17 @@ the servers did. The peer is the published way, one coefficient over all jobs po
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ioweather.core.contracts import ReadContext
+from ioweather.core.units import zone_named
+from ioweather.ingestion.mappings import read_select_text, read_selected
 from ioweather.stats.dependence import Association, associate, pearson, spearman
 
-MIB = 1 << 20
 LEAST_JOBS = 30
 SHOWN = 6
 _BAD_COVERAGE = 1.2
@@ -45,45 +46,62 @@ class Jobs:
         return (self.psi_bytes - self.own_bytes) / self.run_seconds
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """Rows have one field more than the header: an index without a name comes first."""
-    with gzip.open(path, "rt", newline="") as file:
-        lines = csv.reader(file)
-        header = next(lines)
-        return [dict(zip(header, line[len(line) - len(header) :], strict=True)) for line in lines]
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return a row per run, by the SELECTs that come with ioweather."""
+    context, limits = ReadContext(zone=zone_named("UTC")), {"seconds": 120, "memory_bytes": 1 << 30, "rows": 1_000_000}
+
+    def selected(table: str, select: str) -> list[dict[str, Any]]:
+        frames = read_selected(path, table, read_select_text(Path(select)), context, **limits)
+        return [row for _, frame in frames for row in frame.records()]
+
+    samples = {
+        (row["system"], row["start_ns"], row["metric"]): row
+        for row in selected("series", "tokio_abc_servers")
+        if row["component_kind"] == "ost"
+    }
+
+    def moved(system: str, start_ns: int, metric: str) -> tuple[float, bool]:
+        """Bytes of the samples of one run, and whether some are missing. A long run has several of equal size."""
+        first = one = samples.get((system, start_ns, metric))
+        total = 0.0
+        while one is not None and one["value"] == first["value"]:
+            total, start_ns = total + one["value"], start_ns + one["interval_ns"]
+            one = samples.get((system, start_ns, metric)) if one["quality"] & 8 else None
+        return (total, bool(first["quality"] & 32)) if first else (float("nan"), True)
+
+    programs = {row["log_digest"]: row["exe"].rsplit("/", 1)[-1] for row in selected("applications", "tokio_abc_runs")}
+    found = []
+    for row in selected("job_io", "tokio_abc_io"):
+        system, nan = row["main_mount"].strip("/"), float("nan")
+        servers = [moved(system, row["start_ns"], f"{way}_bytes") for way in ("read", "write")]
+        found.append({
+            "program": programs[row["log_digest"]], "system": system, "nprocs": row["nprocs"], "start": row["start_ns"],
+            "own": (row["read_bytes"], row["write_bytes"]), "rate": row["bytes_per_s"] or nan,
+            "wall": row["run_seconds"], "psi": tuple(amount for amount, _ in servers),
+            "lacking": any(lacking for _, lacking in servers),
+        })  # fmt: skip
+    return found
 
 
-def number(row: dict[str, str], name: str) -> float:
-    return float(row[name]) if row[name] else float("nan")
-
-
-def program(row: dict[str, str]) -> str:
-    return row["darshan_app"].rsplit("/", 1)[-1]
-
-
-def jobs_of(rows: list[dict[str, str]]) -> Jobs:
-    kept, left_out = (
-        [],
-        {"no Darshan figures": 0, "samples of the servers missing": 0, "moved more than the servers": 0},
-    )
+def jobs_of(rows: list[dict[str, Any]]) -> Jobs:
+    kept = []
+    left_out = {"no Darshan figures": 0, "samples of the servers missing": 0, "moved more than the servers": 0}
     for row in rows:
-        read, written = (number(row, f"darshan_tot_bytes_{way}_posix") for way in ("read", "written"))
-        way = "read" if read >= written else "written"
-        own, rate = max(read, written), number(row, "darshan_agg_perf_by_slowest_posix")
-        psi, wall = number(row, f"fs_tot_bytes_{way}"), number(row, "darshan_walltime")
-        if not (own > 0 and rate > 0 and wall > 0):
+        way = int(row["own"][1] > row["own"][0])
+        own, psi = row["own"][way], row["psi"][way]
+        if not (own > 0 and row["rate"] > 0 and row["wall"] > 0):
             left_out["no Darshan figures"] += 1
-        elif not (psi > 0 and number(row, "fs_frac_missing") <= 0.01):
+        elif not psi > 0 or row["lacking"]:
             left_out["samples of the servers missing"] += 1
         elif own > _BAD_COVERAGE * psi:
             left_out["moved more than the servers"] += 1
         else:
-            key = (f"{program(row)} {way} {row['_file_system']}", int(number(row, "darshan_nprocs")), int(own))
-            kept.append((key, number(row, "_datetime_start"), (read + written) / MIB / rate, wall, own, psi))
+            key = (f"{row['program']} {('read', 'written')[way]} {row['system']}", row["nprocs"], int(own))
+            kept.append((key, row["start"], sum(row["own"]) / row["rate"], row["wall"], own, psi))
     kept.sort(key=lambda item: item[1])
     keys = sorted({item[0] for item in kept}, key=lambda key: -sum(item[0] == key for item in kept))
     place = {key: i for i, key in enumerate(keys)}
-    start, seconds, wall, own, psi = (np.array([item[i] for item in kept]) for i in range(1, 6))
+    start, seconds, wall, own, psi = (np.array([item[i] for item in kept], float) for i in range(1, 6))
     names = tuple(f"{name}, {processes:,} processes" for name, processes, _ in keys)
     return Jobs(np.array([place[item[0]] for item in kept]), names, start, seconds, wall, own, psi, left_out)
 
@@ -95,18 +113,15 @@ def associations(jobs: Jobs, group: int) -> tuple[int, dict[str, Association], d
     return len(rows), by_volume, associate(jobs.others_rate[rows], jobs.io_seconds[rows])
 
 
-def pooled(rows: list[dict[str, str]]) -> tuple[int, float, float]:
+def pooled(rows: list[dict[str, Any]]) -> tuple[int, float, float]:
     """As published: all jobs together, rate over the best of its program, direction and file system against the job's
     share of what the servers moved. (jobs, Pearson, Spearman)."""
-    found = []
-    for row in rows:
-        own, servers = (
-            [number(row, name.format(way)) for way in ("read", "written")]
-            for name in ("darshan_tot_bytes_{}_posix", "fs_tot_bytes_{}")
-        )
-        rate, share = number(row, "darshan_agg_perf_by_slowest_posix"), sum(own) / (sum(servers) or float("nan"))
-        if rate > 0 and 0 < share <= _BAD_COVERAGE:
-            found.append(((program(row), row["_file_system"], own[0] >= own[1]), rate, share))
+    shares = ((row, sum(row["own"]) / sum(row["psi"])) for row in rows if sum(row["psi"]) > 0 and row["rate"] > 0)
+    found = [
+        ((row["program"], row["system"], row["own"][0] >= row["own"][1]), row["rate"], share)
+        for row, share in shares
+        if 0 < share <= _BAD_COVERAGE
+    ]
     best: dict[tuple[str, str, bool], float] = {}
     for key, rate, _ in found:
         best[key] = max(best.get(key, 0.0), rate)

@@ -1,6 +1,7 @@
 """What commands cost on the same facility after 3, 30 and more days.
 
     python benchmarks/growth.py [--days 3 30] [--preset cluster] [--folder DIR] [--write FILE] [--chart FILE.svg]
+    python benchmarks/growth.py --days 30 --only "why JOB" "who, of an hour"     # a lake that was only ingested
 
 A simulated cluster: 64 OSTs, a metadata server, probes, accounting and Darshan logs of some 200 records. Its files are
 ingested by one command, and nothing else is done to the lake. Lakes in --folder (lake3, lake30) are used again.
@@ -15,6 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 import vl_convert
@@ -30,7 +32,7 @@ COMMANDS = {
     "who, of an hour": ("who",),
     "triage, first": ("triage",),
     "triage, again": ("triage",),
-    "now": ("now",),
+    "now": ("now", "--spool", "{spool}"),
     "forecast": ("forecast",),
     "health": ("health",),
     "jobs": ("jobs",),
@@ -49,8 +51,12 @@ with TestClient(create_app(Path(sys.argv[1]), hosts=("testserver",))) as client:
 """
 
 
-def measure(days: int, preset: str, folder: Path) -> dict[str, tuple[float, float]]:
+def measure(days: int, preset: str, folder: Path, only: Collection[str]) -> dict[str, tuple[float, float]]:
     """(processor seconds, MiB) by command; `ingest` only where the lake is made here."""
+    spool = folder / "spool"
+    if not spool.exists():  # `now` compares what a probe measures with the lake
+        probe = [IOWEATHER, "probe", folder, "--spool", spool, "--for", "5s"]
+        subprocess.run(probe, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     files, lake = folder / f"files{days}", folder / f"lake{days}"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     found = {}
@@ -65,8 +71,9 @@ def measure(days: int, preset: str, folder: Path) -> dict[str, tuple[float, floa
         shutil.rmtree(lake / cached, ignore_errors=True)
     with open_lake(lake).snapshot() as snapshot:
         job = str(snapshot.scalar("SELECT job_id FROM applications ORDER BY start_ns DESC LIMIT 1 OFFSET 20"))
-    for name, (command, *options) in COMMANDS.items():
-        words = [option.format(job=job, out=folder / f"report{days}.html") for option in options]
+    for name in only or COMMANDS:
+        command, *options = COMMANDS[name]
+        words = [option.format(job=job, out=folder / f"report{days}.html", spool=spool) for option in options]
         line = [IOWEATHER, command, *words, "--lake", lake]
         if command == "page":
             line = [IOWEATHER.with_name("python"), "-c", PAGE, lake, *words]
@@ -97,13 +104,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--days", type=int, nargs="+", default=[3, 30])
     parser.add_argument("--preset", default="cluster")
+    parser.add_argument("--only", nargs="+", choices=COMMANDS, default=(), help="these commands alone")
     parser.add_argument("--folder", type=Path, help="where files and lakes are left (default: nowhere)")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--chart", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
-        found = {days: measure(days, options.preset, folder) for days in options.days}
+        found = {days: measure(days, options.preset, folder, options.only) for days in options.days}
     heads = [f"{days} days" for days in options.days]
     lines = [f"{utc_day(now_ns())}, load {os.getloadavg()[0]:.0f}.", ""]
     lines += [f"| command | {' | '.join(heads)} | seconds | memory |", "|---" * (len(heads) + 3) + "|"]

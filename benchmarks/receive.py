@@ -3,7 +3,7 @@
     python benchmarks/receive.py [--rate 167] [--seconds 60] [--rows 64]
 
 A real server over an empty lake, on loopback, in a process of its own. 167 pushes a second are those of 10,000 hosts
-that push every minute. Each push brings a segment of another host. Pushes begin at their times, whether or not the
+that push every minute, each the next segment of its own. Pushes begin at their times, whether or not the
 server has answered earlier ones; the delay until the answer counts from then. At the end the rows of the lake are
 compared with those that were accepted.
 """
@@ -32,6 +32,7 @@ from ioweather.lake.lake import open_lake
 from ioweather.lake.tokens import create_token
 from ioweather.ui.web.app import bind
 
+HOSTS = 10_000
 CONNECTIONS = 24
 TICKS = os.sysconf("SC_CLK_TCK")
 DRAIN_SECONDS = 900
@@ -49,11 +50,11 @@ def segment(host: str, start_ns: int, rows: int) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def push(port: int, token: str, host: str, data: bytes) -> int:
+def push(port: int, token: str, host: str, data: bytes, number: int = 0) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         headers = {"authorization": f"Bearer {token}", "connection": "close"}
-        connection.request("POST", f"/api/v1/spool/{host}/seg-{host}-1.ndjson", data, headers)
+        connection.request("POST", f"/api/v1/spool/{host}/seg-{host}-{number}.ndjson", data, headers)
         response = connection.getresponse()
         response.read()
         return response.status
@@ -72,8 +73,9 @@ def load(port: int, token: str, options: argparse.Namespace) -> tuple[Counter[in
         while (number := next(numbers)) < options.rate * options.seconds:
             due = began + number / options.rate
             time.sleep(max(0.0, due - time.monotonic()))
-            data = segment(f"n{number}", base + number, options.rows)
-            answers[push(port, token, f"n{number}", data)] += 1
+            host = f"n{number % HOSTS}"
+            data = segment(host, base + number // HOSTS * 60 * NS, options.rows)
+            answers[push(port, token, host, data, number)] += 1
             delays.append(time.monotonic() - due)
 
     threads = [threading.Thread(target=send) for _ in range(CONNECTIONS)]

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from ioweather.stats.families import Law, Mixture
 from ioweather.stats.slowdown import roll_up
 from ioweather.studies.don15 import RESPONSE_TAILS, RESPONSE_TIMES
 from ioweather.studies.kun19 import perceived_slowdown, probing
+from ioweather.topics.analyse import make_exhibits
 from ioweather.topics.catalogue import STUDIES
+from ioweather.ui.python_api import simulate_facility
 from planted_association import made as association
 from planted_association import planted_association
 from planted_source import PlantedSource, run_study
@@ -41,6 +44,7 @@ class Kind:
     false: frozenset[str] = frozenset()
     true: frozenset[str] = frozenset()
     centred: bool = False
+    sites: int = 40
 
 
 def ids(paper: str, names: str) -> frozenset[str]:
@@ -237,6 +241,16 @@ def runs_of_groups(seed: int, contention: float) -> Iterator[Exhibit]:
         yield from association(study, data, group="strong").values()
 
 
+def simulated(seed: int) -> Iterator[Exhibit]:
+    """Three days of the preset laptop, through its files: Normal heads, power-law tails, a fifth of the opened files
+    never closed, runs without files."""
+    with TemporaryDirectory() as folder:
+        lake = simulate_facility(folder, days=3, seed=900 + seed)
+        yield from make_exhibits(
+            lake, names_of("don15.fig3 don15.singlefits don15.fig5 don15.fig6 pat19.fig13 car11.fig5")
+        )
+
+
 NULL = """more_read writes_vary_more evening_writes sunday_writes peak_hour low_reads_last_longer low_writes_last_longer
     high_reads_last_longer low_reads_longer_than_writes lasting_order writes_more_parallel writes_reach_10 not_closed"""
 PLANTED_CLIMATE = """more_read bursty_writes evening_writes sunday_writes peak_hour lasting_order not_closed
@@ -246,6 +260,9 @@ JOBS = """posix_jobs posix_bytes large_jobs_share large_jobs_share_bytes project
 RESPONSE = "right_skewed not_normal heavy_kurtosis no_single_fit heavy_tail power_law_tail cache_shortens_reads"
 PROBE = "hosts_agree slow_intervals slowest_seconds slow_four_hours two_read_bands"
 WEEKS = "metadata_varies_more weekly_pattern"
+SIMULATED = ids("don15", "right_skewed not_normal heavy_kurtosis no_single_fit normal_head power_law_tail") | ids(
+    "pat19", "not_closed"
+)
 RUNS = """reads_cost_time writes_cost_time reads_cost_metadata writes_cost_metadata coarse_sampling_hides
     reads_not_universal writes_not_universal reads_narrow"""
 CONTENDED = """reads_cost_time reads_cost_metadata writes_cost_metadata coarse_sampling_hides reads_not_universal
@@ -275,6 +292,7 @@ KINDS = (
     Kind("half of the phases slow", lambda seed: benchmark(seed, False), false=ids("kun19", "benchmark_visible")),
     Kind("slow phases", lambda seed: benchmark(seed, True), true=ids("kun19", "benchmark_visible")),
     Kind("runs without contention", lambda seed: runs_of_groups(seed, 0.0), false=ids("mad17", RUNS)),
+    Kind("preset laptop", simulated, true=SIMULATED, sites=10),
     Kind("runs with contention", lambda seed: runs_of_groups(seed, 1.0), true=ids("mad17", CONTENDED)),
 )  # fmt: skip
 

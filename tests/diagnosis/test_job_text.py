@@ -45,6 +45,12 @@ def test_the_block_fits_a_terminal():
     assert not any("unexplained" in line for line in lines), "what is not known is not drawn"
 
 
+def test_the_block_ends_with_the_command_for_the_cluster_that_was_selected():
+    assert JobText("7", "Fast.", WHY, "judged now").block().splitlines()[-2] == "More: ioweather why 7"
+    of_two = JobText("7", "Fast.", WHY, "judged now", "green hpc").block()
+    assert of_two.splitlines()[-2] == "More: ioweather why 7 --cluster 'green hpc'"
+
+
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
     made = make_why_lake(tmp_path_factory.mktemp("text") / "lake")

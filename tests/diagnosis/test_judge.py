@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.diagnosis.verdict import judge
 from ioweather.job_io.outcomes import Reason
 from planted_pools import planted_pool
@@ -211,6 +211,22 @@ def test_load_beside_a_changed_run_is_not_its_own():
     seconds[busy] *= 1.8
     found = judge(replace(pool, io_seconds=seconds, loads={"bytes": replace(load, amount=amount)}), 0)
     assert found.kind == "both"
+
+
+def test_a_load_of_every_night_is_not_the_cost_of_a_change_that_only_runs_of_the_night_made():
+    """All changed runs met it; unchanged runs of other nights met it too, and show that it is not of their making."""
+    pool = planted_pool(changed=8, cost=0.0, request=-3.0, noise=0.03)
+    changed = pool.pattern[:, 0] < 13
+    quiet = np.log(pool.io_seconds) - (pool.loads["bytes"].amount - 100.0) / 1000.0
+    night = changed | (np.arange(pool.rows) % 4 == 0)
+    load = np.where(night, 0.6, 0.0)
+    seconds = np.exp(quiet + load)
+    seconds[0] = 100 * math.exp(0.6)
+    start = (np.arange(pool.rows) % 14) * DAY_NS + np.where(night, 2, 12) * HOUR_NS
+    loads = {"bytes": replace(pool.loads["bytes"], amount=100.0 + 1000.0 * load)}
+    found = judge(replace(pool, io_seconds=seconds, start_ns=start, loads=loads), 0)
+    assert found.kind == "system"
+    assert found.own.value < found.harm_seconds
 
 
 def test_a_run_as_slow_as_others_then_is_the_systems_though_its_like_were_not():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.results import Amount
 from ioweather.core.tables import concat
@@ -117,3 +118,20 @@ def test_cached_advice_gives_the_same_answer_and_new_runs_are_advised(tmp_path):
     add(lake(tmp_path, [("worse", 4, BAD)]))
     assert {item.program for item in triage()[1].programs} == {"bad", "worse"}
     assert triage(most=1)[1].runs == 1
+
+
+def test_the_period_is_that_of_from_and_to(tmp_path):
+    frames = lake(tmp_path, [("old", 1, BAD), ("old", 2, BAD), ("new", 30, BAD), ("new", 31, BAD)])
+    stored = open_lake(tmp_path / "lake", create=True)
+    for name, frame in frames.items():
+        stored.append(name, frame, source="darshan")
+    programs = {
+        period: [item.program for item in ask("triage", stored, period_ns=period).result.programs]
+        for period in ((0, 2**62), (0, START + 10 * DAY), (START + DAY, START + 32 * DAY))
+    }
+    assert list(programs.values()) == [["new"], ["old"], ["new", "old"]]
+    result = ask("triage", stored, period_ns=(START + DAY, START + 10 * DAY)).result
+    assert (result.start_ns, result.runs) == (START + DAY, 2)
+    for nothing in ((0, START), (START + 10 * DAY, START + 20 * DAY)):
+        with pytest.raises(DataUnavailable, match="No run"):
+            ask("triage", stored, period_ns=nothing)

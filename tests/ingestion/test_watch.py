@@ -52,6 +52,24 @@ def test_killed_after_reading_and_before_its_notes(place, monkeypatch):
     assert rows(lake) == 1
 
 
+def test_sacct_that_never_answered_is_no_trouble_and_one_that_stopped_is(place, monkeypatch, tmp_path):
+    """A login node may have Slurm's commands without a cluster."""
+    lake, settings, _ = place
+    sacct = tmp_path / "bin/sacct"
+    sacct.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{sacct.parent}:{os.environ['PATH']}")
+    settings = replace(settings, directories=(), accounting=True)
+
+    def troubles(script):
+        sacct.write_text(f"#!/bin/sh\n{script}\n")
+        sacct.chmod(0o755)
+        return catch_up(lake, settings, clock=later).troubles
+
+    assert troubles("echo 'sacct: fatal: no configuration source' >&2; exit 1") == []
+    assert troubles("echo JobID") == []
+    assert len(troubles("exit 1")) == 1
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_log_that_speaks_of_somebody_else_than_its_owner_is_refused(place):
     """Where Darshan writes, all may: anybody could lay a log there that accuses another person."""

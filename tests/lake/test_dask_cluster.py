@@ -101,9 +101,9 @@ def test_stopped_work_leaves_nothing_running_and_goes_on_later(cluster, logs, al
     assert contents(lake) == alone
 
 
-def test_a_task_that_kills_every_worker_is_given_up(cluster):
-    with open_executor(dask=cluster.scheduler_address) as executor:
-        # Dask does not replace a worker that dies in the moment in which it came.
+def test_a_task_that_kills_every_worker_is_given_up():
+    # A cluster of its own: Dask does not replace a worker that dies in the moment in which it came.
+    with loopback_cluster() as own, open_executor(dask=own.scheduler_address) as executor:
         inputs = [(text,) for text in ("1", "__import__('time').sleep(0.5), __import__('os')._exit(9)", "3")]
         assert list(in_order(executor, eval, inputs, lost=lambda text: "lost")) == [1, "lost", 3]
 

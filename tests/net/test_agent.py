@@ -390,9 +390,12 @@ def test_the_bundle_needs_no_package(place, run):
     archive = place / "agent.pyz"
     assert here("agent", "bundle", "--out", archive).returncode == 0
     program = (*pythons(), "-I", "-S", archive)
-    said = run("probe", place / "probed", *QUICK[:4], "--for", "500ms", "--spool", place / "b", program=program).stdout
-    assert "write_sync      1 MiB" in said
-    assert run("now", "--spool", place / "b", program=program).returncode == 1
+    settings = {"filesystem": {"scratch": {"probes": [str(place / "probed")]}}, "collect": {"probe_file": "2MiB"}}
+    (place / "b.json").write_text(json.dumps(settings))
+    options = ("--settings", place / "b.json", "--spool", place / "b")
+    assert run("run", "probe", "--no-push", "--for", "500ms", *options, program=program).returncode == 0
+    now = run("now", "--spool", place / "b", program=program)
+    assert (now.returncode, "write_sync      1 MiB" in now.stdout) == (1, True)
     assert run("doctor", "--spool", place / "b", program=program).returncode == 0
     prom = ("export", "--spool", place / "b", "--textfile", place / "b.prom", "--once")
     assert run(*prom, program=program).returncode == 0

@@ -255,7 +255,10 @@ def test_scan(on, root, tmp_path) -> None:
         for size in (10, 5000, 2_000_000):
             (tree / f"d{number}" / f"{size}.bin").write_bytes(bytes(size))
     os.link(tree / "d0/10.bin", tree / "d1/other.bin")
-    code, found = on("scan", tree, "--workers", 1, "--project", f"odd={tree}/d[135]*", "--json")
+    root.mkdir()
+    (root / "facility.toml").write_text(f'[[project]]\nname = "odd"\npath = "{tree}/d[135]*"\n')
+    code, found = on("scan", tree, "--workers", 1, "--json")
+    (root / "facility.toml").unlink()
     counts = {name: found[name] for name in ("file_count", "directory_count", "complete", "rows_added")}
     compare("lake", "scan", {"exit": code, "found": counts})
     code, text = on("scan", tree, "--workers", 1)

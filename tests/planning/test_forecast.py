@@ -47,7 +47,7 @@ def test_a_planted_series_is_forecast_by_the_better_of_both():
     assert (column(answer, "expected") <= column(answer, "high")).all()
     assert answer.headline.startswith("Writes on scratch: ")
     assert "expected in 60 minutes (90%): as usual at this hour." in answer.headline
-    skill = next(e for e in answer.exhibits[0].estimates if e.name == "skill in 60 min")
+    skill = next(e for e in answer.exhibits[0].estimates if e.name == "skill in 5 min")
     assert skill.n > 30 * 288
     assert "bootstrap" in skill.method
     assert any("up to 30 minutes ahead" in finding.text for finding in answer.findings)

@@ -23,7 +23,6 @@ from ioweather._version import __version__
 from ioweather.agent.agent import Agent, AgentSettings
 from ioweather.agent.delivery import Shipper, server_complaint
 from ioweather.agent.delivery import main as push_files
-from ioweather.agent.probe import Probe, ProbeSettings
 from ioweather.agent.settings import CollectSettings, settings_from, sources_for
 from ioweather.agent.spool import Spool
 from ioweather.agent.status import Journal, Status, find_problems, read_status
@@ -37,7 +36,6 @@ from ioweather.core.units import (
     names_of,
     now_ns,
     parse_duration_ns,
-    parse_size,
 )
 
 State = Literal["ok", "note", "problem"]
@@ -240,12 +238,6 @@ def _arguments() -> argparse.ArgumentParser:
     run.add_argument("kinds", nargs="*", metavar="KIND", help=f"Sources to run: {', '.join(KINDS)} (default: all).")
     run.add_argument("--no-push", action="store_true", help="Keep the rows in the spool.")
     run.add_argument("--for", dest="duration", metavar="DURATION", help="Stop after this time.")
-    probe = add("probe", _probe, "Measure the response time of small operations on the file systems of PATHS.")
-    probe.add_argument("paths", nargs="+", type=Path, metavar="PATH")
-    probe.add_argument("--for", dest="duration", metavar="DURATION", help="Stop after this time.")
-    probe.add_argument("--period", default="1s", metavar="DURATION", help="Time between cycles.")
-    probe.add_argument("--file-size", default="64MiB", metavar="SIZE", help="Size of the large file.")
-    probe.add_argument("--keep", action="store_true", help="Keep the files for the next run.")
     export = add("export", _export, "Export the agent's status to Prometheus.")
     export.add_argument("--host", default="127.0.0.1", help="Listen on this address.")
     export.add_argument("--port", default=9754, type=int, help="Listen on this port.")
@@ -278,21 +270,6 @@ def _run(given: argparse.Namespace) -> int:
         raise UsageError(f"Unknown source {', '.join(unknown)}.", hint=f"Sources: {', '.join(KINDS)}.")
     run = AgentSettings(duration_ns=_duration_ns(given), record_gap=True)
     return run_agent(given.kinds, _settings(given.settings), run, given.spool, ship=not given.no_push)
-
-
-def _probe(given: argparse.Namespace) -> int:
-    """Probe some paths for a while, and show the result."""
-    settings = ProbeSettings(
-        period_ns=parse_duration_ns(given.period), file_bytes=parse_size(given.file_size), keep_files=given.keep
-    )
-    settings.check()
-    print(f"Per path: {settings.load}.", file=sys.stderr)
-    run = AgentSettings(duration_ns=_duration_ns(given), retry=False)
-    sources = [Probe(str(path.absolute()), settings, run.run_id) for path in given.paths]
-    agent = Agent(sources, Spool(given.spool or default_spool_dir(), run.host, run.run_id), run)
-    status = agent.run()
-    print("\n".join(status_lines(status, status.written_ns)))
-    return 2 if all(child.failed and not child.is_ready for child in agent.children) else 0
 
 
 def _duration_ns(given: argparse.Namespace) -> int | None:

@@ -140,6 +140,8 @@ SURE_FROM: Final = 0.9
 PAIR_FROM: Final = 0.6
 # With less than this share of a slowdown's work, a job is no suspect.
 _LEAST_SHARE: Final = 0.1
+# A job slowed a run if it cost half of a slowdown, and so many seconds: shorter waits vary for other reasons. [ours]
+_LEAST_SECONDS: Final = 0.25
 _WIDTH_90: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
 
 
@@ -240,7 +242,7 @@ def one_of_two(run: Slowed) -> tuple[Party, Party, float] | None:
     None unless together they reach a threshold (named, or sure) that neither reaches alone.
     """
     work, lost, weight = _draw_losses(run)
-    took = [(lost >= run.harm_seconds) & (np.minimum(lost, each) >= run.harm_seconds / 2) for _, each in work]
+    took = [_slowed_it(run, np.minimum(lost, each), lost) for _, each in work]
     alone = [float(weight[each].sum()) for each in took]
     first, *others = sorted(range(len(work)), key=lambda which: -alone[which])[:2] or [-1]
     if not others:
@@ -289,7 +291,7 @@ def _blame_suspect(suspect: Suspect, run: Slowed, seconds: Floats, lost: Floats,
     With probability 1 - `run.attributable` it cost nothing, since work does not explain slowness here.
     """
     due = run.attributable
-    probability = due * float(weight[(seconds >= run.harm_seconds / 2) & (lost >= run.harm_seconds)].sum())
+    probability = due * float(weight[_slowed_it(run, seconds, lost)].sum())
     nothing = 1.0 - due
     order = np.argsort(seconds)
     seconds, cumulative = seconds[order], np.cumsum(weight[order])
@@ -300,6 +302,12 @@ def _blame_suspect(suspect: Suspect, run: Slowed, seconds: Floats, lost: Floats,
     low, high = (quantile((level - nothing) / (1.0 - nothing)) if level > nothing else 0.0 for level in (_LOW, _HIGH))
     median = quantile(_MIDDLE)
     return Blame(suspect, probability, median, min(low, median), max(high, median))
+
+
+def _slowed_it(run: Slowed, seconds: Floats, lost: Floats) -> Bools:
+    """Draws in which a job that cost `seconds` slowed the run."""
+    least = max(run.harm_seconds / 2, _LEAST_SECONDS)
+    return np.asarray((seconds >= least) & (lost >= run.harm_seconds))
 
 
 def _draw_amount(amount: Amount, rng: np.random.Generator) -> Floats:

@@ -118,35 +118,40 @@ class SearchWindow:
 
 
 def find_sick_components(lake: Lake, since_ns: int = 0, most_seconds: float = math.inf) -> int:
-    """Search from the first new row on; return the number of new rows of `events`.
+    """Search from the first new row on, the newest time first; return the number of new rows of `events`.
 
     Raises IoweatherError (SearchIncomplete) if time runs out or a file system has too many components.
     """
     changed = 0
     began = time.monotonic()
     with lake.snapshot() as snapshot:
-        windows = sorted(list_windows(snapshot, since_ns), key=lambda window: window.end_ns)
-        left_out = []
+        windows = sorted(list_windows(snapshot, since_ns), key=lambda window: -window.end_ns)
+        left_out, searched_from = [], dict[str, int]()
         if most_seconds < math.inf and len(windows) > _MOST_WINDOWS:
-            windows, total = windows[len(windows) - _MOST_WINDOWS :], len(windows)
-            left_out.append(f"only the newest {len(windows)} of {total} time windows were searched")
+            left_out.append(f"only the newest {_MOST_WINDOWS} of {len(windows)} time windows were searched")
+            windows = windows[:_MOST_WINDOWS]
         for number, window in enumerate(windows):
             if time.monotonic() - began > most_seconds:
                 left_out.append(
                     f"the search stopped after {most_seconds:.0f} s and skipped {len(windows) - number} of "
-                    f"{len(windows)} time windows, from {format_time_ns(window.start_ns)} on"
+                    f"{len(windows)} time windows, until {format_time_ns(window.end_ns)}"
                 )
                 break
             if window.components > _MOST_COMPONENTS:
                 left_out.append(f"{window.filesystem} has {window.components:,} components, more than can be compared")
                 continue
-            found = incidents.to_events(search_window(window), window.system)
+            # Windows overlap: the newer one knows more of what begins in both.
+            end_ns = min(window.end_ns, searched_from.get(window.filesystem, window.end_ns))
+            searched_from[window.filesystem] = window.start_ns
+            found = incidents.to_events(
+                [each for each in search_window(window) if each.start_ns < end_ns], window.system
+            )
             where: dict[str, Cell | Sequence[Cell]] = {
                 "kind": "component_health",
                 "source": SOURCE,
                 "system": window.system,
                 "start_ns >=": window.start_ns,
-                "start_ns <": window.end_ns,
+                "start_ns <": end_ns,
             }
             stored = snapshot.frame("events", where=where)
             known = set(found.text("event_id").tolist())
@@ -194,9 +199,9 @@ def list_windows(snapshot: Snapshot, since_ns: int, until_ns: int | None = None)
 
 def _count_components(groups: Sequence[SeriesGroup]) -> int:
     """Most components of one metric on one day."""
-    counts: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for group in groups:
-        counts[group.day, group.metric, group.source] += group.components
+        counts[group.day, group.metric, group.source, group.selection] += group.components
     return max(counts.values(), default=0)
 
 

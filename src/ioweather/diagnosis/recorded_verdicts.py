@@ -14,8 +14,9 @@ import logging
 import textwrap
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, cast
 
 from ioweather._version import __version__
@@ -291,12 +292,14 @@ _LONGEST_LINE: Final = 500
 
 @dataclass(frozen=True)
 class JobText:
-    """A verdict as plain text. `job` is the id for users, `when` the time of the verdict in words."""
+    """A verdict as plain text. `job` is the id for users, `when` the time of the verdict in words, `cluster` the
+    selected one."""
 
     job: str
     headline: str
     outcome: WhyOutcome
     when: str
+    cluster: str | None = None
 
     def line(self) -> str:
         """Headline with its probability, and what to change first."""
@@ -323,7 +326,8 @@ class JobText:
         similar = "similar jobs" if outcome.evidence else "similar runs"
         compared = f"{outcome.n or 'no'} {similar}"
         judged = self.when.removeprefix("judged ")
-        lines += ["", f"Compared with {compared}; judged {judged}.", f"More: ioweather why {self.job}", rule]
+        more = f"More: ioweather why {self.job}{f' --cluster {quote(self.cluster)}' if self.cluster else ''}"
+        lines += ["", f"Compared with {compared}; judged {judged}.", more, rule]
         return "\n".join(map(one_line, lines)) + "\n"
 
 
@@ -351,13 +355,13 @@ def job_text(
         with lake_at(lake).snapshot() as snapshot:
             found = recorded_text(snapshot, job, uid, cluster)
         if found is not None:
-            return found
+            return replace(found, cluster=cluster)
     if recorded:
         raise DataUnavailable(
             f"Job {job} has no recorded verdict yet.", hint="`ioweather ingest --watch` records verdicts."
         )
     answer = ask("why", lake, {"job": job, "uid": uid, "cluster": cluster}, files=files)
-    return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now")
+    return JobText(Path(job).name, answer.headline, cast(WhyOutcome, answer.result), "judged now", cluster)
 
 
 def recorded_text(snapshot: Snapshot, job: str, uid: int | None = None, cluster: str | None = None) -> JobText | None:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ioweather.core.frames import Bools, Floats, Ints
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.diagnosis.comparison_pool import BYTES_MOVED, SAME_KIND, Changes, Pool
 
 MAD_TO_SD: Final = 1.4826  # of a normal distribution
@@ -236,6 +237,9 @@ _BUSY: Final = 0.5
 _QUIET_QUANTILE: Final = 0.25
 # Amplification depends sharply on the change: runs with a slightly different change say little about it.
 _SHARPNESS: Final = 4
+# A load that recurs every day, such as a backup, is not what a change makes of a run's requests. Hours count as the
+# same up to about this distance. [ours]
+_SAME_HOUR_NS: Final = HOUR_NS
 _PRIOR_WEIGHT: Final = 0.5
 
 
@@ -271,10 +275,15 @@ def find_states(pool: Pool, changes: Changes, row: int) -> States:
 
 def _load_of_others(amount: Floats, own: Floats, peak: Floats, baseline: _Baseline) -> Floats:
     """Load of other jobs as a share of the peak: the amount less what the run's own requests become there."""
-    log_ratio = np.log(np.maximum(amount, 1.0) / np.maximum(own, 1.0))
-    expected, error = baseline.expect(log_ratio, _QUIET_QUANTILE)
+    own = np.maximum(own, 1.0)
+    log_ratio = np.log(np.maximum(amount, 1.0) / own)
+    usual = baseline.by_group(log_ratio, lambda values: float(np.quantile(values, _QUIET_QUANTILE)))
     with np.errstate(invalid="ignore", divide="ignore"):
-        others = amount - np.maximum(own, 1.0) * np.exp(np.minimum(expected + error, log_ratio))
+        beyond = np.where(peak > 0, (amount - own * np.exp(np.minimum(usual, log_ratio))) / peak, np.nan)
+        least = np.maximum(np.minimum(amount, own), 1.0)
+        without = np.log(np.maximum(amount - peak * baseline.recurring(beyond), least) / own)
+        expected, error = baseline.expect(without, _QUIET_QUANTILE)
+        others = amount - own * np.exp(np.minimum(expected + error, log_ratio))
         share = np.where(peak > 0, others / peak, 0.0)
     return np.asarray(np.clip(np.nan_to_num(share), 0.0, 2.0))
 
@@ -289,6 +298,9 @@ class _Baseline:
         self.weights = changes.similarity**_SHARPNESS * (1.0 + (pool.group[:, None] == pool.group[None]))
         np.fill_diagonal(self.weights, 0.0)
         self.weights[:, row] = 0.0
+        apart = np.abs(pool.start_ns[:, None] - pool.start_ns[None])
+        from_hour = np.abs((apart + DAY_NS // 2) % DAY_NS - DAY_NS // 2) / _SAME_HOUR_NS
+        self.same_hour = np.exp(-from_hour) * (apart > DAY_NS // 2) * (self.is_other & ~self.changed)
 
     def by_group(self, column: Floats, statistic: Callable[[Floats], float]) -> Floats:
         """A statistic of the unchanged runs of the run's group; of all unchanged runs if the group has none."""
@@ -314,9 +326,16 @@ class _Baseline:
             error[rows] = spread / (1.0 + weights.sum(axis=1))
         return usual + shift, error
 
+    def recurring(self, excess: Floats) -> Floats:
+        """Excess that unchanged runs met at the same hour of other days; 0 for unchanged runs."""
+        met = self.same_hour * np.isfinite(excess)
+        mean = met @ np.nan_to_num(excess) / (met.sum(axis=1) + _PRIOR_WEIGHT)
+        return np.where(self.changed, mean, 0.0)
+
     def excess_slowness(self, column: Floats) -> Floats:
         """Slowness of each run beyond the expected, shrunk by the spread of equal runs; unknown is 0."""
-        expected, error = self.expect(column, 0.5)
+        usual = self.by_group(column, lambda values: float(np.median(values)))
+        expected, error = self.expect(column - self.recurring(column - usual), 0.5)
         excess = column - expected
         # Spread of the quieter half: runs above the median may be slow because of the system.
         below = np.where(excess <= 0, -excess, np.nan)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.contracts import Param, Params, Question
+from ioweather.core.contracts import ALL_TIME, Param, Params, Period, Question
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -27,7 +27,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, format_seconds, utc_day
 from ioweather.diagnosis.blame import Activity, Party, blame, sum_blames
-from ioweather.diagnosis.blame_query import activity_since
+from ioweather.diagnosis.blame_query import activity_since, read_activity
 from ioweather.facts.job_metrics import rows_of
 from ioweather.facts.runs import JOB_COLUMNS, instances_of, program_of
 from ioweather.job_io.advisor.advise import Advised, advise
@@ -130,31 +130,43 @@ _FIXED: Final = columns_of(
 
 
 def run(source: DataSource, params: Params) -> Answer:
-    """The programs of the last days where a fix gains most, or that cost others most."""
-    runs, end_ns = read_costliest_runs(source, params["since"], params["most"])
+    """The programs of the period (default: of the last days) where a fix gains most, or that cost others most."""
+    runs, period = read_costliest_runs(source, params["since"], params["most"])
     try:
-        slowed: Activity | str = activity_since(source.snapshot, params["since"])
+        by_time = source.period_ns != ALL_TIME
+        slowed: Activity | str = (
+            read_activity(source.snapshot, None, period)
+            if by_time
+            else activity_since(source.snapshot, params["since"])
+        )
     except DataUnavailable as error:
         slowed = error.message
     recorded = source.snapshot.scalar("SELECT count(*) FROM job_io")
-    return triage_answer(runs, end_ns - params["since"], end_ns, int(recorded or 0), slowed)
+    return triage_answer(runs, *period, int(recorded or 0), slowed)
 
 
-def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[list[_AdvisedRun], int]:
-    """(the runs with most I/O time in the last 2 * `since_ns` before the newest run ended, in order of time; that end).
+def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[list[_AdvisedRun], Period]:
+    """(runs with most I/O time, in order of time; the period that is judged). The period ends with the newest run in
+    the period of the source and is `since_ns` long, unless the source's begins then; runs are also of as long before.
 
     Their advice is cached: a run's log and the rules do not change, and to advise a run takes as long as to ingest it.
     Only days of these runs are read, and files only of runs without cached advice, so that the cost does not grow with
     the lake.
     """
-    snapshot = source.snapshot
+    snapshot, (low, high) = source.snapshot, source.period_ns
     source.note_tables(("applications", "files", "job_io", "jobs"))
     if not snapshot.filled(["job_io"]):
         raise DataUnavailable(_NO_LOGS)
-    newest_days = set(sorted(snapshot.pinned["job_io"].days())[-_LONGEST_RUN_DAYS:])
-    ends = snapshot.rows("job_io", days=newest_days, columns=("end_ns",))
-    ((end,),) = snapshot.bare.execute(f"SELECT max(end_ns) FROM ({ends})").fetchall()
-    period = (end or 0) - 2 * since_ns, (end or 0) + 1
+    until = [day for day in sorted(snapshot.pinned["job_io"].days()) if day <= utc_day(high - 1)]
+    ends = snapshot.rows(
+        "job_io", {"start_ns <": high}, days=until[-_LONGEST_RUN_DAYS:], columns=("start_ns", "end_ns")
+    )
+    ((newest,),) = snapshot.bare.execute(f"SELECT max(end_ns) FROM ({ends})").fetchall()
+    end = min(newest or 0, high)
+    start = low if low > ALL_TIME[0] else end - since_ns
+    if newest is None or end <= start:
+        raise DataUnavailable("No run with a Darshan log in this period.", hint="`ioweather jobs` lists runs.")
+    period = 2 * start - end, min(end + 1, high)
     job_io = snapshot.frame("job_io", where={"io_seconds >": 0.0}, period_ns=period)
     job_io = job_io.take(job_io.ints("start_ns") >= period[0])
     job_io = job_io.take(np.sort(np.argsort(-job_io.floats("io_seconds"), kind="stable")[:most]))
@@ -180,7 +192,7 @@ def read_costliest_runs(source: DataSource, since_ns: int, most: int) -> tuple[l
         advice = {"advice": np.frombuffer(text, np.uint8)}
         write_record(snapshot.root, _CACHE, snapshot.facility.digest, advice)
     rows = _rows_in_time(frames, snapshot.facility)
-    return [_AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], end or 0
+    return [_AdvisedRun(row, _advised_from_json(mine_last[str(row["log_digest"])])) for row in rows], (start, end)
 
 
 def _advised_from_json(cached: Mapping[str, Any]) -> Advised:

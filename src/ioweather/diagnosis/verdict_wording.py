@@ -208,7 +208,8 @@ def judge_among_measures(found: Comparison, unusual: Sequence[str] | None = None
     """Return the verdict of the model. Where something `unusual` may be the cause, a run is less surely unexplained."""
     if unusual is None:
         unusual = _list_unusual(found, [] if found.system is None else measure_system(found.runs, found.system))
-    verdict = judge(found.pool, 0)
+    met_sick = bool(found.unhealthy or found.queue or found.wait or found.probe)
+    verdict = judge(found.pool, 0, met_sick=met_sick)
     is_hedged = unusual and verdict.likeliest == "unexplained" and found.node_slowdown is None
     return verdict.capped(LEAST_PROBABILITY, "system") if is_hedged else verdict
 

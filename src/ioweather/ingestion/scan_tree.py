@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import ProjectRule, load_facility
+from ioweather.core.facility import load_facility
 from ioweather.core.logs import Progress, silent
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.tables import Complaints
@@ -50,14 +50,13 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """Options of a scan. `projects` come before the facility's own rules."""
+    """Options of a scan."""
 
     root: Path
     workers: int = 1
     rate: float | None = None
     resume: bool = False
     restart: bool = False
-    projects: Sequence[ProjectRule] = ()
     paths: PathPolicy = "keep"
 
 
@@ -145,7 +144,7 @@ def _scan_and_store(
     plan = plan_scan(
         request.root,
         start_ns=about["start_ns"],
-        rules=(*request.projects, *load_facility(layout.facility_file(lake)).projects),
+        rules=load_facility(layout.facility_file(lake)).projects,
         rate=request.rate,
     )
     tree = tree_facts(plan.root)

@@ -86,7 +86,7 @@ def test_a_frame_has_the_newest_rate_of_each_target_and_its_server(lake: Lake, c
 
 @pytest.mark.parametrize(("order", "first"), [("read", "OST0000"), ("write", "OST0001"), ("ops", "MDT0000")])
 def test_targets_are_sorted_as_asked(lake: Lake, capsys, order: str, first: str) -> None:
-    assert frame(lake, capsys, "--sort", order)[3].startswith(f"scratch-{first}")
+    assert frame(lake, capsys, "--order", order)[3].startswith(f"scratch-{first}")
 
 
 def test_a_server_shows_its_targets_and_json_has_null_for_silent_ones(lake: Lake, capsys) -> None:
@@ -107,7 +107,7 @@ def test_rows_in_the_spool_of_the_agent_are_newer_than_the_lake(lake: Lake, tmp_
         "quality": 0,
     }  # fmt: skip
     (segments / "0001.ndjson").write_text('{"ioweather_spool": 1}\n' + json.dumps(row) + '\n{"table": "series", "sta')
-    first = frame(lake, capsys, "--sort", "read")[3].split()
+    first = frame(lake, capsys, "--order", "read")[3].split()
     assert first[0] == "scratch-OST0000"
     assert first[2:4] == ["90", "MiB"]
 

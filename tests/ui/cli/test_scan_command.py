@@ -20,7 +20,9 @@ def tree(tmp_path):
 
 
 def test_the_summary_fits_the_screen(call, tree, tmp_path):
-    code, out, err = call("scan", tree, "--lake", tmp_path / "lake", "--project", f"P={tree}/d1/*")
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake/facility.toml").write_text(f'[[project]]\nname = "P"\npath = "{tree}/d1/*"\n')
+    code, out, err = call("scan", tree, "--lake", tmp_path / "lake")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     for words in ("20 files", "below 1 MiB", "64 days", "uid", "car11.fig8", "P "):
@@ -44,7 +46,6 @@ def test_json_and_csv(call, tree, tmp_path):
 def test_mistakes_are_named(call, tree, tmp_path):
     for arguments, words in (
         ((tree, "--resume", "--restart"), "cannot be used together"),
-        ((tree, "--project", "nonsense"), "NAME=GLOB"),
         ((tmp_path / "absent",), "absent"),
         ((tree, "--json", "--csv"), "cannot be used together"),
         ((tree, "--rate", "0"), "rate"),

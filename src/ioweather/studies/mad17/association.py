@@ -568,9 +568,10 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         )
         return f"{format_seconds(seconds[other])} explains {by}"
 
-    others = [against(0, 1, "more of the variance of I/O time")] if best else []
+    others = [against(0, 1, "more")] if best else []
     others += [against(len(seconds) - 1, -1, "less")] if best < len(seconds) - 1 else []
     often = "" if best else " or more often"
+    others[0] += " of the variance of I/O time"
     yield Finding(
         f"Sample every {format_seconds(seconds[best])}{often}: {', '.join(others)}.", name="sampling_interval"
     )

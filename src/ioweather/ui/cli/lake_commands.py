@@ -17,7 +17,7 @@ import click
 from ioweather.agent.settings import watch_settings_from
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import Facility, ProjectRule, load_facility
+from ioweather.core.facility import Facility, load_facility
 from ioweather.core.safe_files import default_lake_dir, write_whole
 from ioweather.core.units import (
     format_bytes,
@@ -328,7 +328,7 @@ Exit codes: 0 complete; 1 some directories could not be read; 130 stopped
 (continue with --resume).
 
 \b
-Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
+Example: ioweather scan /scratch --rate 50000
 """
 
 
@@ -340,20 +340,12 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Continue an interrupted scan of this tree.")
 @click.option("--restart", is_flag=True, help="Discard an interrupted scan and start over.")
-@click.option(
-    "--project",
-    "projects",
-    multiple=True,
-    metavar="NAME=GLOB",
-    help="Paths that belong to a project; overrides facility.toml.",
-)
 @paths_option("What to do with paths that are kept (largest files).")
 def scan(
     path: Path,
     lake_dir: str | None,
     form: str,
     engine: dict[str, Any],
-    projects: tuple[str, ...],
     path_policy: PathPolicy,
     **asked: Any,
 ) -> int:
@@ -364,9 +356,8 @@ def scan(
     """
     if asked["resume"] and asked["restart"]:
         raise UsageError("--resume and --restart cannot be used together.")
-    rules = [_rule(text) for text in projects]
     workers = engine["workers"] or usable_cores()
-    request = scan_tree.ScanRequest(path, workers, projects=rules, paths=path_policy, **asked)
+    request = scan_tree.ScanRequest(path, workers, paths=path_policy, **asked)
     try:
         with working(engine, clusters_only=True) as (pool, progress):
             report = scan_tree.scan(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
@@ -386,13 +377,6 @@ def scan(
         print_answer(scan_tree.summary(report))
         say("", f"Stored as scan {report.facts.scan_id}. Show it: ioweather show car11.fig8")
     return 1 if report.tally.counts["unreadable"] else 0
-
-
-def _rule(text: str) -> ProjectRule:
-    name, equals, pattern = text.partition("=")
-    if not (name and equals and pattern):
-        raise UsageError(f"--project {text}: expected NAME=GLOB.")
-    return ProjectRule(name=name, path=pattern)
 
 
 @click.group(epilog="Example: ioweather facility init --name Edison --zone America/Los_Angeles")

@@ -35,7 +35,7 @@ from ioweather.topics.source import zone_of
 from ioweather.ui.cli.questions import command_of
 from ioweather.ui.cli.screen import say, say_json
 
-# Key that sorts by each, and its name in --sort.
+# Key that sorts by each, and its name in --order.
 ORDERS: Final = {"t": "total", "r": "read", "w": "write", "o": "ops", "n": "name"}
 _WIDTH: Final = 80
 _LINES: Final = 24
@@ -159,7 +159,7 @@ _LIVE_OPTIONS: Final = (
     click.Option(["--live"], is_flag=True, help="Show current target rates, updated in place. Press q to quit."),
     click.Option(["--once"], is_flag=True, help="With --live: print one frame and stop."),
     click.Option(
-        ["--sort", "order"],
+        ["--order"],
         type=click.Choice(list(ORDERS.values())),
         default="total",
         show_default=True,

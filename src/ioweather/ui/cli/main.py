@@ -95,17 +95,6 @@ OLD_NAMES = {
     "stripe": ("predict", "--stripe"),
     "what-if": ("who", "--without"),
 }
-_NO_ANNOTATION: Final = "Write events with `ioweather ingest --as events --select map.sql FILE`."
-# Words after a command that version 0.2 had, with what to do instead.
-REMOVED_WORDS: Final = {
-    ("agent", "--annotate"): _NO_ANNOTATION,
-    ("agent", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
-    ("probe", "--annotate"): _NO_ANNOTATION,
-    (
-        "scan",
-        "--entries",
-    ): "Read a list into `scan_entries` with `ioweather ingest --as scan_entries --select map.sql LIST`.",
-}
 # Their answers differ in form from that of the new command: for this release they stay questions of their own.
 _OLD_QUESTIONS = ("stripe", "what-if")
 # Commands and options of the last release, by their command (empty: any), and what replaces them.
@@ -113,6 +102,11 @@ _REMOVED: Final = {
     ("", "--slurm"): "Start workers with dask-jobqueue and use --dask ADDRESS (docs/how-to/cluster.md).",
     ("relieve", "--by"): "It lists files by load. For a full OST: lfs find DIRECTORY --ost N | lfs_migrate -y",
     ("lake backup", "--verify"): "Run: ioweather lake check --lake DEST",
+    ("agent run", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
+    ("agent run", "slurm"): "`ioweather ingest --watch` reads Slurm's accounting.",
+    ("probe", "--annotate"): "Write events with `ioweather ingest --as events --select map.sql FILE`.",
+    ("scan", "--entries"): "Use `ioweather ingest --as scan_entries --select map.sql LIST`.",
+    ("scan", "--project"): "Add a [[project]] to facility.toml: `ioweather facility check`.",
     ("lake", "restore"): "A backup is a lake. Run: ioweather lake backup NEW --lake BACKUP",
 }
 _KEPT_ERRORS: Final = 20
@@ -148,9 +142,6 @@ class LazyGroup(click.Group):
                 args = [*words, *args[1:]]
         if args[:2] == ["simulate", "score"]:
             raise click.UsageError("`simulate score` is now a script of the source code: benchmarks/score.py", ctx)
-        for word in (each.partition("=")[0] for each in args[1:]):
-            if (args[0], word) in REMOVED_WORDS:
-                raise click.UsageError(f"`{word}` was removed. {REMOVED_WORDS[args[0], word]}", ctx)
         if args[0] == "why" and _asks_server(args[1:]):
             return "why", import_module("ioweather.ui.cli.why_served").why, args[1:]
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ioweather.core.contracts import Param
-from ioweather.core.errors import IoweatherError
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.units import show_times_in, zone_named
 from ioweather.topics.catalogue import QUESTIONS
 from ioweather.topics.source import ask, period_between, zone_of
@@ -43,6 +43,12 @@ _EXTRA: dict[str, list[click.Option]] = {
 }
 
 
+_WITHOUT_LAKE = (
+    "Name the job's Darshan log instead, or ask your site for its lake (--lake) or its server "
+    "(ioweather why JOB --server URL)."
+)
+
+
 def question_of(command: str) -> str | None:
     """The question that a command asks."""
     names = (_QUESTIONS_OF_COMMANDS.get(command, command), command.replace("-", "_"))
@@ -67,7 +73,12 @@ def command_of(name: str) -> click.Command:
             with suppress(IoweatherError):  # a lake that cannot be read is said by what reads it
                 show_times_in(zone_named(zone_of(lake_dir)))
         while True:
-            answer = ask(name, lake_dir, typed, period_ns=period_between(start, end, lambda: zone_of(lake_dir)))
+            try:
+                answer = ask(name, lake_dir, typed, period_ns=period_between(start, end, lambda: zone_of(lake_dir)))
+            except LakeError as error:
+                if name not in ("job", "why") or lake_dir:
+                    raise
+                raise error.reworded(f"A job ID needs a lake. {error.message}", hint=_WITHOUT_LAKE) from None
             is_watched = own.get("watch") and form == "text"
             if is_watched:
                 click.clear()

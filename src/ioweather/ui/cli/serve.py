@@ -11,11 +11,11 @@ import time
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from markupsafe import Markup
 
 from ioweather.agent.delivery import FIRST_SHIPMENT_NS
 from ioweather.agent.exporter import render
@@ -277,30 +277,15 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
                 has_rows = bool(snapshot.filled(("responses", "series", "applications", "jobs")))
         if view.name != MAIN or has_rows:
             return overview.endpoint(view)  # type: ignore[no-any-return]
-        seconds_left = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
-        response = page("base.html", view, "/", "Overview", ranged=False, body=_first_page(here, seconds_left))
+        seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
+        known: dict[str, Any] = {"here": here, "seconds": seconds, "took": _last_response_times(here)}
+        has_demo = layout.is_lake(here.demo)
+        response = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
         response.headers["refresh"] = "2"
         return response
 
     first_page.__annotations__["view"] = PublicView
     app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
-
-
-def _first_page(here: Here, seconds: int) -> Markup:
-    """What is measured, the last response times, and a link to the demonstration."""
-    when = f"in {seconds} s" if seconds else "in a few seconds"
-    body = Markup("<h1>Measuring {}</h1><p>The first numbers appear here {}.</p>").format(here.target, when)
-    took = _last_response_times(here)
-    row = Markup("<tr><td>{}</td><td>{}</td></tr>")
-    rows = Markup("").join(row.format(op.replace("_", " "), format_value(ns, "ns")) for op, ns in took.items())
-    head = Markup("<table><thead><tr><th>operation</th><th>last response time</th></tr></thead>{}</table>")
-    body += head.format(rows) if took else Markup("<p>The probe is creating its files.</p>")
-    if layout.is_lake(here.demo):
-        link = Markup('<a href="/?lake=demo">demonstration</a>')
-        return body + Markup("<p>Until then: a {} with a week of jobs, servers and incidents.</p>").format(link)
-    if here.demo_is_coming():
-        return body + Markup("<p>A simulated facility is being created; a link will appear here.</p>")
-    return body
 
 
 def _last_response_times(here: Here) -> dict[str, int]:

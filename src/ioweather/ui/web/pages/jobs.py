@@ -300,7 +300,10 @@ def project(view: OwnView, name: str) -> str:
 @shell.cached_part()
 def projects(view: OwnView) -> str:
     table = view.exhibit(_LISTED_BY, {}, ALL_TIME).tables[0]
-    return shell.tables_part(Listed(replace(table, title="The largest projects"), Place(view, "/jobs")))
+    kept = [n for n, column in enumerate(table.columns) if column.heading not in ("read", "written")]
+    rows = tuple(tuple(row[n] for n in kept) for row in table.rows)
+    shown = ResultTable(table.name, tuple(table.columns[n] for n in kept), rows, "The largest projects")
+    return shell.tables_part(Listed(shown, Place(view, "/jobs")))
 
 
 @router.get("/fragments/runs")

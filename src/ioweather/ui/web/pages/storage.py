@@ -159,7 +159,7 @@ def problems(view: OwnView) -> str:
     more = _more_events(place, count - _MOST_PROBLEMS)
     lists = [block for block in answer.blocks if isinstance(block, Items)]
     parts = [shell.items_part(place, replace(block, items=block.items[:_MOST_PROBLEMS], more=more)) for block in lists]
-    return Markup("").join(parts) or _NOTHING.format("No problems in this period.")
+    return Markup("").join(parts) or _NOTHING.format(answer.headline)
 
 
 def _more_events(place: Place, count: int) -> Markup:
