@@ -182,7 +182,7 @@ class ProbeSettings:
 
 _ACCESS_NOTES: Final = {
     "cached": "this file system is in memory: reads do not reach storage",
-    "dropped": "no O_DIRECT: the page cache is dropped before each read, and buffers each write",
+    "dropped": "no O_DIRECT: the page cache is dropped before each read; writes are buffered",
     "direct": "O_DIRECT is accepted; requests may still be served from a cache",
 }
 

@@ -243,7 +243,7 @@ def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         facts = tuple(group for group in answer.facts if group.name != "job")
         return replace(answer, facts=(about, *facts), result=known)
     took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no Darshan log."
+    headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
     return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
 
 

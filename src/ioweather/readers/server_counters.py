@@ -459,7 +459,7 @@ def _read_columns(path: Path, context: ReadContext) -> list[_Column]:
                     scale = _UNITS.get(word)
                     values[-1] = None if scale is None else values[-1] * scale
             if len(values) != shown:
-                raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
+                raise CorruptInput(f"{path}, line {number}: found {len(values)} values for {shown} columns.")
             for column, value in zip(legend[first : first + shown], values, strict=True):
                 if value is not None:
                     column.values[moment_ns] = value

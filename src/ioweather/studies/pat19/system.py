@@ -482,7 +482,7 @@ def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: s
             if places and len(places) <= len(names) // 2:
                 listed = ", ".join(f"{names[i]} ({shown(float(value[i]))})" for i in places)
                 yield Finding(
-                    f"For runs that must not be disturbed, avoid {noun}s {listed}: {reason} {name} volume than "
+                    f"For runs that must not be disturbed, avoid {noun}s {listed}: they {reason} {name} volume than "
                     f"usual ({shown(typical)}).",
                     name="hours_to_avoid",
                 )

@@ -241,7 +241,7 @@ _LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 @click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port of the dashboard.")
 @click.option("--no-demo", is_flag=True, help="Do not create the demo.")
 def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
-    """Measure the storage of this directory (or PATH) with probe and block devices, and open the dashboard."""
+    """Measure the storage of this directory (or PATH) with a probe and device counters, and open the dashboard."""
     limit_ns = converted(parse_duration_ns, duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     check_reach(host, open_lake(lake, create=True).facility.visibility)

@@ -262,7 +262,8 @@ def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
         *simulated,
         f"{_period(material)} The lake contains {held}.",
         f"{included} of {total} exhibits of the five papers are included, {empty} would be empty, and "
-        f"{total - included - empty} are not possible with these data. Each missing exhibit has its reason.",
+        f"{total - included - empty} are not possible with these data. Each missing exhibit is listed with the "
+        "reason.",
         f"Of the papers' claims, {kinds.count('refuted'):,} are contradicted here, "
         f"{kinds.count('supported'):,} are supported, and {kinds.count('undecided'):,} are weaker, undecided or not "
         "testable.",

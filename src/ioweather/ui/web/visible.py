@@ -178,7 +178,8 @@ def _token(request: Request, authorization: str) -> Token | None:
 
 
 def sender(
-    request: Request, authorization: Annotated[str, Header(description="Bearer and the token", max_length=500)] = ""
+    request: Request,
+    authorization: Annotated[str, Header(description="`Bearer` followed by the token", max_length=500)] = "",
 ) -> Token:
     """The token of a host that brings rows to the main lake."""
     found = _token(request, authorization)
