@@ -434,7 +434,7 @@ def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats])
 def best_excess_p(values: list[float], nulls: list[ShiftNull]) -> float:
     """Return the p-value of the largest excess of several coefficients over the medians of their null distributions.
 
-    The largest is selected anew in every shift, which accounts for the selection.
+    Every shift selects its own largest, so p accounts for the selection.
     """
     observed = max(value - null.median for value, null in zip(values, nulls, strict=True))
     excess = np.array([null.values for null in nulls]) - np.array([[null.median] for null in nulls])
