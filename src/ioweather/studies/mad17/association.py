@@ -42,7 +42,7 @@ from ioweather.stats.dependence import (
     ShiftNull,
     above_resolution,
     associate,
-    best_moved_p,
+    best_excess_p,
     best_shift_p,
     coefficients,
     complete_pairs,
@@ -363,7 +363,7 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         chance = best_shift_p([each.volumes for each in own], pair.times)
         nulled = [each for each in own if "spearman" in each.nulls]
         values, nulls = [each.found["spearman"].value for each in nulled], [each.nulls["spearman"] for each in nulled]
-        moved = best_moved_p(values, nulls) if null is not None else 0.0
+        moved = best_excess_p(values, nulls) if null is not None else 0.0
         if not chance <= SURE:
             yield Finding(f"{words}: not above chance.", "undecided", name="association")
         elif null is not None and moved > SURE:

@@ -270,6 +270,7 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
     has_rows = False
 
     def first_page(view: PublicView) -> Html:
+        """Return the Overview; for a main lake without rows, the last response times, reloaded every 2 s."""
         nonlocal has_rows
         if view.name == MAIN and not has_rows:
             with view.lake.snapshot() as snapshot:
@@ -279,9 +280,9 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
         seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
         known: dict[str, Any] = {"here": here, "seconds": seconds, "took": _last_response_times(here)}
         has_demo = layout.is_lake(here.demo)
-        shown = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
-        shown.headers["refresh"] = "2"
-        return shown
+        response = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
+        response.headers["refresh"] = "2"
+        return response
 
     first_page.__annotations__["view"] = PublicView
     app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))
