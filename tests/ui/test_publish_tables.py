@@ -67,7 +67,9 @@ def test_a_long_table_breaks_across_pages() -> None:
 def test_every_exhibit_of_the_demonstration_compiles(tmp_path: Path) -> None:
     lake = open_lake(make_demo(tmp_path / "lake").lake)
     made = make_exhibits(lake, [each.id for each in exhibits() if each.id != "car11.fig11"])
-    head = r"\documentclass{article}\usepackage[textwidth=174mm]{geometry}\usepackage{array,booktabs,longtable}"
+    head = (
+        r"\documentclass{article}\usepackage[textwidth=174mm]{geometry}\usepackage{adjustbox,array,booktabs,longtable}"
+    )
     parts = []
     for exhibit in made:
         write_exhibit(exhibit, tmp_path / f"{exhibit.id}.tex", origin=exhibit.id)
@@ -78,3 +80,4 @@ def test_every_exhibit_of_the_demonstration_compiles(tmp_path: Path) -> None:
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=300)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert not [line for line in done.stdout.splitlines() if "Overfull" in line or "too large" in line]
