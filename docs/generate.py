@@ -95,7 +95,7 @@ def tables_page() -> str:
 def commands_page() -> str:
     lines = [
         "# Commands\n",
-        "Exit codes: 0 done; 1 done, but something was left out; 2 not done; 130 interrupted.\n",
+        "Exit codes: 0 done; 1 done, but something was left out; 2 failed; 130 interrupted.\n",
     ]
     root = click.Context(cli, info_name="ioweather", terminal_width=80, **cli.context_settings)
     for name in COMMANDS:

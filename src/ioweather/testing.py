@@ -210,11 +210,11 @@ def _good_file(source: Source, path: Path, context: ReadContext) -> Iterator[str
     if not (outcome.faults or outcome.refusal):
         rows = _rows(source.read(path, context))
         if rows != _rows(source.read(path, context)):
-            yield f"read, {path.name}: a second read returns other rows"
+            yield f"read, {path.name}: a second read returns different rows"
         if isinstance(source, BatchSource):
             batch = source.rows([source.parse(path, context)], context)
             if rows != _rows((table, frame) for table, frame, _ in batch):
-                yield f"batch, {path.name}: a batch read returns other rows"
+                yield f"batch, {path.name}: a batch read returns different rows"
 
 
 def _rows(pieces: Iterable[tuple[str, Any]]) -> Counter[tuple[Any, ...]]:

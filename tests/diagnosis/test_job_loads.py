@@ -13,8 +13,8 @@ from ioweather.diagnosis.job_loads import (
     Capacity,
     Degraded,
     JobLoads,
-    capacity_of_loads,
     concat_loads,
+    estimate_capacity,
     intersect_spans,
     loads_of_servers,
 )
@@ -62,6 +62,6 @@ def test_rows_of_servers_become_stretches_of_jobs() -> None:
 
 
 def test_without_samples_the_highest_rate_of_any_job_is_what_a_target_can_do() -> None:
-    found = capacity_of_loads(loads((0, 0, 10, 0, 100.0), (1, 0, 10, 1, 500.0)), 2)
+    found = estimate_capacity(loads((0, 0, 10, 0, 100.0), (1, 0, 10, 1, 500.0)), 2)
     assert found.per_second["write_bytes"].tolist() == [50.0, 50.0, 0.0]
     assert set(found.per_second) == set(AMOUNTS)

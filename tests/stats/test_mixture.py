@@ -40,7 +40,7 @@ def test_a_planted_mixture_is_found(fit: MixtureFit) -> None:
     low, high = fit.intervals["tail_alpha"].low, fit.intervals["tail_alpha"].high
     assert low < 3.0 < high
     assert "40 replicates" in fit.intervals["tail_alpha"].method
-    assert fit.intervals["pivot"].method.startswith("profile likelihood, limit by 40 samples drawn from fits")
+    assert fit.intervals["pivot"].method.startswith("profile likelihood with a limit from 40 samples")
 
 
 def test_the_distances_are_those_of_the_groups(fit: MixtureFit) -> None:
@@ -104,8 +104,8 @@ def test_the_goodness_of_fit_tells_a_mixture_from_something_else() -> None:
     [
         (np.arange(9.0), {}, "at least 10 times"),
         (np.array([1.0] * 20), {}, "all 20 times are equal"),
-        (np.array([1.0] * 15 + [2.0] * 15), {}, "no pivot leaves 5 times and two distinct values"),
-        (np.arange(100.0), {"minimum_group": 60}, "no pivot leaves 60 times"),
+        (np.array([1.0] * 15 + [2.0] * 15), {}, "each side needs 5 times and two distinct values"),
+        (np.arange(100.0), {"minimum_group": 60}, "each side needs 60 times"),
         (np.append(np.arange(20.0), np.nan), {}, "missing"),
         (np.append(np.arange(20.0), -1), {}, "negative"),
         (np.arange(100.0), {"heads": ["gauss"]}, "unknown head gauss: use normal, cauchy"),

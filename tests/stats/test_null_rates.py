@@ -13,7 +13,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import jarque_bera
 
-from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, shift_p
+from ioweather.stats.dependence import MEASURES, ShiftNull, best_excess_p, best_shift_p, shift_p
 from ioweather.stats.order_statistics import independence
 from ioweather.stats.series import chance_bound, rotated_sums
 from ioweather.studies.car11.volume import single_change
@@ -47,7 +47,7 @@ def best_of_two_moved(n: int, rng: np.random.Generator) -> bool:
 
     values = [[at(load, shift) for shift in (0, *rng.integers(50, 20 * n - 50, 59).tolist())] for load in loads]
     nulls = [ShiftNull(float(np.median(row[1:])), 1.0, tuple(row[1:])) for row in values]
-    return best_moved_p([row[0] for row in values], nulls) <= LEVEL
+    return best_excess_p([row[0] for row in values], nulls) <= LEVEL
 
 
 def change(n: int, rng: np.random.Generator) -> bool:

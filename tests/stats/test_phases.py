@@ -20,7 +20,7 @@ from ioweather.stats.series import (
     find_phases,
     join_counts,
     members,
-    sorted_activity,
+    sort_activity,
 )
 
 
@@ -72,7 +72,7 @@ def test_rank_correlation_equals_scipy_and_leaves_out_missing() -> None:
 
 def cluster_sizes(values: np.ndarray, tolerance: float = TOLERANCE) -> tuple[np.ndarray, np.ndarray]:
     """(row of each cluster, size of each cluster), row by row, smallest activity first."""
-    count, _, size = _clusters(sorted_activity(values), tolerance)
+    count, _, size = _clusters(sort_activity(values), tolerance)
     return np.repeat(np.arange(len(count)), count), size
 
 
@@ -106,8 +106,8 @@ def test_clusters_equal_the_slow_greedy_pass(seed: int, rows: int, columns: int,
 def test_counts_per_interval_distribution_and_joining() -> None:
     rng = np.random.default_rng(2)
     values = 1e9 * rng.choice([0.0, 1.0, 1.02, 2.0, 2.01, 7.0], size=(500, 120))
-    whole = count_clusters(sorted_activity(values))
-    joined = join_counts([count_clusters(sorted_activity(part)) for part in np.array_split(values, 3)])
+    whole = count_clusters(sort_activity(values))
+    joined = join_counts([count_clusters(sort_activity(part)) for part in np.array_split(values, 3)])
     assert np.array_equal(joined.histogram, whole.histogram)
     assert np.array_equal(joined.per_interval, whole.per_interval)
 

@@ -73,8 +73,8 @@ def render(
 # Metrics by what they describe: name, help text, and the value; None is left out.
 _Table = Sequence["tuple[str, str, Callable[[Any], float | None]]"]
 _OF_REMOTE: _Table = (
-    ("ioweather_remote_spool_bytes", "Bytes queued in the spool, from the last report.", lambda s: s.spool.bytes),
-    ("ioweather_remote_dropped_rows_total", "Rows dropped, from the last report.", lambda s: s.spool.dropped_rows),
+    ("ioweather_remote_spool_bytes", "Bytes queued in the spool, as of the last report.", lambda s: s.spool.bytes),
+    ("ioweather_remote_dropped_rows_total", "Rows dropped, as of the last report.", lambda s: s.spool.dropped_rows),
     ("ioweather_remote_troubles", "Number of problems in the last report.", lambda s: len(find_problems(s))),
 )
 _OF_AGENT: _Table = (

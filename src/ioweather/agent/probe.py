@@ -112,7 +112,7 @@ class FilePool:
             os.close(fd)
 
     def read(self, name: str, folder: int) -> None:
-        """Open and read a file."""
+        """Open a file and read all of it. One byte more is requested, so that the read reaches the end of the file."""
         fd = os.open(name, os.O_RDONLY | _FLAGS, dir_fd=folder)
         try:
             os.read(fd, len(self._content) + 1)
@@ -182,7 +182,7 @@ class ProbeSettings:
 
 _ACCESS_NOTES: Final = {
     "cached": "this file system is in memory: reads do not reach storage",
-    "dropped": "no O_DIRECT: the page cache is dropped before each read, and buffers each write",
+    "dropped": "no O_DIRECT: the page cache is dropped before each read; writes are buffered",
     "direct": "O_DIRECT is accepted; requests may still be served from a cache",
 }
 
@@ -555,17 +555,22 @@ class TargetProbe(FileProbe):
         self._placed_ns = time.monotonic_ns()
         return unavailable
 
-    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        """Time the operations on the next target; now and then look for targets without a file."""
+    def _place_after_pause(self, reporter: Reporter) -> None:
+        """Retry targets without a file when the pause is over; each pause is twice the last, up to an hour."""
         if time.monotonic_ns() - self._placed_ns > self._pause_ns:
             reporter.begin("prepare", 0, None)
             self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
             self._placed_ns = time.monotonic_ns()
             with suppress(OSError, IoweatherError):  # the probe goes on with the targets that have files
                 self._place(reporter)
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """Time two operations on the next target: read and write on a storage target, create and delete on a metadata
+        target. If its file or folder does not open, both have failed."""
+        self._place_after_pause(reporter)
         name = list(self.placed)[self._next % len(self.placed)]
         self._next += 1
-        folder = self._folders.get(name)
+        folder = self._folders.get(name)  # None for a storage target
         kinds = (_READ, _WRITE) if folder is None else (_CREATE, _DELETE)
 
         def report(kind: Operation, timing: Timing, cached: bool | None) -> None:
@@ -573,10 +578,10 @@ class TargetProbe(FileProbe):
 
         reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
         opener = self._files[name].open if folder is None else folder.again
-        entered, fd = timed_open(self._own.open_file, opener)
-        if entered.failed:
+        opened, fd = timed_open(self._own.open_file, opener)
+        if opened.failed:
             for kind in kinds:
-                report(kind, entered, None)
+                report(kind, opened, None)
             return
         try:
             if folder is None:

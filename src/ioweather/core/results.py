@@ -113,12 +113,13 @@ POSITIVE_UNITS: Final = frozenset({"bytes", "bytes_per_s", "ops_per_s", "seconds
 
 
 def quantity_label(name: str, unit: str) -> str:
-    """The name of an estimate in words; the part in brackets is a name from the data and stays."""
-    words, bracket, own = name.partition("[")
+    """Return the name of an estimate in words: 'io_ratio[my_app]' is 'I/O share [my_app]' if its unit is a ratio.
+    The part in brackets is a name from the data and stays."""
+    words, bracket, data_name = name.partition("[")
     words = _BETWEEN_WORDS.sub(" ", words)
     if unit == "ratio":
         words = re.sub(r"\bratio\b", "share", words)
-    return re.sub(r"\bio\b", "I/O", words) + (f" [{own}" if bracket else "")
+    return re.sub(r"\bio\b", "I/O", words) + (f" [{data_name}" if bracket else "")
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ def format_bytes(value: float) -> str:
     magnitude = abs(value)
     power = 0 if magnitude < KIB or math.isinf(value) else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
     scaled = value / (1 << (10 * power))
-    return f"{scaled:.0f} B" if power == 0 else f"{_digits(scaled)} {_BINARY[power]}"
+    return f"{scaled:.0f} B" if power == 0 else f"{_format_digits(scaled)} {_BINARY[power]}"
 
 
 def format_seconds(value: float) -> str:
@@ -183,20 +183,20 @@ def format_seconds(value: float) -> str:
         return "0 s"
     # What three digits would show as a thousand is one of the next unit.
     if magnitude < 0.9995e-3:
-        return f"{_digits(value * 1e6)} µs"
+        return f"{_format_digits(value * 1e6)} µs"
     if magnitude < 0.9995:
-        return f"{_digits(value * 1e3)} ms"
+        return f"{_format_digits(value * 1e3)} ms"
     if magnitude < 120:
-        return f"{_digits(value)} s"
+        return f"{_format_digits(value)} s"
     if magnitude < 7200:
-        return f"{_digits(value / 60)} min"
+        return f"{_format_digits(value / 60)} min"
     if magnitude < 48 * 3600:
-        return f"{_digits(value / 3600)} h"
-    return f"{_digits(value / 86400)} d"
+        return f"{_format_digits(value / 3600)} h"
+    return f"{_format_digits(value / 86400)} d"
 
 
-def _digits(value: float) -> str:
-    """Three significant digits without an exponent."""
+def _format_digits(value: float) -> str:
+    """A number without an exponent: three digits but at most two decimals, and from 1,000 on all digits."""
     magnitude = abs(value)
     if magnitude >= 100 or value == round(value):
         return f"{value:,.0f}"
@@ -315,12 +315,12 @@ def _plain(value: float) -> str:
 _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
     "bytes": format_bytes,
     "bytes_per_s": lambda value: f"{format_bytes(value)}/s",
-    "mib_per_s": lambda value: f"{_digits(value)} MiB/s",
+    "mib_per_s": lambda value: f"{_format_digits(value)} MiB/s",
     "mib_per_s_per_node": lambda value: f"{_plain(value)} MiB/s/CN",
-    "ops_per_s": lambda value: f"{_digits(value)}/s",
+    "ops_per_s": lambda value: f"{_format_digits(value)}/s",
     "seconds": format_seconds,
     "ns": lambda value: format_seconds(value / NS),
-    "factor": lambda value: f"{_digits(value)}x",
+    "factor": lambda value: f"{_format_digits(value)}x",
 }
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 

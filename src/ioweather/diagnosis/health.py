@@ -149,7 +149,10 @@ _KINDS: Final = {
 
 
 def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) -> tuple[Searched, ...]:
-    """What was searched of each file system in the period, the one with most components first."""
+    """Return what the search covered of each file system in the period, the one with most components first.
+
+    Components and the shortest detectable troubles (seconds; None: not detectable) are those of its newest window.
+    """
     low, high = period
     windows: dict[str, list[SearchWindow]] = {}
     for window in list_windows(snapshot, max(low, 0), high):
@@ -164,8 +167,9 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
         if "ost" in counted:
             counted.pop("device", None)  # disks of these targets
         if sampled:
-            counted.pop("probed", None)
-        bins = least_slow_bins(window.bins.count * max(1, sampled or counted.get("probed", 0)))
+            counted.pop("probed", None)  # probes time the same targets
+        # The more is searched, the longer a target must be slow before chance is excluded.
+        slow_bins = least_slow_bins(window.bins.count * max(1, sampled or counted.get("probed", 0)))
         limited = MIN_MINUTES * 60.0
         found.append(
             Searched(
@@ -173,7 +177,7 @@ def list_searched(snapshot: Snapshot, period: Period, filesystem: str | None) ->
                 start_ns=start,
                 end_ns=end,
                 components={_component_word(window, kind): count for kind, count in counted.items()},
-                slow_seconds=bins * window.bin_ns / NS if sources - _BY_METADATA else None,
+                slow_seconds=slow_bins * window.bin_ns / NS if sources - _BY_METADATA else None,
                 limited_seconds=limited if sampled >= LEAST_LIMITED and (end - start) / NS >= limited else None,
                 silent_seconds=max(LEAST_SILENT_NS, window.interval_ns) / NS if sampled >= LEAST_REPORTING else None,
                 unseen=tuple(_list_unseen(sources, sampled)),

@@ -187,13 +187,13 @@ def _named_findings(answer: Answer, names: Sequence[str], kinds: Sequence[str] =
 
 
 def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """What carries the time, and what to change."""
+    """Yield the terminal's blocks: gaps in the log, where the time went, what to change, notes, the next command."""
     result = answer.result
     assert isinstance(result, JobOutcome)
     yield from _named_findings(answer, ALWAYS_SAID)
-    wanted = _OF_JOB if result.logs else _OF_COUNTED_JOB
+    most_facts = _OF_JOB if result.logs else _OF_COUNTED_JOB
     groups = {group.name: group for group in answer.facts}
-    for name, most in wanted.items():
+    for name, most in most_facts.items():
         if name in groups and (shown := largest_facts(groups[name], most)).facts:
             yield shown
     if steps := _advice_steps(result.worth):
@@ -243,7 +243,7 @@ def _accounted_job_answer(source: DataSource, params: Params) -> Answer | None:
         facts = tuple(group for group in answer.facts if group.name != "job")
         return replace(answer, facts=(about, *facts), result=known)
     took = "is still running" if row["end_ns"] is None else f"ran {format_seconds(seconds)}"
-    headline = f"Job {row['job_id']} ({name or 'without a name'} of {user}) {took}; it has no Darshan log."
+    headline = f"Job {row['job_id']} ({name or 'unnamed'}, user {user}) {took}; it has no Darshan log."
     return Answer("job", headline, (about,), findings=(RECORD_NEXT,), caveats=(_NO_LOG,), result=known)
 
 

@@ -177,13 +177,16 @@ class Capacity:
         return np.asarray(work * slower)
 
 
-def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
-    """Capacity without samples: the highest rates in the records of jobs."""
-    seconds = np.maximum((loads.last_ns - loads.first_ns) / 1e9, 1.0)
-    found = {}
+def estimate_capacity(loads: JobLoads, components: int) -> Capacity:
+    """Return the highest rates of single loads, as the capacity of a file system without server samples.
+
+    All `components` get the highest rate on any of them. The metadata column has its own.
+    """
+    seconds = np.maximum((loads.last_ns - loads.first_ns) / 1e9, 1.0)  # a short burst is no sustained rate
+    per_second = {}
     for name in AMOUNTS:
-        most = np.zeros(components + 1)
-        np.maximum.at(most, loads.target, loads.amounts[name] / seconds)
-        most[:components] = most[:components].max(initial=0.0)
-        found[name] = most
-    return Capacity(found)
+        peak = np.zeros(components + 1)
+        np.maximum.at(peak, loads.target, loads.amounts[name] / seconds)
+        peak[:components] = peak[:components].max(initial=0.0)
+        per_second[name] = peak
+    return Capacity(per_second)

@@ -22,8 +22,8 @@ from ioweather.diagnosis.job_loads import (
     Capacity,
     Degraded,
     JobLoads,
-    capacity_of_loads,
     concat_loads,
+    estimate_capacity,
     intersect_spans,
     loads_of_logs,
     loads_of_servers,
@@ -106,7 +106,7 @@ def read_records(
     logged = replace(by_run, job=run_job[by_run.job])
     loads = concat_loads([logged.take(~counted[logged.job]), loads_of_servers(rows, components, row_job)])
     if capacity is None:
-        capacity = capacity_of_loads(concat_loads([by_run, loads]), len(components))
+        capacity = estimate_capacity(concat_loads([by_run, loads]), len(components))
     if not capacity.per_second["requests"][-1]:
         # The highest rate of files opened or inspected by a run.
         operations = runs.floats("file_count") / np.maximum(runs.floats("io_seconds"), 1.0)

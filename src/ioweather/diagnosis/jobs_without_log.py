@@ -130,7 +130,7 @@ def judge_accounted_job(
     snapshot = visible.whole
     jobs, this = _jobs_around(snapshot, row, as_of_ns)
     filesystem = filesystem or _filesystem(snapshot, counted)
-    measures, coverage = _measure(snapshot, jobs, this, filesystem)
+    measures, coverage = _measure_filesystem(snapshot, jobs, this, filesystem)
     verdict = judge_run_time(jobs, measures, this)
     seconds = float(accounting.run_seconds(jobs)[this])
     groups = (
@@ -286,8 +286,14 @@ def _filesystem(snapshot: Snapshot, counted: ServerIo | None) -> str | None:
     return choices.busiest_filesystem(snapshot) or (probed and snapshot.facility.filesystem_of(probed))
 
 
-def _measure(snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None) -> tuple[dict[str, Floats], float]:
-    """(measures of the file system during each job, share of job `this` in which it was measured)."""
+def _measure_filesystem(
+    snapshot: Snapshot, jobs: Frame, this: int, filesystem: str | None
+) -> tuple[dict[str, Floats], float]:
+    """(log slowdowns of the file system during each job, by measure; share of job `this` with measurements).
+
+    `probe_data`, `probe_metadata`: response times of probes; any during `this` cover all of it. `service`: request
+    times of servers, NaN for jobs of which fewer than MIN_COVERAGE of the steps were sampled.
+    """
     if filesystem is None:
         return {}, 0.0
     start, end = jobs.ints("start_ns"), np.maximum(accounting.ends(jobs), jobs.ints("start_ns") + 1)

@@ -404,7 +404,7 @@ QUESTION = Question(
     ),
     help="Show how slow storage is now compared with its baseline, as measured by the agent's probe.",
     epilog="""\b
-Exit codes: 0 as usual; 1 slow, hanging, or nothing measured; 2 not done.
+Exit codes: 0 as usual; 1 slow, hanging, or nothing measured; 2 failed.
 
 \b
 Example: ioweather now --watch

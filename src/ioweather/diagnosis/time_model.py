@@ -201,10 +201,11 @@ _MOST_SHIFT: Final = 1.5
 
 
 def compare_splits(log_ratio: Floats, group: Ints, changed: Bools, system_effect: Floats, row: int) -> Floats:
-    """Return a (run, run) kernel in [0, 1]: whether two changes made the same part of the time longer.
+    """Return a (run, run) Gaussian kernel in [0, 1]: whether two changes made the same part of the time longer.
 
-    `log_ratio` is log(metadata / data), `system_effect` the logarithm by which the system slowed data. A change of one
-    kind may cost nothing in one program and much in another; where the time went tells these apart.
+    `log_ratio` is log(metadata / data) of each run, `system_effect` the logarithm by which the system slowed data. A
+    change of one kind may cost nothing in one program and much in another; where the time went tells these apart.
+    Unchanged and unknown runs have shift 0. `row` is the judged run: in no baseline, and its group sets the noise.
     """
     shift, noise = np.zeros(len(log_ratio)), 0.0
     usual, known = ~changed & (np.arange(len(log_ratio)) != row), changed & np.isfinite(log_ratio)
@@ -212,8 +213,10 @@ def compare_splits(log_ratio: Floats, group: Ints, changed: Bools, system_effect
         members = np.flatnonzero(known & (group == number))
         split = find_split(log_ratio, np.flatnonzero(usual & (group == number)), int(members[0]))
         if split is not None:
-            own_shift = log_ratio[members] - log_ratio[members[0]] + split.shift + system_effect[members]
-            shift[members] = np.clip(own_shift, -_MOST_SHIFT, _MOST_SHIFT)
+            # Only the first member has a split; the others differ from it by their ratios.
+            beyond_usual = log_ratio[members] - log_ratio[members[0]] + split.shift
+            # The system made data longer, which lowered the ratio: add its effect back.
+            shift[members] = np.clip(beyond_usual + system_effect[members], -_MOST_SHIFT, _MOST_SHIFT)
             noise = max(noise, split.noise if number == group[row] else 0.0)
     return np.asarray(np.exp(-0.5 * (shift[:, None] - shift[None]) ** 2 / (_SHIFT_SCALE**2 + (2.0 * noise) ** 2)))
 
@@ -330,15 +333,17 @@ class _Baseline:
         return np.where(self.changed, mean, 0.0)
 
     def excess_slowness(self, column: Floats) -> Floats:
-        """Slowness beyond the expected, shrunk by the spread of equal runs; unknown is 0."""
+        """Slowness of each run beyond the expected, shrunk by the spread of equal runs; unknown is 0."""
         usual = self.by_group(column, lambda values: float(np.median(values)))
         expected, error = self.expect(column - self.recurring(column - usual), 0.5)
         excess = column - expected
+        # Spread of the quieter half: runs above the median may be slow because of the system.
         below = np.where(excess <= 0, -excess, np.nan)
         spread = self.by_group(below, lambda values: MAD_TO_SD * float(np.median(values)))
         usual = below[self.is_other & ~self.changed & np.isfinite(below)]
         least = 0.5 * MAD_TO_SD * float(np.median(usual)) if len(usual) else 0.0
         threshold = _DEAD_SPREADS * np.fmax(spread, least) + error
+        # The non-negative garrote: 0 up to the threshold, nearly the whole excess far above.
         with np.errstate(invalid="ignore", divide="ignore"):
             shrunk = np.where(excess > threshold, excess - threshold**2 / excess, 0.0)
         return np.nan_to_num(shrunk)

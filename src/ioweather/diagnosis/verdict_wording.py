@@ -116,7 +116,7 @@ _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
     ),
     Reason.LOW_PROBABILITY: (
         "most likely ({probability:.0%}) {cause}",
-        "The likeliest verdict is {likeliest} ({probability:.0%}). More similar runs would make it surer.",
+        "The likeliest verdict is {likeliest} ({probability:.0%}). More similar runs would make it more certain.",
     ),
 }
 
@@ -603,12 +603,12 @@ def advise_owner(suspect: Suspect) -> str:
     """Advice to the owner of the job."""
     moved = suspect.read_bytes + suspect.write_bytes
     if suspect.metadata_seconds > suspect.data_seconds:
-        return "Ask for fewer opens and stats: pack small files together, or use fewer processes at a time."
+        return "Ask the owner for fewer opens and stats: pack small files together, or use fewer processes at a time."
     if suspect.requests >= 1 and moved / suspect.requests < _SMALL_REQUEST_BYTES:
-        return "Ask for larger requests: each small request has a high overhead on the targets."
+        return "Ask the owner for larger requests: each small request has a high overhead on the targets."
     if suspect.targets and suspect.targets[0][1] > 0.5 and len(suspect.targets) <= 2:
-        return "Ask to stripe its files over more targets: its data goes to few of them."
-    return "Ask to move the job to quieter hours, or to spread its I/O over more time."
+        return "Ask the owner to stripe the files over more targets: the data goes to few of them."
+    return "Ask the owner to move the job to quieter hours, or to spread its I/O over more time."
 
 
 def as_culprit(found: TotalBlame) -> Culprit:

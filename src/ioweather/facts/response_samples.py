@@ -480,7 +480,7 @@ def collective_decision(
         (each.value or 0.0, each.low or 0.0, each.high or 0.0) for each in (times[most.width], times[best.width])
     )
     low, high = saved - math.hypot(a - low_a, high_b - b), saved + math.hypot(high_a - a, b - low_b)
-    method = f"90% quantile of {most.width} processes less that of {best.width} aggregators"
+    method = f"90% quantile of {most.width} processes minus that of {best.width} aggregators"
     yield Estimate("collective_saving", saved, "seconds", low, high, LEVEL, times[most.width].n, method)
     who = f"{most.width} {'readers' if op == 'read' else 'writers'}"
     over = "" if link_bytes_per_s else ", before any data are shipped"
@@ -493,7 +493,9 @@ def collective_decision(
             f"Waiting for the slowest of {who} costs {format_seconds(saved)} ({ends}) more than {best.width} "
             f"aggregators. Ship the data to them if a node receives more than {speeds[0]} ({speeds[1]} to {speeds[2]})."
         )
-        yield plain("collective_break_even", sent / saved, "bytes_per_s", method="bytes shipped over the saving")
+        yield plain(
+            "collective_break_even", sent / saved, "bytes_per_s", method="bytes shipped divided by the time saved"
+        )
     elif high < 0:
         ratio = (best.seconds(0.9) + shipped(best)) / most.seconds(0.9)
         text = (

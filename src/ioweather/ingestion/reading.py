@@ -438,16 +438,19 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
             frames.setdefault((name, table), []).append(frame)
     limit_seconds(limits.seconds_for(sum(size for _, size in batch)))
     for name, members in together.items():
-        outcomes += _rows_together(name, members, reading, frames)
+        outcomes += _make_rows(name, members, reading, frames)
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
 
 
 _Parsed: TypeAlias = tuple[Path, str, int, Any]  # path, digest and bytes of a file, and what its source parsed
 
 
-def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: Frames) -> list[FileOutcome]:
-    """Make the rows of all files at once. Files with doubtful rows go one by one, for their complaints; all do if that
-    fails, to find the cause."""
+def _make_rows(name: str, members: list[_Parsed], reading: Reading, frames: Frames) -> list[FileOutcome]:
+    """Make the rows of all parsed files of source `name` at once, append them to `frames`, return an outcome per file.
+
+    Files with impossible rows are then done one by one, so that each gets its own complaints; after an error all are,
+    to find the file that causes it.
+    """
     if not members:
         return []
     source = cast(BatchSource, SOURCES[name])
@@ -455,9 +458,10 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
     complaints, made, doubtful = Complaints(), dict[str, Frame](), set[int]()
     try:
         for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
-            for position, count in Counter(owner.tolist()).items():
+            for position, count in Counter(owner.tolist()).items():  # the file of each row, as a position in `members`
+                path, _, size, _ = members[position]
                 counts[position][table] = count
-                _check_rows(*members[position][0:3:2], counts[position].total(), reading.limits)
+                _check_rows(path, size, counts[position].total(), reading.limits)
             made[table], wrong = complaints.check(TABLES[table], frame, reading.now_ns)
             doubtful.update(owner[wrong].tolist())
         if complaints.refused_rows and len(members) == 1:
@@ -472,7 +476,7 @@ def _rows_together(name: str, members: list[_Parsed], reading: Reading, frames: 
     if doubtful and len(members) > 1:
         rest = [member for position, member in enumerate(members) if position not in doubtful]
         alone = [[members[position]] for position in sorted(doubtful)]
-        return [each for group in (*alone, rest) for each in _rows_together(name, group, reading, frames)]
+        return [each for group in (*alone, rest) for each in _make_rows(name, group, reading, frames)]
     for table, frame in made.items():
         frames.setdefault((name, table), []).append(frame)
     return [

@@ -102,8 +102,11 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
 
 
 def _write_checked(draft: Path, checked: Path, host: str, name: str, reading: Reading) -> FileOutcome:
-    """Write the checked rows of the file at `draft` to the file at `checked`, by table and column, and its outcome if
-    there is something to say; of a refused file the outcome alone. Returns the outcome."""
+    """Write the checked rows of the pushed file `draft` to `checked`, and return its outcome.
+
+    `checked` has one JSON value per line: {host, source}, then [table, {column: values}] per frame, then ["ingests",
+    outcome] if the outcome has a message. A refused file has no rows.
+    """
     size, days = draft.stat().st_size, set[int]()
     read = read_alone_bounded(str(draft), size, reading) if size > _SMALL_BYTES else _read_here(draft, size, reading)
     header = json.dumps({"host": host, "source": reading.source}) + "\n"

@@ -85,10 +85,14 @@ class Watched:
 
     @classmethod
     def from_json(cls, top: Path, body: Any) -> Watched:
-        """The stored state, or an empty one if it is damaged: the ledger knows which files are in the lake."""
+        """Return the stored state of `top`, or an empty one if `body` is damaged. Nothing is ingested twice then: the
+        ledger knows which files are in the lake."""
         try:
-            recent = {str(path): (int(a), int(b), int(c)) for path, (a, b, c) in body["recent"].items()}
-            quiet = {str(path): int(moment) for path, moment in body["quiet"].items()}
+            recent = {
+                str(path): (int(size), int(changed_ns), int(given_ns))
+                for path, (size, changed_ns, given_ns) in body["recent"].items()
+            }
+            quiet = {str(path): int(changed_ns) for path, changed_ns in body["quiet"].items()}
             return cls(top, int(body["mark_ns"]), recent, quiet)
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls(top)

@@ -361,7 +361,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         ran = f"The log is incomplete. {ran}"
     spent, moved = row["io_seconds"], row["moved_bytes"]
     if row["file_count"] == 0:
-        nothing = "used no file" if view.applications.text("modules").tolist()[0] else "no I/O was recorded"
+        nothing = "used no files" if view.applications.text("modules").tolist()[0] else "no I/O was recorded"
         return f"{ran} and {nothing}."
     if not spent and row["file_count"] is None:
         return f"{ran}: {_format_moved(row) or 'no data moved'}. Its I/O time is not in the log."

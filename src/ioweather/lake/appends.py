@@ -63,7 +63,8 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
     with writer_connection(spec) as con:
         count, low_ns, high_ns, days, streams = _make_batch(con, spec, rows, source, ingest_id)
 
-        def add() -> int:
+        def add_new_rows() -> int:
+            """Commit the rows that the newest version does not have; returns those added and completed."""
             nonlocal completed
             table = open_table(root, spec) or make_table(root, spec)
             near = table.files_near(days, low_ns, high_ns)
@@ -75,18 +76,18 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
                 added, new = _create_table(con, "fresh", _select_new(spec, stored)), "fresh"
                 if added < count and spec.unfinished:
                     flag, same = f"quality & {spec.unfinished}", _equal((*spec.identity, "day"))
-                    cut = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
-                    whole = f"SELECT b.* FROM batch b SEMI JOIN ({cut}) s ON {same} WHERE b.{flag} = 0"
-                    if finished := _create_table(con, "finished", whole):
+                    unfinished = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
+                    complete = f"SELECT b.* FROM batch b SEMI JOIN ({unfinished}) s ON {same} WHERE b.{flag} = 0"
+                    if finished := _create_table(con, "finished", complete):
                         replace_rows(con, table, near, f"EXISTS (SELECT 1 FROM finished b WHERE {same})", "finished")
                         completed += finished
-                        return add()  # the rows to add are those that the new version does not have
+                        return add_new_rows()  # the commit above made a new version
             if added:
                 table.add(write_files(con, table, f"FROM {new}", days), streams)
                 merge_small_files(con, table, days)
             return completed + added
 
-        return retry_conflicts(spec, add)
+        return retry_conflicts(spec, add_new_rows)
 
 
 def delete_rows(root: Path, spec: TableSpec, condition: str) -> None:

@@ -39,7 +39,10 @@ def backup(lake: Lake, target: Path, *, progress: Progress = silent) -> dict[str
     Returns `copied_files`, `copied_bytes`, `kept_files` (already there) and `removed_files`."""
     root = lake.root
     if store_of(root) is not None:
-        raise UsageError("The object store copies its own lakes.", hint="Use versions or replication there.")
+        raise UsageError(
+            "A lake in an object store cannot be backed up with this command.",
+            hint="Use the versioning or replication of the store.",
+        )
     _require_own_copy(root, target)
     with lake.snapshot() as snapshot:
         versions = snapshot.versions

@@ -385,9 +385,9 @@ def best_start(hourly: HourlyMeans, history: History, zone: tuple[dt.tzinfo, str
         f"start: start [time_ns]; clock: local ({zone[1]}) [text]; typical: typical {what} [{history.unit}]; "
         "ratio: against all hours [factor]"
     )
-    about = f"Typical {what} over {hours} h, by start"
+    about = f"Typical {what} over {hours} h, by start time"
     rows = table("starts", columns, times, clock, history.back(typical), np.exp(typical - mean), title=about)
-    chart = Chart.of("timeline", rows, "x=start y=typical", f"Typical {what} by start, next 24 hours")
+    chart = Chart.of("timeline", rows, "x=start y=typical", f"Typical {what} by start time, next 24 hours")
     return said(
         Finding(f"The hours differ: o{chosen} ({interval}).", name="best_start"),
         Fact("start", "start at", clock[best], note=zone[1]),

@@ -160,11 +160,11 @@ def _write_headline(outcome: RelieveOutcome) -> str:
     if not outcome.files:
         return f"{state} The lake has no file on it that several runs used."
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
-    what = f"{count} with {format_bytes(outcome.moved_bytes)} there"
+    what = f"{count} ({format_bytes(outcome.moved_bytes)} there)"
     if outcome.is_enough:
-        return f"{state} Moving {what} brings the target to the mean."
+        return f"{state} Moving {what} would bring the target to the mean."
     share = format_value(outcome.moved_bytes / outcome.excess_bytes, "ratio")
-    return f"{state} Moving all {what} removes {share} of the excess."
+    return f"{state} Moving all {what} would remove {share} of the excess."
 
 
 def _list_limits(outcome: RelieveOutcome) -> Iterator[Finding]:

@@ -384,7 +384,7 @@ def _require_same_targets(times: _RequestTimes) -> _RequestTimes:
     if len(fitted) < 2:
         reason = (
             f"the model needs response times per target at two or more request sizes. On {place}, {len(fitted)} of "
-            f"{len(times.fitted)} sizes have targets. Measure with `ioweather probe --sizes`."
+            f"{len(times.fitted)} sizes have response times per target. Measure with `ioweather probe --sizes`."
         )
     pairs = itertools.combinations([list_targets(item.sample) for item in fitted], 2)
     if any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in pairs):
@@ -538,8 +538,8 @@ QUESTION = Question(
         ),
         Param("directory", "With --stripe: directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
-    help="""Predict the duration of a SIZE transfer, with an interval, from sampled response times. SIZE may also be
-a Darshan log, which stands for the size of the run's largest file.""",
+    help="""Predict the duration of a SIZE transfer, with an interval, from sampled response times. SIZE may also
+be a Darshan log: the size of the run's largest file is then used.""",
     epilog="""
 Example: ioweather predict 1TiB --request 16MiB --width 8 --read
 Example: ioweather predict 64GiB --stripe --directory /scratch/run7

@@ -54,14 +54,16 @@ def _accounting_lines(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path}, line {number}", line
 
 
-def moment_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int | None:
-    """An epoch as nanoseconds; None for '' and '0', which mean never. Raises CorruptInput."""
+def parse_epoch_ns(text: str, where: str, name: str, *, per_second: int = 1) -> int | None:
+    """Return nanoseconds since 1970 from whole seconds (`per_second` 1000: milliseconds); None for '' and '0' (never).
+    Raises CorruptInput, which names the line (`where`) and the field (`name`)."""
+    unit_ns = NS // per_second
     if text in ("", "0"):
         return None
     count = whole_number(text)
-    if count is None or count * (NS // per_second) >= END_NS:
+    if count is None or count * unit_ns >= END_NS:
         raise CorruptInput(f"{where}: {name} is {text[:40]!r}, not seconds since 1970.")
-    return count * (NS // per_second)
+    return count * unit_ns
 
 
 def state_of(exit_status: str | None) -> str:
@@ -168,7 +170,9 @@ def _pbs_job(where: str, kind: str, identity: str, values: dict[str, str], clust
     if job is None:
         raise CorruptInput(f"{where}: {identity[:60]!r} is not a job id.")
     number, task, server = int(job[1]), job[2], job[3]
-    times = {name: moment_ns(values.get(name, ""), where, name) for name in ("ctime", "qtime", "etime", "start", "end")}
+    times = {
+        name: parse_epoch_ns(values.get(name, ""), where, name) for name in ("ctime", "qtime", "etime", "start", "end")
+    }
     submit = next((times[name] for name in ("ctime", "qtime", "etime", "start", "end") if times[name]), None)
     if submit is None:
         raise CorruptInput(f"{where}: job {identity[:60]} has neither ctime nor start.")
@@ -269,7 +273,7 @@ def _lsf_job(where: str, fields: list[str], cluster: str) -> Job:
     if name_at + 1 >= len(fields):
         raise CorruptInput(f"{where}: the record ends after {len(fields)} fields, within the job.")
     end, submit, start = (
-        moment_ns(fields[place], where, name)
+        parse_epoch_ns(fields[place], where, name)
         for name, place in (("eventTime", 2), ("submitTime", 7), ("startTime", 10))
     )
     job, index = number("jobId", 3), (whole_number(fields[index_at]) or 0) if index_at < len(fields) else 0
@@ -339,7 +343,7 @@ def _sge_records(path: Path, context: ReadContext) -> Iterator[Job]:
         if not _is_sge_job(fields):
             raise CorruptInput(f"{where}: expected {_FEWEST_FIELDS} or more fields of a job, found {line[:60]!r}.")
         submit, start, end = (
-            moment_ns(text, where, "a time", per_second=1000 if int(text) >= _FIRST_MILLISECONDS else 1)
+            parse_epoch_ns(text, where, "a time", per_second=1000 if int(text) >= _FIRST_MILLISECONDS else 1)
             for text in (fields[_SUBMIT], fields[_START], fields[_END])
         )
         if submit is None and start is None:

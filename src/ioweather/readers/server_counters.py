@@ -222,7 +222,10 @@ class _LustreRows:
         self.undated = 0
 
     def read(self) -> Pieces:
-        """Yield frames of all snapshots; return a sentence on what was left out. Raises SourceError without any row."""
+        """Yield (table, frame) of `series`, `job_operations` and `components`; return a sentence on skipped parts.
+
+        Raises CorruptInput after the last frame for damaged parameters, and SourceError if there are no rows.
+        """
         looks = unnamed = made = 0
         damaged: list[str] = []
         for snapshot in _snapshots(self.path, self.context.host or _host_in_name(self.path)):
@@ -234,21 +237,11 @@ class _LustreRows:
                 made += len(self.job_rows)
                 yield "job_operations", JOB_OPERATIONS.frame_of(self.job_rows)
                 self.job_rows = []
-        once = [jobs for jobs in self.jobs.values() if jobs.lists == 1]
+        once = [jobs for jobs in self.jobs.values() if jobs.lists == 1]  # count from the start of each job instead
         for jobs in once:
             self._add_jobs(jobs.whole_lives(), Quality.WHOLE_LIFE)
         yield from self.rows.rest()
-        servers: list[dict[str, Any]] = [
-            # Since the day of the last look, so that recordings of one day say the same.
-            {
-                "system": target.system,
-                "kind": target.kind,
-                "component": target.name,
-                "valid_from_ns": moment // DAY_NS * DAY_NS,
-                "server": server,
-            }
-            for target, (moment, server) in sorted(self.servers.items())
-        ]
+        servers = self._server_rows()
         for table, rows in ((JOB_OPERATIONS, self.job_rows), (COMPONENTS, servers)):
             if rows:
                 yield table.name, table.frame_of(rows)
@@ -272,6 +265,19 @@ class _LustreRows:
             f"{self.path} has {looks} snapshot(s) of Lustre counters but no differences{f' ({left})' if left else ''}.",
             hint=_LUSTRE_HINT,
         )
+
+    def _server_rows(self) -> list[dict[str, Any]]:
+        """Rows of `components`: the server of each target, since the day of the last snapshot that names it."""
+        return [
+            {
+                "system": target.system,
+                "kind": target.kind,
+                "component": target.name,
+                "valid_from_ns": moment // DAY_NS * DAY_NS,  # the same in all recordings of a day
+                "server": server,
+            }
+            for target, (moment, server) in sorted(self.servers.items())
+        ]
 
     def _add(self, snapshot: Snapshot) -> int:
         """Add the rows of a snapshot; returns how many of its statistics have no server."""
@@ -453,7 +459,7 @@ def _read_columns(path: Path, context: ReadContext) -> list[_Column]:
                     scale = _UNITS.get(word)
                     values[-1] = None if scale is None else values[-1] * scale
             if len(values) != shown:
-                raise CorruptInput(f"{path}, line {number}: {len(values)} values in {shown} columns.")
+                raise CorruptInput(f"{path}, line {number}: found {len(values)} values for {shown} columns.")
             for column, value in zip(legend[first : first + shown], values, strict=True):
                 if value is not None:
                     column.values[moment_ns] = value

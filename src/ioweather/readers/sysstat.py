@@ -247,7 +247,7 @@ def _date_by_count(path: Path, reports: Iterable[_Report], context: ReadContext)
             )
         if runs > 1:
             raise UndatedInput(
-                f"{path}, line {report.line}: a second run of iostat without timestamps.",
+                f"{path}, line {report.line}: a second iostat run without timestamps starts here.",
                 hint="Split the file before that run and use --start for each part.",
             )
         yield report, context.start_ns + count * context.interval_ns, context.interval_ns
@@ -417,7 +417,7 @@ SADF = FileReader("sadf", "sar data through sadf: -j, -d or -p", ("series",), _d
 def _interval_of(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
     """Start and length in nanoseconds of an interval of so many seconds. Raises CorruptInput beyond ten years."""
     if interval > _LONGEST_INTERVAL:
-        raise CorruptInput(f"{path}, line {line}: an interval of {interval} seconds.")
+        raise CorruptInput(f"{path}, line {line}: the interval is {interval} seconds, which is too long.")
     return end_ns - interval * NS, interval * NS
 
 
@@ -434,7 +434,7 @@ def _read_semicolons(path: Path, context: ReadContext) -> Iterator[DeviceSample]
         if not line or kind == "other":  # sar -A: memory, network, interrupts, batteries
             continue
         if not kind:
-            raise CorruptInput(f"{where}: a record before the header line.")
+            raise CorruptInput(f"{where}: a record precedes the header line.")
         host, *parts = line.split(";")
         if parts and parts[0] == "-1":
             continue  # LINUX-RESTART, or a comment
@@ -461,7 +461,8 @@ def _read_header(path: Path, line: str, number: int) -> tuple[str, tuple[str, ..
         if names[:1] != ("CPU",) and "DEV" not in names:
             return "other", names
         raise UnsupportedVersion(
-            f"{path}, line {number}: several devices or activities in one line (sadf -h).", hint="Run sadf without -h."
+            f"{path}, line {number}: the line contains several devices or activities (sadf -h).",
+            hint="Run sadf without -h.",
         )
     if names[:1] == ("DEV",):
         return "device", names[1:]
@@ -527,7 +528,7 @@ def _read_sadf_json(path: Path, context: ReadContext) -> Iterator[DeviceSample]:
             continue
         host = context.host or record.host
         if host is None:
-            raise CorruptInput(f"{where}: no nodename before the statistics.", hint="Use --host.")
+            raise CorruptInput(f"{where}: nodename is missing before the statistics.", hint="Use --host.")
         is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
         end_ns = stamps.read(f"{date} {time} UTC" if is_utc else f"{date} {time}", record.line)
         span = _interval_of(path, record.line, end_ns, interval)

@@ -136,7 +136,9 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str, bool]]:
     for text in text_blocks(path):
         *lines, rest = (rest + text).split("\n")
         if len(rest) > _LONGEST_LINE:
-            raise CorruptInput(f"{path}, line {number + len(lines)}: a line of more than {_LONGEST_LINE} characters.")
+            raise CorruptInput(
+                f"{path}, line {number + len(lines)}: the line is longer than {_LONGEST_LINE} characters."
+            )
         for line in lines:
             begun = begun or bool(line.strip())
             if begun:

@@ -431,13 +431,13 @@ def shift_null(y: Floats, observed: dict[str, float], shifted: Iterator[Floats])
     return nulls
 
 
-def best_moved_p(values: list[float], nulls: list[ShiftNull]) -> float:
-    """Return the p-value of the coefficient that exceeds the median of its null most.
+def best_excess_p(values: list[float], nulls: list[ShiftNull]) -> float:
+    """Return the p-value of the largest excess of several coefficients over the medians of their null distributions.
 
-    The selection is repeated in every shift.
+    Every shift selects its own largest, so p accounts for the selection.
     """
-    beyond = max(value - null.median for value, null in zip(values, nulls, strict=True))
-    table = np.array([null.values for null in nulls]) - np.array([[null.median] for null in nulls])
-    moved = np.fmax.reduce(table, axis=0)
-    moved = moved[np.isfinite(moved)]
-    return float((1 + (moved >= beyond).sum()) / (1 + len(moved)))
+    observed = max(value - null.median for value, null in zip(values, nulls, strict=True))
+    excess = np.array([null.values for null in nulls]) - np.array([[null.median] for null in nulls])
+    largest = np.fmax.reduce(excess, axis=0)
+    largest = largest[np.isfinite(largest)]
+    return float((1 + (largest >= observed).sum()) / (1 + len(largest)))

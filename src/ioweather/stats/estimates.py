@@ -303,7 +303,7 @@ class Intervals:
         if bounds is not None:
             low, high = max(bounds[0], low), min(bounds[1], max(value, high))
         if value == low == high == 0 and scale != "logit":
-            return Estimate(name, value, unit, n=n, method="no interval: nothing but zeros")
+            return Estimate(name, value, unit, n=n, method="no interval: all values are zero")
         if scale == "variation" and value > 0:
             high *= high / value
         if scale == "logit":
@@ -319,7 +319,7 @@ class Intervals:
         """
         hours = max(1.0, len(self._seen) * max(1.0, self._unit_ns / HOUR_NS))
         reach = 1 - ((1 - LEVEL) / 2) ** (1 / hours)
-        method = f"all equal: bound of {hours:.0f} independent {'hours' if self._unit_ns >= HOUR_NS else 'units'}"
+        method = f"all equal: bound for {hours:.0f} independent {'hours' if self._unit_ns >= HOUR_NS else 'units'}"
         if share.value == 0:
             return replace(share, high=reach, method=method)
         return replace(share, low=1 - reach, method=method) if share.value == 1 else share

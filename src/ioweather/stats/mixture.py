@@ -274,8 +274,8 @@ def fit_mixture(
     cuts = candidate_cuts(sample, smallest)
     if not cuts.size:
         raise ValueError(
-            f"no pivot leaves {smallest} times and two distinct values on either side of {sample.n} times "
-            f"({sample.distinct} distinct): measure more, or reduce minimum_group"
+            f"too few times for a pivot: each side needs {smallest} times and two distinct values, but the sample "
+            f"has {sample.n} times ({sample.distinct} distinct); measure more, or reduce minimum_group"
         )
     coarse = Splits(sample, cuts if len(cuts) <= EXACT_POINTS else thinned(cuts, _COARSE))
     ends: dict[tuple[int, str, float, float], Law] = {}
@@ -354,7 +354,10 @@ def bootstrap_intervals(
     own = _Profile.of(sample, fit)
     shares = np.linspace(own.shares.min(), own.shares.max(), _SHARES)
     limits = np.quantile(lacks, level, axis=0, method="weibull")
-    method = f"profile likelihood, limit by {len(lacks)} samples drawn from fits, and the value of the search"
+    method = (
+        f"profile likelihood with a limit from {len(lacks)} samples simulated from the fits; always includes the "
+        "fitted value"
+    )
     for name, values, lack, most in (
         ("pivot", own.pivots, own.best - own.likelihood, limits[0]),
         ("tail_share", shares, own.lack_of_shares(shares), limits[1]),

@@ -176,7 +176,7 @@ def cycle_spread(name: str, sums: Floats, null: Floats, aside: int = 0, *, n: in
         return Estimate(name, known, "ratio", n=n, method="too few values for an interval")
     chance = chance_bound(squared(null), (1 + LEVEL) / 2)
     low = float(np.sqrt(max(0.0, value**2 - chance)))
-    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: minus chance")
+    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; low end: minus chance")
 
 
 Side: TypeAlias = Literal["high", "low"]
@@ -313,17 +313,18 @@ def scaled(degree: int, targets: int) -> int:
     return max(2, round(degree / PAPER_TARGETS * targets))
 
 
-def sorted_activity(values: NDArray[Any]) -> Floats:
-    """Return the activities of each interval in ascending order, one interval per *column*; missing counts as 0.
+def sort_activity(values: NDArray[Any]) -> Floats:
+    """Return (targets, intervals) activity in ascending order within each interval, from (intervals, targets) values.
 
+    A missing value counts as 0.
     The greedy pass goes from rank to rank over all intervals, so each rank is contiguous in memory.
     """
     array = np.array(values, np.float64)
     array.sort(axis=1)
     # Sorting puts NaN last.
-    broken = np.isnan(array[:, -1]) if array.shape[1] else np.zeros(len(array), np.bool_)
-    if broken.any():
-        array[broken] = np.sort(np.nan_to_num(array[broken], nan=0.0), axis=1)
+    incomplete = np.isnan(array[:, -1]) if array.shape[1] else np.zeros(len(array), np.bool_)
+    if incomplete.any():
+        array[incomplete] = np.sort(np.nan_to_num(array[incomplete], nan=0.0), axis=1)
     return np.ascontiguousarray(array.T)
 
 
@@ -375,7 +376,7 @@ class ParallelismCounts:
 
 
 def count_clusters(ordered: Floats, tolerance: float = TOLERANCE) -> ParallelismCounts:
-    """Count the clusters of intervals given as `sorted_activity`."""
+    """Count the clusters of intervals given as `sort_activity` returns them."""
     targets, intervals = ordered.shape
     degrees = (*DEGREES, *(scaled(degree, targets) for degree in DEGREES))
     count, active, size = _clusters(ordered, tolerance)

@@ -60,7 +60,8 @@ class Sample:
         return np.diff(self.below)
 
     def resampled(self, rng: np.random.Generator) -> Sample:
-        """As many observations drawn with replacement."""
+        """Return a bootstrap sample: as many observations, drawn with replacement."""
+        # Draws of each observation, in ascending order; then summed over observations with the same value.
         drawn = np.bincount(rng.integers(0, self.n, self.n), minlength=self.n)
         counts = np.add.reduceat(drawn, self.below[:-1].astype(np.intp))
         present = counts > 0

@@ -449,8 +449,8 @@ def _tail_shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tupl
     yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a random Normal sample")
     share = float(np.mean([row[7] for row in rows]))
     text = (
-        f"On average {format_ratio(value)} of requests belong to the tail. {format_ratio(share)} are beyond "
-        f"mean + 2 sd; of a Normal, {format_ratio(_NORMAL_SHARE)} are."
+        f"On average {format_ratio(value)} of requests belong to the tail. {format_ratio(share)} are beyond mean + 2 "
+        f"sd; for a Normal, this is {format_ratio(_NORMAL_SHARE)}."
     )
     yield Finding(text, name="normal_share"), caveats
     yield (

@@ -140,7 +140,7 @@ def _accounted(name: str, frames: Mapping[str, Frame], facility: Facility) -> It
     mine = every.of(name)
     if mine.any():
         seen = float((every.logs[mine] > 0).mean())
-        yield Fact("jobs_with_log_ratio", "of its accounted jobs", seen, "ratio", seen, "have a log")
+        yield Fact("jobs_with_log_ratio", "of its jobs in accounting", seen, "ratio", seen, "have a log")
         yield Fact("core_hours", "core-hours", every.hours(mine), "count")
 
 
@@ -148,7 +148,7 @@ def _on_servers(seen: Seen | None) -> list[FactGroup]:
     """Facts on what servers counted for the project; none without counts."""
     if seen is None:
         return []
-    ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} that servers counted"
+    ratio, note = seen.with_log_ratio, f"of {seen.jobs:,} in the server counters"
     facts = (
         Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
         Fact("server_bytes_with_log_ratio", "by jobs with a log", ratio, "ratio", ratio),

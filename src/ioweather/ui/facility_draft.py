@@ -188,8 +188,8 @@ def _add_speeds(snapshot: Snapshot, found: Mapping[str, _Draft]) -> None:
         if highest is not None:
             rate, start_ns = highest
             draft.speed = (
-                f"highest_bytes_per_s = {rate:.4g}  # the highest hour so far ({format_time_ns(start_ns)}): no limit.\n"
-                "# peak_bytes_per_s = 48e9       # what it can do, if you know: for shares of the peak"
+                f"highest_bytes_per_s = {rate:.4g}  # the highest hour so far ({format_time_ns(start_ns)}), not a "
+                "limit.\n# peak_bytes_per_s = 48e9       # nominal peak, if known: for load as a share of it"
             )
 
 

@@ -287,6 +287,4 @@ def writable_place() -> Path:
     for place in (Path.cwd(), Path.home()):
         if os.access(place, os.W_OK | os.X_OK):
             return place
-    raise UsageError(
-        f"{Path.cwd()} cannot be written.", hint="Change to a directory that you can write, or specify one."
-    )
+    raise UsageError(f"{Path.cwd()} is not writable.", hint="Change to a writable directory, or specify one.")

@@ -60,7 +60,7 @@ ViewOf: TypeAlias = Callable[[Context, bool], Awaitable[View]]
 
 
 def list_tools(*, with_sql: bool) -> list[types.Tool]:
-    """One tool per question, `list_exhibits` and `show` for exhibits, and `sql` where it is allowed."""
+    """Return one tool per question, `list_exhibits` and `show` for exhibits, and `sql` if it is allowed."""
     tools = [_question_tool(question) for question in QUESTIONS.values()]
     tools.append(
         _tool("list_exhibits", "List the tables and figures of five papers, and whether the lake has their data.")
@@ -96,7 +96,7 @@ def _property(param: Param) -> dict[str, Any]:
 
 
 def call_tool(view: View, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    """The result of one call; an error of ours is a result too, so that the assistant can correct itself."""
+    """Return the result of one call. Our errors are results too, so that the assistant can correct itself."""
     try:
         made = _call_by_name(view, name, dict(arguments))
     except IoweatherError as error:
@@ -151,7 +151,7 @@ def _brief(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def create_server(view_of: ViewOf, *, with_sql: bool) -> Server[Any]:
-    """The MCP server; `view_of` says what a caller may see."""
+    """Create the MCP server; `view_of` returns what a caller may see."""
 
     async def listed(
         _: ServerRequestContext[Any, Any], __: types.PaginatedRequestParams | None

@@ -190,12 +190,12 @@ class ShownAnswer(Answer):
 
 
 def shown(answer: Answer) -> ShownAnswer:
-    """The answer with the forms that notebooks and data frames use."""
+    """Return the answer with methods for notebooks and data frames."""
     return ShownAnswer(**{field.name: getattr(answer, field.name) for field in fields(Answer)})
 
 
 def function_of(name: str) -> Callable[..., Answer]:
-    """The question as a function: arguments are its parameters, and `lake`, `start`, `end`."""
+    """Return the question as a function. Its arguments are the question's parameters, `lake`, `start` and `end`."""
     question = QUESTIONS[name]
     arguments = signature_of(question)
 
@@ -219,7 +219,7 @@ def function_of(name: str) -> Callable[..., Answer]:
 
 
 def signature_of(question: Question) -> inspect.Signature:
-    """The signature of the function of a question."""
+    """Return the signature of a question's function."""
     parameters = [_argument(param) for param in question.params]
     parameters.append(_keyword("lake", "Lake | str | os.PathLike[str] | None"))
     if question.period:

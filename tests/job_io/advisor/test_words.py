@@ -78,7 +78,7 @@ def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
     _, view = small(tmp_path)
     smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
     said = with_advice(why_slower(kind, smaller), view).headline
-    assert said.startswith("Headline; the advisor estimates that small requests may account for 1")
+    assert said.startswith("Headline; the advisor estimates that 'small requests' may account for 1")
     assert said.endswith("of the extra 16 s.")
     for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
         assert with_advice(why_slower(kind, change), view).headline == "Headline."
@@ -93,4 +93,4 @@ def test_an_upper_bound_of_the_model_is_no_cause_of_0_seconds(tmp_path, monkeypa
     patterns = tuple(replace(each, saving=bound) for each in untried.patterns[:1])
     monkeypatch.setattr("ioweather.job_io.advisor.advise.advise", lambda _: replace(untried, patterns=patterns))
     answer = with_advice(why_slower("unexplained", Change("request_bytes", 4096.0, 2.0**20)), view)
-    assert answer.headline.endswith("small requests may account for up to 16 s of the extra 16 s.")
+    assert answer.headline.endswith("'small requests' may account for up to 16 s of the extra 16 s.")

@@ -138,7 +138,7 @@ def test_no_zone_one_row_and_damage(tmp_path: Path):
     with pytest.raises(EmptyInput, match="fewer than two rows"):
         rows_of_mmperfmon(path)
     path.write_text(TABLE.replace("10.0   15.0", "10.0"))
-    with pytest.raises(CorruptInput, match="4 values in 5 columns"):
+    with pytest.raises(CorruptInput, match="found 4 values for 5 columns"):
         rows_of_mmperfmon(path)
     path.write_text(TABLE.replace("Timestamp cpu_user", "Timestamp cpu_nobody"))
     with pytest.raises(CorruptInput, match="do not match the legend"):

@@ -8,7 +8,7 @@ import pytest
 from ioweather.core.facility import Facility, FileSystem, Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.stats.series import count_clusters, sorted_activity, window_sums
+from ioweather.stats.series import count_clusters, sort_activity, window_sums
 from ioweather.studies.pat19.matrices import (
     LAGS,
     PAIRS,
@@ -83,7 +83,7 @@ def test_lagged_correlations(planted: dict[str, np.ndarray], passed: Targets, wi
 def test_degrees(planted: dict[str, np.ndarray], passed: Targets) -> None:
     keep = usable(planted)[:, None]
     for (metric, tolerance, window), found in passed.degrees.items():
-        activity = sorted_activity(window_sums(np.where(keep, planted[metric], np.nan), window))
+        activity = sort_activity(window_sums(np.where(keep, planted[metric], np.nan), window))
         counts = count_clusters(activity, tolerance)
         assert np.array_equal(found.histogram, counts.histogram)
         assert np.array_equal(found.per_interval, counts.per_interval)

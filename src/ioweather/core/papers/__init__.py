@@ -181,7 +181,7 @@ def values_of(block: Mapping[str, Any]) -> Iterator[Published]:
         if "text" in entry:
             yield Published(block["id"], entry["quantity"], entry["text"], entry["unit"], place, note)
         else:
-            yield _number(block["id"], entry["quantity"], entry["printed"], entry.get("unit", "n"), place, note)
+            yield _read_number(block["id"], entry["quantity"], entry["printed"], entry.get("unit", "n"), place, note)
     for table in block.get("tables", ()):
         for label, *cells in table["rows"]:
             for (name, unit), cell in zip(table["columns"], cells, strict=True):
@@ -190,12 +190,11 @@ def values_of(block: Mapping[str, Any]) -> Iterator[Published]:
                 if unit == "text":
                     yield Published(block["id"], quantity, cell, "text", table["place"], note)
                 else:
-                    yield _number(block["id"], quantity, cell, unit, table["place"], note)
+                    yield _read_number(block["id"], quantity, cell, unit, table["place"], note)
 
 
-def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
-    """A printed number with its unit, bound and the original digits in the note. A dash in a table has the
-    value None."""
+def _read_number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
+    """Return a printed number in our units; None for a dash. The note gets its bound and, if converted, its digits."""
     if printed == "-":
         unit = parse_printed("0", default_unit).unit
         return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))

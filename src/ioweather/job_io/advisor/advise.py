@@ -77,7 +77,7 @@ def _explain_by_model(result: WhyOutcome, advised: Advised) -> str:
     up_to = "" if largest.saving.tried else "up to "
     explains = format_seconds(min(largest.stated_seconds, beyond))
     return (
-        f"; the advisor estimates that {largest.headline} may account for {up_to}{explains} of the extra "
+        f"; the advisor estimates that '{largest.headline}' may account for {up_to}{explains} of the extra "
         f"{format_seconds(beyond)}"
     )
 

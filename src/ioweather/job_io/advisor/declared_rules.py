@@ -248,6 +248,8 @@ def site_advice() -> tuple[Mapping[str, str], tuple[Rule, ...]]:
                 raise ValueError(f"[rule.{name}] {error}") from None
         return {name: note["text"] for name, note in found.get("note", {}).items()}, tuple(rules)
     except OSError as error:
-        raise FacilityError(f"{path} cannot be read: {error.strerror}.", hint="IOWEATHER_ADVICE names it.") from None
+        raise FacilityError(
+            f"{path} cannot be read: {error.strerror}.", hint="IOWEATHER_ADVICE sets this path."
+        ) from None
     except (ValueError, TypeError) as error:
         raise FacilityError(f"{path}: {error}.") from None

@@ -84,7 +84,7 @@ def _encode_module(module: Module) -> bytes:
     """The bytes of the records of a module, each with its lists."""
     records = module.records
     if records.dtype != new_records(module.name, 0).dtype:
-        raise ValueError(f"records of {module.name} have another layout: use new_records()")
+        raise ValueError(f"records of {module.name} have a different layout: use new_records()")
     heads = records.astype(records.dtype.newbyteorder("<"), copy=False)
     if module.name not in _LISTS:
         return heads.tobytes()

@@ -133,7 +133,8 @@ class Mappings:
         return sorted({*self._rules, _HOST_INFO})
 
     def find(self, key: str, name: str, labels: Labels) -> Mapped | None:
-        """What a series is; None where no rule fits. Remembered by `key`."""
+        """Return target and metric of a series by the first rule that fits, cached by `key`, which names the series.
+        None where no rule fits: counted in `without_host` if one would fit with a host name, else in `unnamed`."""
         if key not in self._mapped:
             host, system = self._context.host, self._context.system
             mapped = self._apply(name, labels, host)

@@ -156,7 +156,7 @@ def scan_identity(source: str, path: Path, context: ReadContext) -> tuple[int, s
     """The time of the scan, which the user gives, and the id of the scan."""
     if context.start_ns is None:
         raise UndatedInput(
-            f"{path} has no creation time, which ages need.",
+            f"{path} has no creation time, so ages cannot be computed.",
             hint="Use --start (time of the list).",
         )
     digest = hashlib.sha256(f"{source} {context.start_ns} {context.system}".encode())
@@ -454,7 +454,7 @@ def _shown_values(text: str, order: Sequence[str] | None, where: str) -> dict[st
         for label in order:
             words = 2 if label.endswith("_time") and values and "-" in values[0] else 1
             if len(values) < words:
-                raise CorruptInput(f"{where}: fewer values than labels in the first line.", hint=_HINT)
+                raise CorruptInput(f"{where}: there are fewer values than labels in the first line.", hint=_HINT)
             found[label] = " ".join(values[:words])
             del values[:words]
     elif not found:

@@ -157,7 +157,7 @@ class Walker:
                     if has_read and self._is_over(budget, started + seconds):
                         found.items.append(item._replace(names=item.names[place:]))
                         break
-                    self._enter(parent_fd, _joined(item.parent, name), name, item.depth)
+                    self._count_directory(parent_fd, _joined(item.parent, name), name, item.depth)
                     has_read = True
             finally:
                 os.close(parent_fd)
@@ -168,9 +168,13 @@ class Walker:
         """Whether the task has used up its entries or its time."""
         return self._found.tally.counts["entries"] >= budget or time.monotonic() > deadline
 
-    def _enter(self, parent_fd: int, relative: str, name: str, depth: int) -> None:
-        """Count what is in one directory; the directories in it are left to walk."""
-        tally = self._found.tally
+    def _count_directory(self, parent_fd: int, relative: str, name: str, depth: int) -> None:
+        """Count the entries of directory `name`, whose path below the root is `relative`; queue its subdirectories.
+
+        Does not cross into other file systems. Reads at most `entries_per_s` of the plan, in chunks of 0.1 s.
+        """
+        tally, rate = self._found.tally, self._plan.entries_per_s
+        chunk_size = _CHUNK if rate is None else max(1, min(_CHUNK, int(rate / 10)))
         try:
             fd = open_to_read(name, parent_fd)
         except OSError as error:
@@ -183,12 +187,9 @@ class Walker:
                 tally.counts["other_filesystems"] += 1
                 return
             place = _Place(self._full(relative), depth)
-            rate = self._plan.entries_per_s
             try:
                 with os.scandir(fd) as listing:
-                    while chunk := list(
-                        islice(listing, _CHUNK if rate is None else max(1, min(_CHUNK, int(rate / 10))))
-                    ):
+                    while chunk := list(islice(listing, chunk_size)):
                         folders += self._count_chunk(chunk, place)
                         if rate is not None:
                             time.sleep(len(chunk) / rate)

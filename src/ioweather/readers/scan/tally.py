@@ -53,19 +53,24 @@ HISTOGRAMS: Final = {
     for item in (
         Histogram("age_size", "bytes", "age_size", "files by size and age (days since modification), and their bytes"),
         Histogram("atime", "days", "power", "files by days since access, and their bytes", per_owner=True),
-        Histogram("capacity", "bytes", "power", "files by allocated bytes, and those bytes", per_owner=True),
+        Histogram("capacity", "bytes", "power", "files by allocated bytes, and their allocated bytes", per_owner=True),
         Histogram("ctime", "days", "power", "files by days since inode change, and their bytes", per_owner=True),
-        Histogram("depth", "levels", "linear", "files by levels below the root, and their bytes"),
-        Histogram("directory_entries", "count", "power", "directories by entries, and their bytes"),
-        Histogram("directory_size", "bytes", "power", "directories by their own size, and that size"),
+        Histogram("depth", "levels", "linear", "files by depth below the root, and their bytes"),
+        Histogram("directory_entries", "count", "power", "directories by number of entries, and their bytes"),
+        Histogram("directory_size", "bytes", "power", "directories by their own size, and their bytes"),
         Histogram("extension", "", "label", "files by extension (lower case), and their bytes"),
-        Histogram("link_count", "count", "power", "files by hard links, and their bytes"),
+        Histogram("link_count", "count", "power", "files by number of hard links, and their bytes"),
         Histogram("mtime", "days", "power", "files by days since modification, and their bytes", per_owner=True),
-        Histogram("name_length", "characters", "linear", "names of all entries by length in bytes, and that length"),
+        Histogram("name_length", "characters", "linear", "names of all entries by length in bytes, and their bytes"),
         Histogram("overhead_negative", "bytes", "power", "files larger than their allocation; size - allocated"),
         Histogram("overhead_positive", "bytes", "power", "files not larger than their allocation; allocated - size"),
         Histogram("size", "bytes", "power", "files by size, and their bytes", per_owner=True),
-        Histogram("symlink_length", "characters", "power", "symbolic links by length of their target, and that length"),
+        Histogram(
+            "symlink_length",
+            "characters",
+            "power",
+            "symbolic links by target length, and the bytes of the targets",
+        ),
     )
 }
 

@@ -521,7 +521,9 @@ def _data_age(ages: Bins) -> Iterator[Piece]:
         yield plain(f"unmodified_ratio[{days} d]", ratio, "ratio", n=ages.files, method=method)
         if ratio is None:
             yield Finding(
-                f"The scan has no data of known age, so none is older than {days} days.", "undecided", name="old_data"
+                f"The scan has no data of known age, so the share older than {days} days is unknown.",
+                "undecided",
+                name="old_data",
             )
         else:
             text = (

@@ -236,7 +236,7 @@ def _project(jobs: Runs, params: Params, fitting: Callable[[Runs], Any]) -> str 
     if asked:
         if asked not in names:
             there = ", ".join(sorted(map(str, names)))
-            raise UsageError(f"No project {asked!r} has large jobs.", hint=f"There are: {there}.")
+            raise UsageError(f"Project {asked!r} has no large jobs.", hint=f"There are: {there}.")
         return str(asked)
     candidates = jobs.largest_projects()
     return max(candidates, key=lambda name: (fitting(jobs.of_project(name)), -candidates.index(name)), default=None)

@@ -168,7 +168,9 @@ def _interval_statistics(probed: Probed) -> Iterator[Piece]:
                 f"least {format_seconds(slowest)}, {slowest / usual:.0f} times as long.",
                 name="usual_time",
             )
-    yield _worst_interval("worst_over_typical", probed.series, "q99", "greatest q99 of an interval over the median one")
+    yield _worst_interval(
+        "worst_over_typical", probed.series, "q99", "largest interval q99 divided by the median interval q99"
+    )
     yield _variation_of_kinds(probed.series)
     columns = (
         f"{_KIND}; statistic [text]; counted [text]; q05: 5% [seconds]; q25: 25% [seconds]; q50: median [seconds]; "
@@ -206,13 +208,13 @@ def _worst_interval(name: str, every: Sequence[OperationSeries], statistic: str,
     if not worst:
         return plain(name, None, "factor", n=n, method=f"{method}: fewer than {_LEAST_INTERVALS} intervals")
     value, usual = max(worst), float(np.quantile(chance, (1 + LEVEL) / 2))
-    words = f"{method}; from: over the same of operations drawn from the others together"
+    words = f"{method}; low end: divided by the same statistic of operations resampled from all other intervals"
     return Estimate(name, value, "factor", value / usual, value, LEVEL, n, words)
 
 
 def _variation_of_kinds(every: Sequence[OperationSeries]) -> Estimate:
     """Return the variation of metadata operations between intervals over that of reads and writes of blocks."""
-    name, method = "metadata_over_data_variation", "CoV of medians of intervals; root mean square of operations"
+    name, method = "metadata_over_data_variation", "CoV of interval medians; root mean square over operations"
     starts = np.unique(np.concatenate([series.start_ns for series in every]))
     sums: dict[bool, list[Floats]] = {True: [], False: []}
     for series in every:
@@ -362,7 +364,7 @@ def _weekday_spread(probed: Probed, zone: dt.tzinfo) -> Estimate:
 def _interval_slowdown(name: str, series: OperationSeries, index: int, slowdown: float) -> Estimate:
     """Return the slowdown of interval `index` by its median, with a 90% confidence interval."""
     n, observed = int(series.count[index]), float(series.statistics["median"][index])
-    method = "median of the interval over expected"
+    method = "interval median divided by the expected time"
     if n < LEAST_OF_INTERVAL or not observed > 0:
         return plain(name, slowdown, "factor", n=n, method=method)
     half_width = _NORMAL_90 * 0.5 / math.sqrt(n)
@@ -397,9 +399,9 @@ def _slowdowns(probed: Probed, long: list[OperationSeries], short: list[Operatio
     if all(greatest.values()):
         for name, own in (("long", long), ("short", short)):
             yield plain(f"interval[{name}]", own[0].interval_ns / NS, "seconds", method="as set")
-        method = "greatest of the intervals' median over expected"
+        method = "largest interval median divided by the expected time"
         yield plain("slowdown_of_all", greatest["long"], "factor", method=method)
-        of = "greatest median of an interval over the median one"
+        of = "largest interval median divided by the median of interval medians"
         yield _worst_interval("slowest_over_typical", long, "median", of)
     calmer = format_seconds(long[0].interval_ns / 1e9)
     rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other

@@ -164,7 +164,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         middle = float(np.median(mine))
         slower, slow = float(mine.max()) / middle if middle else None, float((mine >= 10 * middle).mean())
         yield median_estimate(f"{op}_median[{filesystem}]", mine, "seconds", in_time=True)
-        yield plain(f"slower[{op} {filesystem}]", slower, "factor", n=len(mine), method="slowest over median")
+        yield plain(f"slower[{op} {filesystem}]", slower, "factor", n=len(mine), method="slowest divided by median")
         if slow > 0:
             text = f"{filesystem} {op}: {format_ratio(slow)} of operations took at least ten times the median."
             yield Finding(text, name="slow_operations")
@@ -425,7 +425,7 @@ def _benchmark(
             if (inside & mine).sum() >= _LEAST_OF_PHASE:
                 name = f"slowdown[{phase['label']}, {filesystem} {op}]"
                 made = median_estimate(name, slowdown[inside & mine], "factor", in_time=True)
-                estimates.append(replace(made, method=f"{made.method}; over what is usual"))
+                estimates.append(replace(made, method=f"{made.method}; divided by the usual time"))
                 # A sign test of every operation, at a level shared among them: its median surely above the usual one.
                 above = int((slowdown[inside & mine] > 1).sum())
                 chance = float(bdtrc(above - 1, (inside & mine).sum(), 0.5))

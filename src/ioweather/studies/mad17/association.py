@@ -42,7 +42,7 @@ from ioweather.stats.dependence import (
     ShiftNull,
     above_resolution,
     associate,
-    best_moved_p,
+    best_excess_p,
     best_shift_p,
     coefficients,
     complete_pairs,
@@ -323,7 +323,7 @@ def _pool_groups(pairs: list[Pairing], way: str) -> Iterator[Estimate]:
         mean = float((z * weight).sum() / weight.sum())
         reach, n = NORMAL_90 * float(np.sqrt(1.06 / weight.sum())), int(weight.sum()) + 3 * len(known)
         low, high = float(np.tanh(mean - reach)), float(np.tanh(mean + reach))
-        method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
+        method = f"Fisher's z over {len(known)} groups, minus that of time-shifted runs (D_D) or of the rate (D_U_M)"
         yield Estimate(name, float(np.tanh(mean)), "", low, high, LEVEL, n, method)
     else:
         yield plain(name, None, "", n=0, method="no group has enough runs")
@@ -363,7 +363,7 @@ def association_findings(pairs: list[Pairing], time: str, symbol: str) -> Iterat
         chance = best_shift_p([each.volumes for each in own], pair.times)
         nulled = [each for each in own if "spearman" in each.nulls]
         values, nulls = [each.found["spearman"].value for each in nulled], [each.nulls["spearman"] for each in nulled]
-        moved = best_moved_p(values, nulls) if null is not None else 0.0
+        moved = best_excess_p(values, nulls) if null is not None else 0.0
         if not chance <= SURE:
             yield Finding(f"{words}: not above chance.", "undecided", name="association")
         elif null is not None and moved > SURE:
@@ -496,7 +496,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         moves = np.stack([moved[:fewest] for _, moved, _, _ in known])
         observed, halves = np.array([sides for sides, *_ in known]), np.array([half for *_, half, _ in known])
         value, half, chosen = _strongest_change(observed, moves, halves)
-        method = "of the strongest association, less that of the strongest of runs moved in time"
+        method = "of the strongest association, minus that of the strongest in time-shifted runs"
         n = known[chosen][3]
         yield Estimate("spearman_change_beyond_moved", value, "", value - half, value + half, LEVEL, n, method)
     yield (
@@ -531,8 +531,8 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     seconds, n = [each[0].step_seconds for each in steps], len(order)
     found = spearman_interval(x[0], y) if x else None
     if found is None or not found[1] > 0:
-        by = "explains no more than chance" if found else "is known for too few"
-        text = f"These {n} runs do not show how often to sample: the load of others during their I/O {by}."
+        by = "explains no more than chance" if found else "is known for too few runs"
+        text = f"These {n} runs do not show how often to sample: the load of other jobs during their I/O {by}."
         yield Finding(text, "undecided", name="sampling_interval")
         return
     rho, low, high = found
@@ -543,14 +543,18 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
     enough = [change is not None and change[1] >= -WORTH_IT for change in changes]
     best = enough.index(False) if False in enough else len(enough)
     yield plain(
-        "sampling_interval", seconds[best], "seconds", n=n, method=f"longest that surely loses less than {WORTH_IT:.0%}"
+        "sampling_interval",
+        seconds[best],
+        "seconds",
+        n=n,
+        method=f"longest interval that certainly loses less than {WORTH_IT:.0%}",
     )
     drawn = [(step, *(change or (None, None, None))) for step, change in zip(seconds[1:], changes, strict=True)]
     columns = (
         "interval: sampling interval [seconds]; value: change of explained variance [ratio]; low [ratio]; high [ratio]"
     )
     title, line = (
-        f"Variance of I/O time explained, less that at {format_seconds(seconds[0])}",
+        f"Explained variance of I/O time, minus that at {format_seconds(seconds[0])}",
         Reference("y", -WORTH_IT, "5% less"),
     )
     yield Chart.of(

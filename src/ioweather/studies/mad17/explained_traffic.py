@@ -253,14 +253,14 @@ def _explained_traffic(source: DataSource, steps: Steps, params: Params) -> Iter
     facility, filesystem, usable = source.facility, str(params["filesystem"]), steps.usable
     runs = source.frame("job_io", names_of("log_digest start_ns end_ns nprocs read_bytes write_bytes main_mount"))
     known = facility.filesystem(filesystem)
-    where = "Its data on other file systems count too."
+    where = "Data on other file systems are included."
     whose: list[Coverage] = []
     if known is not None and known.mounts:
         mounts = runs.text("main_mount")
         on = [facility.filesystem_of_path(mount) is known for mount in mounts.categories]
         here = np.array([*on, True], np.bool_)[mounts.codes]  # a run without a recorded mount counts
         elsewhere = {"mostly on other file systems": int((~here).sum())} if not here.all() else {}
-        where = f"Runs that moved most of their data on {filesystem} count with all their data."
+        where = f"Runs that moved most of their data on {filesystem} are included with all their data."
         whose = [Coverage(runs.rows, int(here.sum()), "runs", elsewhere)]
         runs = runs.take(here)
     logged = logged_bytes(runs, source.frame("files", SPAN_COLUMNS, optional=True))

@@ -99,7 +99,7 @@ METADATA = ("open_ops", "close_ops")
 KINDS = ("open", "close")
 _CLOSES = (
     "The client closes files that are still open when their process ends. A repeated open of an open file may count "
-    "without its own close. The share of opens without a close is as counted."
+    "without its own close. The share of opens without a close is not corrected for either."
 )
 
 
@@ -341,7 +341,7 @@ def high_phase_counts(climate: Climate) -> Iterator[Piece]:
                     f"{words} more often than reads, by {more.value:.0%}.",
                     f"{words} less often than reads, by {-more.value:.0%}.",
                 )
-        title = f"The same shares of {targets} targets" if here else ""
+        title = f"Degrees scaled to {targets} targets" if here else ""
         yield ResultTable("scaled_degrees" if here else "degrees", columns, tuple(rows), title)
     yield climate.caveats, _UPPER_BOUND
     if left_out:

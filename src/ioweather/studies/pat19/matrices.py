@@ -32,7 +32,7 @@ from ioweather.stats.series import (
     count_clusters,
     join_counts,
     lagged_column_sums,
-    sorted_activity,
+    sort_activity,
     window_sums,
 )
 from ioweather.stats.system_grid import FEWEST_COMPONENTS, MIN_COVERAGE, SHUTDOWN_SECONDS, Steps, shutdown_steps
@@ -176,10 +176,10 @@ def _reduce_stretch(
     if "degrees" in parts:
         for metric, values in own.items():
             for window in WINDOWS:
-                activity = sorted_activity(window_sums(values, window))
+                activity = sort_activity(window_sums(values, window))
                 for tolerance in (TOLERANCE, WIDE_TOLERANCE) if window == 1 else (TOLERANCE,):
                     out["degrees"][metric, tolerance, window] = count_clusters(activity, tolerance)
-            out["chance"][metric] = count_clusters(sorted_activity(rotate_columns(values, first)))
+            out["chance"][metric] = count_clusters(sort_activity(rotate_columns(values, first)))
     for pair, (x, y) in PAIRS.items():
         out["nearest"][pair] = _lagged_sums_by_unit(rows[x], rows[y], NEAREST_LAG[pair], lead, unit)
         for window in WINDOWS if "lags" in parts else ():

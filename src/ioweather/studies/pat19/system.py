@@ -313,7 +313,7 @@ def hours_of_day(climate: Climate) -> Exhibit | None:
     volume = _volumes(climate, day - day[0], hour, 24, HOUR_NS / climate.system.step_ns)
     if len(volume) < 2:
         return None
-    return exhibit("pat19.fig5")(_cycle)(climate, volume, HOURS, "hour", "day", EVENING, "evening")
+    return exhibit("pat19.fig5")(_cycle_pieces)(climate, volume, HOURS, "hour", "day", EVENING, "evening")
 
 
 def days_of_week(climate: Climate) -> Exhibit | None:
@@ -325,7 +325,7 @@ def days_of_week(climate: Climate) -> Exhibit | None:
     volume = _volumes(climate, week - week[0], weekday, 7, DAY_NS / climate.system.step_ns)
     if np.isnan(volume).all(axis=0).any():
         return None
-    return exhibit("pat19.fig6")(_cycle)(climate, volume, WEEKDAYS, "day", "week", SUNDAY, "sunday")
+    return exhibit("pat19.fig6")(_cycle_pieces)(climate, volume, WEEKDAYS, "day", "week", SUNDAY, "sunday")
 
 
 def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float) -> Floats:
@@ -364,7 +364,7 @@ def _largest(values: Floats) -> Floats:
     return np.asarray(np.fmax.reduce(values, axis=-1))
 
 
-def _cycle(
+def _cycle_pieces(
     climate: Climate,
     volume: Floats,
     names: tuple[str, ...],
@@ -373,7 +373,11 @@ def _cycle(
     chosen: tuple[int, ...],
     word: str,
 ) -> Iterator[Piece]:
-    """Mean volume and variation of each place in a cycle; `chosen` are the places that the paper names."""
+    """Yield the mean volume and its variation at each place in a cycle: hours of the day, or days of the week.
+
+    `volume`: bytes by unit, place and way; `names` of the places; `noun`: what a place is; `unit_name`: what a unit is;
+    `chosen`: the places that vary more according to the paper, and `word`, their name in quantities.
+    """
     there = ~np.isnan(volume)
     seen, autocorrelated = np.any(there, axis=(1, 2)), unit_name != "week"
     intervals = Intervals(seen, DAY_NS, unit=1, unit_name=unit_name, autocorrelated=autocorrelated)
@@ -478,7 +482,7 @@ def _places_to_avoid(names: tuple[str, ...], sums: Floats, null: Floats, noun: s
             if places and len(places) <= len(names) // 2:
                 listed = ", ".join(f"{names[i]} ({shown(float(value[i]))})" for i in places)
                 yield Finding(
-                    f"For runs that must not be disturbed, avoid {noun}s {listed}: {reason} {name} volume than "
+                    f"For runs that must not be disturbed, avoid {noun}s {listed}: they {reason} {name} volume than "
                     f"usual ({shown(typical)}).",
                     name="hours_to_avoid",
                 )

@@ -257,7 +257,8 @@ class Series:
 
     @property
     def order(self) -> list[int]:
-        """The place of each series in the palette."""
+        """The place in the palette of each series: fixed by its name, else the next free one.
+        A median of peers is grey; then the series without a fixed place have the colour of `subject`."""
         peers = {n for n in self.names if n.startswith("median of ")}
         other = self.subject if peers else None
         fixed = {n: _COMPARED if n in peers else _FIXED.get(n.casefold().partition(",")[0], other) for n in self.names}

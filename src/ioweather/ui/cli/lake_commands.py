@@ -340,7 +340,7 @@ Example: ioweather scan /scratch --rate 50000
 @engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Continue an interrupted scan of this tree.")
 @click.option("--restart", is_flag=True, help="Discard an interrupted scan and start over.")
-@paths_option("What to do with paths that are kept (largest files).")
+@paths_option("Keep, hash or drop the paths of the largest files.")
 def scan(
     path: Path,
     lake_dir: str | None,
@@ -351,8 +351,8 @@ def scan(
 ) -> int:
     """Scan a directory tree and count sizes, ages, owners and names.
 
-    Nothing is kept per file but the largest. To read existing lists (GPFS policies, find, lfs find), use `ioweather
-    ingest`.
+    Only the largest files are recorded individually. To read existing lists (GPFS policies, find, lfs find), use
+    `ioweather ingest`.
     """
     if asked["resume"] and asked["restart"]:
         raise UsageError("--resume and --restart cannot be used together.")

@@ -1,7 +1,7 @@
 """`ioweather`: the commands, imported one by one, and how errors end them.
 
 Exit codes: 0 done; 1 done, but something was left out (a quarantined file, an answer the data do not allow);
-2 not done (a usage error, a lake that cannot be opened).
+2 failed (a usage error, a lake that cannot be opened).
 """
 
 from __future__ import annotations

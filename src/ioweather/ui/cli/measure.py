@@ -57,7 +57,7 @@ empties the cache before reads and syncs writes. Run it once per batch job, for 
 paper ran it for 30 min.
 
 \b
-Exit codes: 0 done; 1 done, but rows not in the lake; 2 not done.
+Exit codes: 0 done; 1 done, but rows not in the lake; 2 failed.
 
 \b
 Examples:

@@ -241,7 +241,7 @@ _LONGEST_WITHOUT_TERMINAL_SECONDS = 240.0
 @click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port of the dashboard.")
 @click.option("--no-demo", is_flag=True, help="Do not create the demo.")
 def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str, port: int, no_demo: bool) -> None:
-    """Measure the storage of this directory (or PATH) with probe and block devices, and open the dashboard."""
+    """Measure the storage of this directory (or PATH) with a probe and device counters, and open the dashboard."""
     limit_ns = converted(parse_duration_ns, duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
     check_reach(host, open_lake(lake, create=True).facility.visibility)
@@ -270,6 +270,7 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
     has_rows = False
 
     def first_page(view: PublicView) -> Html:
+        """Return the Overview; for a main lake without rows, the last response times, reloaded every 2 s."""
         nonlocal has_rows
         if view.name == MAIN and not has_rows:
             with view.lake.snapshot() as snapshot:
@@ -279,9 +280,9 @@ def _show_until_measured(app: FastAPI, here: Here) -> None:
         seconds = max(0, round(FIRST_SHIPMENT_NS / NS - (time.monotonic() - started)))
         known: dict[str, Any] = {"here": here, "seconds": seconds, "took": _last_response_times(here)}
         has_demo = layout.is_lake(here.demo)
-        shown = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
-        shown.headers["refresh"] = "2"
-        return shown
+        response = page("first_page.html", view, "/", "Overview", ranged=False, has_demo=has_demo, **known)
+        response.headers["refresh"] = "2"
+        return response
 
     first_page.__annotations__["view"] = PublicView
     app.router.routes.insert(0, APIRoute("/", first_page, include_in_schema=False, response_class=Html))

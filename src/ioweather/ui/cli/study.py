@@ -45,7 +45,7 @@ from ioweather.ui.report.write import Audience, write_report
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is cached.")
 @engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters and exit.")
-@click.option("--ready", is_flag=True, hidden=True, help="The list has only these.")
+@click.option("--ready", is_flag=True, hidden=True, help="List only exhibits with data.")
 def show(
     ids: tuple[str, ...],
     lake_dir: str | None,
@@ -65,7 +65,7 @@ def show(
         _list_exhibits(lake_dir, form)
         return
     if "predictability" in ids:  # of version 0.2
-        hint = "ioweather show mad17.fig6 has the error that no model of run times can beat here."
+        hint = "ioweather show mad17.fig6 shows the lowest error that any model of run times can reach here."
         raise UsageError("`show predictability` was removed.", hint=hint)
     if list_params:
         every = [p for exhibit_id in ids for p in analyse.parameters_of(exhibit_id)]
@@ -128,7 +128,7 @@ _MOST_LACKS = 8
 REPORT_EPILOG = """\b
 The file is self-contained: it opens offline and can be printed. PDF output
 needs Chromium.
-Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
+Exit codes: 0 written; 1 written, but an exhibit failed; 2 failed.
 
 \b
 Example: ioweather report --for director --from 7d --out week.pdf

@@ -67,7 +67,7 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
     message["From"], message["To"] = sender, ", ".join(to)
     # Programs that answer mail by themselves leave such mail alone (RFC 3834).
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content("\n".join(map(_text, material.sheets)))
+    message.set_content("\n".join(map(_sheet_text, material.sheets)))
     parts = [sheet_html(sheet, number, material, drawn=False) for number, sheet in enumerate(material.sheets)]
     page = f"<!doctype html><html><head><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
     message.add_alternative(page, subtype="html")
@@ -78,8 +78,8 @@ def make_message(material: Material, attached: Path, to: Sequence[str], sender: 
     return message
 
 
-def _text(sheet: Sheet) -> str:
-    """A sheet as the terminal prints it."""
+def _sheet_text(sheet: Sheet) -> str:
+    """Return a sheet as plain text: title, sentences, tiles, actions and tables. Omitted rows are in the attachment."""
     tiles = FactGroup("tiles", "", sheet.tiles)
     actions = Items("What to do", tuple(Item("", action) for action in sheet.actions), numbered=True)
     blocks: list[Block] = [*([tiles] if sheet.tiles else []), *([actions] if sheet.actions else []), *sheet.tables]

@@ -262,7 +262,8 @@ def _opening(material: Material, made: Sequence[Exhibit]) -> list[str]:
         *simulated,
         f"{_period(material)} The lake contains {held}.",
         f"{included} of {total} exhibits of the five papers are included, {empty} would be empty, and "
-        f"{total - included - empty} are not possible with these data. Each missing exhibit has its reason.",
+        f"{total - included - empty} are not possible with these data. Each missing exhibit is listed with the "
+        "reason.",
         f"Of the papers' claims, {kinds.count('refuted'):,} are contradicted here, "
         f"{kinds.count('supported'):,} are supported, and {kinds.count('undecided'):,} are weaker, undecided or not "
         "testable.",
@@ -329,8 +330,11 @@ def write_report(
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Material:
-    """Write the report to `out` and return what it was written from. A place that cannot be written is reported first.
-    `audience`: a director gets one sheet, an operator two, science the exhibits too; `only` these of them."""
+    """Write the report to `out` (.html or .pdf) and return its material. Raises UsageError, for `out` before any work.
+
+    `audience`: a director gets one sheet, an operator two, science also the exhibits (or `only` some, by id).
+    `anonymous`: aliases replace names of people, programs and hosts.
+    """
     if out.suffix.lower() not in (".html", ".htm", ".pdf"):
         raise UsageError(f"--out {out}: the extension must be .html or .pdf.")
     try:
@@ -340,7 +344,7 @@ def write_report(
     browser = _browser_for(out) if out.suffix.lower() == ".pdf" else None
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
-    wanted = (tuple(only) or None) if audience == "science" else ()
+    wanted = (tuple(only) or None) if audience == "science" else ()  # None: all exhibits, (): none
     material = gather(lake, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
     sheets = front_sheets(lake, material, operator=audience != "director")
     if anonymous:

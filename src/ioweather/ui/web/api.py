@@ -74,7 +74,7 @@ Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
 @router.get("/exhibits", response_class=Response, responses=_JSON)
 def list_exhibits(view: OwnView) -> Response:
-    """All exhibits of the five papers, and whether this lake has their data."""
+    """List all exhibits of the five papers, and whether this lake has their data."""
 
     def make() -> bytes:
         return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed_exhibits(view.lake)}).encode()
@@ -84,7 +84,7 @@ def list_exhibits(view: OwnView) -> Response:
 
 @router.get("/exhibits/{exhibit_id}/parameters")
 def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
-    """The parameters of an exhibit."""
+    """List the parameters of an exhibit."""
     return {
         "schema_version": SCHEMA_VERSION,
         "parameters": [
@@ -104,7 +104,7 @@ def one_exhibit(
     theme: Literal["light", "dark"] = "light",
     table: Annotated[str, Query(max_length=200, description="For CSV: table name.")] = "",
 ) -> Response:
-    """One exhibit as data, table or picture. Other names in the query are study parameters."""
+    """Return one exhibit as data, table or picture. Other names in the query are study parameters."""
     key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, theme, table)
 
     def make() -> bytes:
@@ -152,7 +152,7 @@ def _rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], body
 
 @router.get("/now", response_class=Response, responses=_JSON)
 def now(view: PublicView) -> Response:
-    """How slow storage is now."""
+    """Return how slow storage is now."""
     found = view.facilities.now(view.name)
     return JSONResponse({**result_json(found.answer), "wrong": found.wrong})
 
@@ -161,7 +161,7 @@ def now(view: PublicView) -> Response:
 def events(
     view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
 ) -> Answered:
-    """Events, the newest first."""
+    """List events, newest first."""
     found = view.events(kind, period_of(between, view.lake.facility))
     rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
     names = [*(field.name for field in fields(EventOutcome)), "strength"]
@@ -176,7 +176,7 @@ def jobs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     form: Form = "json",
 ) -> Answered:
-    """Jobs with or without a Darshan log, the newest first. Each job shows its run with the most I/O time."""
+    """List jobs with or without a Darshan log, newest first. For each job, the run with the most I/O time is shown."""
     try:
         found = cast(RunsOutcome, view.ask("runs", {"words": q, "most": limit, "cluster": cluster or None}).result).runs
     except DataUnavailable:
@@ -191,7 +191,7 @@ def jobs(
 
 @router.get("/quotas", response_model=None, responses=_TABLE)
 def quotas(view: OwnView, form: Form = "json") -> Answered:
-    """Last recorded quotas, the fullest first. A user gets their own quotas and those of groups, projects and
+    """List the last recorded quotas, fullest first. A user gets their own quotas and those of groups, projects and
     filesets."""
     with view.lake.snapshot() as snapshot:
         rows = [vars(each) for each in latest_quotas(snapshot)]
@@ -229,7 +229,7 @@ def job(view: OwnView, job_id: JobId, cluster: Cluster = "") -> Response:
 def job_as_text(
     view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line", cluster: Cluster = ""
 ) -> PlainTextResponse:
-    """The verdict on the job as plain text, for mails and terminals. A recorded verdict is used if there is one."""
+    """Return the verdict on the job as plain text, for mails and terminals. A recorded verdict is used if it exists."""
 
     def make() -> bytes:
         found = job_text(view.lake, job_id, cluster=cluster or None, files=False)
@@ -257,14 +257,14 @@ for _question in QUESTIONS.values():
 
 @router.get("/lake")
 def lake_inventory(view: OwnView) -> dict[str, Any]:
-    """Tables, series, overlaps and quarantine."""
+    """Return the tables, series, overlaps between sources, and quarantined files."""
     with view.lake.snapshot() as snapshot:
         return inventory(snapshot)
 
 
 @router.post("/sql", response_model=None, responses=_TABLE)
 def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Answered:
-    """One SELECT or EXPLAIN on the lake's tables, with limits on rows, time and memory."""
+    """Run one SELECT or EXPLAIN on the lake's tables, with limits on rows, time and memory."""
     result = run_sql(view, question)
     names = ("columns", "types", "rows", "truncated")
     return _rows(form, result.columns, result.rows, {name: getattr(result, name) for name in names})
@@ -318,11 +318,11 @@ def answer_schema() -> dict[str, Any]:
 
 @router.get("/schema")
 async def schema(view: PublicView) -> dict[str, Any]:
-    """The JSON Schema of answers and exhibits."""
+    """Return the JSON Schema of answers and exhibits."""
     return answer_schema()
 
 
 @router.get("/healthz")
 async def health(view: PublicView) -> dict[str, Any]:
-    """Whether the server runs."""
+    """Report that the server is running."""
     return {"status": "ok", "version": __version__}

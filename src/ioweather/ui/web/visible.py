@@ -178,7 +178,8 @@ def _token(request: Request, authorization: str) -> Token | None:
 
 
 def sender(
-    request: Request, authorization: Annotated[str, Header(description="Bearer and the token", max_length=500)] = ""
+    request: Request,
+    authorization: Annotated[str, Header(description="`Bearer` followed by the token", max_length=500)] = "",
 ) -> Token:
     """The token of a host that brings rows to the main lake."""
     found = _token(request, authorization)
@@ -292,13 +293,14 @@ def period_for(view: View, default_ns: int | None = None) -> Period:
 
 
 def presets(view: View, default_ns: int | None) -> Iterator[tuple[str, str, bool]]:
-    """Name, start as the address has it, and whether it is the one that is shown."""
+    """Yield the links of the range menu: name, start for the address (`?from=`), and whether the page shows it now.
+    `default_ns` is the range of a page whose address has none; None means all data."""
     end = data_end_ns(view)
     found = [
         (name, address_time(_start_ns(end, length)), length) for name, length in PRESETS.items() if end is not None
     ]
-    for name, start, of in [*found, ("All", "@0", None)]:
-        yield name, start, view.between == (start, "") or (view.between == ("", "") and default_ns == of)
+    for name, start, length_ns in [*found, ("All", "@0", None)]:
+        yield name, start, view.between == (start, "") or (view.between == ("", "") and default_ns == length_ns)
 
 
 def _start_ns(end_ns: int, length_ns: int) -> int:

@@ -40,7 +40,7 @@ Hit = tuple[str, str, str]  # what it is, its name, its address
 
 @router.get("/data")
 def data_page(view: PublicView, q: str = "") -> Html:
-    """The page *Data*; its parts load afterwards."""
+    """Return the *Data* page. Its sections load separately."""
     return shell.page("data.html", view, "/data", "Data", q=q, examples=_EXAMPLES, ranged=False)
 
 
@@ -51,7 +51,7 @@ def sql_page(view: OperatorView, q: str = "") -> Html:
 
 @router.post("/fragments/sql")
 def sql(view: OperatorView, question: SqlQuestion) -> Html:
-    """As a table made here: a browser would round nanoseconds."""
+    """Render the table on the server, because a browser would round nanoseconds."""
     try:
         result = run_sql(view, question)
     except IoweatherError as error:
@@ -65,7 +65,7 @@ def sql(view: OperatorView, question: SqlQuestion) -> Html:
 
 @router.get("/fragments/agents")
 def agents(view: PublicView) -> Html:
-    """Agents of the main facility: only it is measured from here."""
+    """Agents of the main facility, the only one that this server measures."""
     try:
         directory = view.facilities.measured_directory(view.name)
     except DataUnavailable as error:
@@ -132,7 +132,7 @@ def lake(view: OwnView) -> str:
 
 @router.get("/search", response_model=None)
 def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """What matches: a page at once where there is one, else a list."""
+    """Redirect to the page of a single match, or list all matches."""
     words = q.strip()
     place = Place(view, "/search")
     error, hits, runs = None, list[Hit](), list[RunOutcome]()

@@ -58,7 +58,7 @@ def search_page(
 @router.get("/job", response_model=None)
 @router.get("/job/{job_id}", response_model=None)
 def former_address(_: PublicView, request: Request, job_id: str = "") -> RedirectResponse:
-    """Pages of jobs had this address, and people type it."""
+    """Redirect the former address of job pages, which people still type."""
     query = f"?{request.url.query}" if request.url.query else ""
     return RedirectResponse(f"/jobs/{quote(job_id, safe='')}{query}" if job_id else f"/jobs{query}", 307)
 
@@ -74,7 +74,7 @@ def job_page(view: PublicView, job_id: str, cluster: Cluster = "") -> Html:
 @router.get("/fragments/jobs/{job_id}")
 @shell.cached_part("Job {job_id}")
 def job(view: OwnView, job_id: str, cluster: Cluster = "") -> str:
-    """The first screen of a job; the evidence below it is a part that loads on scrolling."""
+    """The first screen of a job; the evidence below it loads on scrolling."""
     address = Place(view).link(f"/fragments/jobs/{job_id}/evidence", cluster=cluster)
     below = shell.lazy_part(address, "Drawing the evidence…")
     try:
@@ -237,7 +237,7 @@ def _effect(reason: Answer, verdict: WhyOutcome) -> Chart | None:
 
 @router.get("/jobs/{job_id}/file", response_model=None)
 def former_file_page(view: PublicView, job_id: str, cluster: Cluster = "") -> RedirectResponse:
-    """Files had pages of their own; `ioweather job ID --file GLOB` shows one."""
+    """Redirect the former pages of files; `ioweather job ID --file GLOB` shows one."""
     return RedirectResponse(Place(view).to("jobs", job_id, cluster=cluster), 307)
 
 
@@ -320,7 +320,7 @@ def runs(
     most: Annotated[int, Query(ge=0, le=1000)] = 0,
     days: Annotated[int, Query(ge=0, le=36500)] = 0,
 ) -> str:
-    """`days`: of the newest, where the page has no range. `most`: as many as the screen has room for."""
+    """`days`: length of the period if the page has none. `most`: number of rows that fit on the screen."""
     asked = {"words": q, "user": user, "project": project, "program": program, "filesystem": filesystem}
     asked["cluster"] = cluster
     chosen = {name: text for name, text in asked.items() if text}

@@ -100,7 +100,7 @@ def _moment_of(view: View, storage: StorageOutcome) -> str:
 
 @router.get("/fragments/weather")
 def weather(view: PublicView) -> Html:
-    """What agents measure at this moment, in one line; the page *Now* has all of it."""
+    """What agents measure now, in one line; the *Now* page has the details."""
     try:
         found = view.facilities.now(view.name)
     except IoweatherError:
@@ -132,7 +132,7 @@ def filesystems(view: PublicView) -> str:
 @router.get("/fragments/slowest")
 @shell.cached_part()
 def slowest(view: OwnView) -> str:
-    """Runs by the seconds that they took beyond similar ones, not by the ratio."""
+    """Runs ordered by extra time compared with similar runs, in seconds."""
     result = view.ask("runs", {"order": "extra", "most": _MOST_SLOWEST}, period_for(view, RANGE_NS)).result
     assert isinstance(result, RunsOutcome)
     columns = (
@@ -146,14 +146,14 @@ def slowest(view: OwnView) -> str:
     ]
     place = Place(view, "/")
     title = f"Of {result.count:,} jobs"
-    empty = "No job took longer than similar ones in this period."
+    empty = "No job took longer than similar jobs in this period."
     return shell.tables_part(Listed.of(title, columns, rows, place, empty))
 
 
 @router.get("/fragments/problems")
 @shell.cached_part()
 def problems(view: OwnView) -> str:
-    """Problems of the period, those of now first."""
+    """Problems of the period, current ones first."""
     answer = view.ask("health", {}, period_for(view, RANGE_NS))
     place, count = Place(view), len(cast("HealthOutcome", answer.result).unhealthy)
     more = _more_events(place, count - _MOST_PROBLEMS)
@@ -290,7 +290,7 @@ def transfer(
     size: Annotated[str, Query(max_length=40)] = "64GiB",
     op: Annotated[str, Query(pattern="^(read|write)$")] = "write",
 ) -> str:
-    """Over how many targets to stripe a file of this size, and how long moving it takes."""
+    """Recommended stripe count for a file of this size, and its transfer time."""
     try:
         amount = parse_size(size)
     except ValueError as error:
@@ -409,7 +409,7 @@ def events(view: PublicView, kind: str | None = None) -> Html:
 
 @router.get("/events/{event_id}", response_model=None)
 def former_event(view: PublicView, event_id: str) -> RedirectResponse:
-    """Events had pages of their own; the overview shows the time of one, with its runs and problems."""
+    """Redirect the former pages of events to the overview at the time of the event."""
     found = [each for each in view.events(None, ALL_TIME) if each.event_id == event_id]
     place = Place(view)
     return RedirectResponse(shell.event_address(place, found[0]) if found else place.link("/events"), 307)
@@ -466,7 +466,7 @@ def who(view: OwnView) -> str:
 @router.get("/fragments/busiest")
 @shell.cached_part()
 def busiest(view: OwnView) -> str:
-    """Users by what their jobs moved in the period."""
+    """Users ordered by the data that their jobs moved in the period."""
     answer, result = _ask_who(view)
     moved = [(talker, talker.read_bytes + talker.write_bytes) for talker in result.talkers]
     found = [each for each in moved if each[1]][:_MOST_BUSIEST]

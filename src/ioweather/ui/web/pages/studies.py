@@ -109,7 +109,7 @@ def claims_page(view: PublicView) -> Html:
 @router.get("/fragments/claims")
 @shell.cached_part("Claims", hourly=True)
 def claims(view: PublicView) -> str:
-    """All statements of the papers with their test here, computed at most once an hour."""
+    """All statements of the papers with their results here, computed at most once an hour."""
     answer = view.ask("claims", {}, period_for(view))
     made = f"As of {format_time_ns(answer.provenance.made_ns)}; refreshed on access, at most once an hour."
     folds = [shell.fold(listed.table.title, listed.html) for listed in _claim_tables(view, answer)]
@@ -154,7 +154,7 @@ def climate_page(view: OwnView) -> Html:
 @router.get("/contents", response_model=None)
 @router.get("/health", response_model=None)
 def former_subject(view: OwnView, request: Request) -> RedirectResponse:
-    """Groups of exhibits and their list had pages of their own; components are on the page of storage."""
+    """Redirect the former pages of exhibit groups; components are on the storage page."""
     slug = request.url.path.strip("/")
     place = Place(view, "")
     page = place.link("/storage" if slug == "health" else "/climate")
