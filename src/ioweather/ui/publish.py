@@ -56,7 +56,9 @@ _PRINTED_UNITS: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
     "mib_per_s_per_node": (("MiB/s/node", 1),),
     "ops_per_s": (("1/s", 1),),
 }
-_MOST_ROWS: Final = 50  # of a table that floats; longer ones break across pages
+_MOST_ROWS: Final = 25  # of a table that floats; longer ones break across pages
+# Wider tables shrink to the width of the text.
+_FIT: Final = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 _LONG_TEXT: Final = 40  # characters; a column with longer cells wraps
 
 
@@ -64,7 +66,7 @@ def to_latex(tables: Sequence[ResultTable], origin: str, label: str = "") -> str
     """Return each table with booktabs rules, a label, and units in the head; `origin` ends its caption."""
     names = [f"tab:{label}" + (f"-{table.name}" if number else "") for number, table in enumerate(tables)]
     body = "\n".join(_latex_table(table, origin, name) for table, name in zip(tables, names, strict=True))
-    return f"% \\usepackage{{adjustbox,array,booktabs,longtable}}\n{body}"
+    return f"% \\usepackage{{array,booktabs,graphicx,longtable}}\n{body}"
 
 
 def _latex_table(table: ResultTable, origin: str, label: str) -> str:
@@ -81,9 +83,9 @@ def _latex_table(table: ResultTable, origin: str, label: str) -> str:
     if len(lines) > _MOST_ROWS:
         parts = [rf"{{\footnotesize\begin{{longtable}}{{{''.join(sides)}}}", rf"{named} \\", *head, r"\endhead"]
         return "\n".join([*parts, *lines, r"\bottomrule", r"\end{longtable}}", ""])
-    parts = [r"\begin{table}", r"\centering\footnotesize", named, r"\begin{adjustbox}{max width=\textwidth}"]
+    parts = [r"\begin{table}", r"\centering\footnotesize", named, _FIT]
     parts += [rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *lines, r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([*parts, r"\end{adjustbox}", r"\end{table}", ""])
+    return "\n".join([*parts, "}", r"\end{table}", ""])
 
 
 def _break_head(heading: str, side: str) -> str:

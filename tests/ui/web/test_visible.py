@@ -246,7 +246,7 @@ def test_behind_a_socket_the_proxy_is_whoever_its_rights_let_in(lake, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o660
     with running(create_app(lake.root, visibility=visibility), bound) as where:
         assert where == str(path)
-        with pytest.raises(UsageError, match="answers"):
+        with pytest.raises(UsageError, match="already listening"):
             bind_socket(path)
         for user, status in ((b"anna", b"200"), (b"", b"403")):
             with socket.socket(socket.AF_UNIX) as client:
