@@ -73,7 +73,7 @@ def test_several_undated_reports_are_one_interval_apart(
     rows = read("iostat", path, start_ns=1000, interval_ns=10**9)
     assert pick(rows, metric="read_ops") == {1000: 1.0, 1000 + 10**9: 2.0, 1000 + 2 * 10**9: 3.0}
     path.write_text(iostat_text(reports) + iostat_text(reports))
-    with pytest.raises(UndatedInput, match="second run"):
+    with pytest.raises(UndatedInput, match="second iostat run"):
         read("iostat", path, start_ns=1000, interval_ns=10**9)
 
 

@@ -28,7 +28,7 @@ async function fill(place, address, options) {
     enhance(place);
     for (const inner of place.querySelectorAll("[data-fragment]")) seen.observe(inner);
   } catch (error) {
-    if (!place.dataset.filled) say(place, "This part could not be loaded: " + error.message);
+    if (!place.dataset.filled) say(place, "This section could not be loaded: " + error.message);
   }
   place.dataset.filled = "yes";
   place.setAttribute("aria-busy", "false");
