@@ -334,6 +334,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
         side.append(Listed(state, place).html)
     elif state is not None:
         side.append(block_html(state, 3, view.drawn(), "state"))
+    side += [block_html(finding, 3, view.drawn(), "full") for finding in answer.findings]
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
