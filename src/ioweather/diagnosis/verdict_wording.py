@@ -116,7 +116,7 @@ _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
     ),
     Reason.LOW_PROBABILITY: (
         "most likely ({probability:.0%}) {cause}",
-        "The likeliest verdict is {likeliest} ({probability:.0%}). More similar runs would add certainty.",
+        "More similar runs would add certainty.",
     ),
 }
 
