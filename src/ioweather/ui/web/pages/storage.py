@@ -453,8 +453,8 @@ def who(view: OwnView) -> str:
             "No job was found to have slowed others.",
         ),
         Listed.of(
-            "Who moved the most data",
-            "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
+            f"Who moved the most data on {result.filesystem or 'storage'}",
+            "user; read [bytes]; written [bytes]; of logged bytes [ratio]; metadata [count]",
             talkers,
             place,
             "Who moved the most data: no job records.",
@@ -485,6 +485,6 @@ def busiest(view: OwnView) -> str:
         )
         for n, (t, amount) in enumerate(found)
     )
-    said = [finding for finding in answer.findings if finding.name == "known"]
-    blocks: list[Block] = [FactGroup("users", "", facts), *said]
+    said = [finding for finding in answer.findings if finding.name in {"known", "unplaced"}]
+    blocks: list[Block] = [FactGroup("users", f"By data moved on {result.filesystem or 'storage'}", facts), *said]
     return Markup("").join(block_html(block, 3, view.drawn(), "busiest") for block in blocks)
