@@ -32,6 +32,13 @@ def test_no_cell_and_no_heading_is_a_formula_for_spreadsheets(text: str) -> None
     made = read(csv_text((text,), [(text,), (-1,), (-1.5,)], for_spreadsheets=True))
     assert made == [[f"'{text}"], [f"'{text}"], ["-1"], ["-1.5"]]
     assert inert("a=b") == "a=b"
+    assert [inert(cell) for cell in ("-0.5", "+3 points", "-31%", "-0.2 – 0.6")] == [
+        "-0.5",
+        "+3 points",
+        "-31%",
+        "-0.2 – 0.6",
+    ]
+    assert inert("-1+cmd") == "'-1+cmd"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ioweather.core.contracts import Param, Params, SeriesGroup
+from ioweather.core.errors import UsageError
 from ioweather.core.facility import is_local_disk
-from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 
 if TYPE_CHECKING:
     from ioweather.core.results import Cell
@@ -72,6 +73,17 @@ def resolution(snapshot: Snapshot, values: Params) -> int:
     if own < MINUTE_NS and max(g.end_ns for g in groups) - min(g.first_ns for g in groups) >= 2 * HOUR_NS:
         return MINUTE_NS
     return own
+
+
+def check_resolution(snapshot: Snapshot, values: Params) -> None:
+    """Raise UsageError if the steps of a study of traffic are shorter than the samples of its components."""
+    kind, step_ns = values.get("component_kind"), values.get("resolution")
+    groups = _traffic(snapshot, values["filesystem"]) if kind and step_ns else []
+    own = min((g.interval_ns for g in groups if g.component_kind == kind and g.interval_ns > 0), default=0)
+    if step_ns is not None and own > step_ns:
+        step, finest = format_seconds(step_ns / NS), format_seconds(own / NS)
+        text = f"resolution is {step}, but the finest samples of {values['filesystem']} are of {finest}."
+        raise UsageError(text, hint=f"Give {finest} or more. `ioweather ingest --raw` stores finer samples.")
 
 
 def _traffic(snapshot: Snapshot, filesystem: Cell) -> list[SeriesGroup]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -13,6 +14,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+# "-0.5", "+3 points", "-1 – 0.3": an operator, a parenthesis or a name that a formula needs is not among these.
+_NUMBERS: Final = re.compile(r"([-+][\d.,]+ ?(%|[a-zA-Zµ]+)|-[\d.,]+)( (–|to) [-+]?[\d.,]+ ?(%|[a-zA-Zµ]+)?)?")
 
 
 def plain(value: Any) -> Any:
@@ -38,7 +41,9 @@ def as_text(value: Any) -> Any:
 
 def inert(cell: Any) -> Any:
     """The cell, quoted if a spreadsheet would run it as a formula: text may come from names of files."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBERS.fullmatch(cell):
+        return cell
+    return f"'{cell}"
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, for_spreadsheets: bool) -> str:

@@ -204,8 +204,9 @@ def claims_answer(
         caveats=(
             "✓ agrees with the paper, ~ same direction but weaker, ✗ contradicts the paper, ? undecided, – cannot "
             "be tested here. Criteria marked * are ours, because the paper gives no number.",
-            f"The significance level of each test is 1 in {len(claims())}, so on average less than one statement is "
-            "decided wrongly. Exhibits and observations use the same results. Exact counts are not tests.",
+            f"The significance level of each test is 1 in {len(claims())}, so less than one statement would be decided "
+            "wrongly if each test kept its level. On simulated sites, one or two are. Exhibits and observations use "
+            "the same results. Exact counts are not tests.",
         ),
         coverage=(Coverage(len(found), testable, "statements", {"without data": counts["untestable"]}),),
         name="claims",

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain, starmap
 from typing import Any, Literal
 
+from ioweather.core.choices import check_resolution
 from ioweather.core.contracts import ALL_TIME, Param, Period, Spread, Study
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.logs import Progress, silent
@@ -97,6 +98,8 @@ def _resolved(
 ) -> tuple[dict[str, Any], Provenance]:
     """Return the values of all parameters, and what the result depends on."""
     values = resolve_params(study.params, typed, lambda: snapshot, lambda: snapshot.facility.zone or "UTC")
+    if "resolution" in typed:
+        check_resolution(snapshot, values)
     return values, provenance_of(snapshot, study.tables, values, period, own_rows=has_user_rows(study.tables))
 
 

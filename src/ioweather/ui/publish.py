@@ -40,6 +40,8 @@ _TEX: Final = {
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "µ": r"$\mu$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
     "✓": "yes",
     "✗": "no",
     "∞": r"$\infty$",

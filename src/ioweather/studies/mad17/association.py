@@ -547,7 +547,7 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         seconds[best],
         "seconds",
         n=n,
-        method=f"longest interval that certainly loses less than {WORTH_IT:.0%}",
+        method=f"longest interval before one that may lose {WORTH_IT:.0%} or more",
     )
     drawn = [(step, *(change or (None, None, None))) for step, change in zip(seconds[1:], changes, strict=True)]
     columns = (
@@ -561,23 +561,22 @@ def _sampling_interval(data: AssociationData, levels: list[Level]) -> Iterator[P
         "band", ResultTable.of("explained", columns, drawn), "x=interval y=value low high", title, references=(line,)
     )
 
-    def against(other: int, sign: int, word: str) -> str:
+    def compare(other: int) -> str:
         """Say how much more or less another interval explains than the best."""
         change = spearman_change((x[best], y, x[other], y), explained=True)
-        ends = sorted(sign * each for each in change[1:]) if change else []
-        by = (
-            f"{format_ratio(sign * change[0])} ({format_ratio(ends[0])} to {format_ratio(ends[1])}) {word}"
-            if change
-            else f"an unknown part {word}"
-        )
-        return f"{format_seconds(seconds[other])} explains {by}"
+        if change is None:
+            return f"{format_seconds(seconds[other])} explains an unknown share"
+        sign, word = (1, "more") if change[0] >= 0 else (-1, "less")
+        low, high = sorted(sign * end for end in change[1:])
+        amount = f"{format_ratio(sign * change[0])} ({format_ratio(low)} to {format_ratio(high)})"
+        return f"{format_seconds(seconds[other])} explains {amount} {word}"
 
-    others = [against(0, 1, "more")] if best else []
-    others += [against(len(seconds) - 1, -1, "less")] if best < len(seconds) - 1 else []
-    often = "" if best else " or more often"
+    others = [compare(i) for i in sorted({0, len(seconds) - 1} - {best})]
     others[0] += " of the variance of I/O time"
+    often = "" if best else " or more often"
+    longer = f" The next longer interval may lose {WORTH_IT:.0%} or more." if best < len(seconds) - 1 else ""
     yield Finding(
-        f"Sample every {format_seconds(seconds[best])}{often}: {', '.join(others)}.", name="sampling_interval"
+        f"Sample every {format_seconds(seconds[best])}{often}: {', '.join(others)}.{longer}", name="sampling_interval"
     )
 
 
