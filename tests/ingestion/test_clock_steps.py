@@ -47,7 +47,7 @@ def test_a_clock_step_in_iostat_is_left_out_and_said(step: int, tmp_path: Path) 
     path.write_text(iostat([T0 - step + 60 * n for n in range(5)] + [T0 + 60 * n for n in range(5)]))
     outcome, rows = read(path)
     assert outcome.status == "ok"
-    assert "more than 10 times the usual interval" in (outcome.message or "")
+    assert "longer than 10 times the usual interval" in (outcome.message or "")
     assert max(row["interval_ns"] for row in rows) == 60 * NS
     assert len({row["start_ns"] for row in rows}) == 8
 
@@ -60,7 +60,7 @@ def test_a_clock_that_was_not_set_at_boot_gives_no_row_of_decades(tmp_path: Path
     path.write_text(iostat([0, 60, T0]))
     outcome, rows = read(path)
     assert all(row["interval_ns"] <= 366 * DAY_NS for row in rows)
-    assert outcome.status != "ok" or "skipped" in (outcome.message or "")
+    assert outcome.status != "ok" or "skipped" in (outcome.message or "").lower()
 
 
 def test_a_step_between_two_reports_alone_is_flagged(tmp_path: Path) -> None:

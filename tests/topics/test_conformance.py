@@ -51,6 +51,11 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = tmp_path_factory.mktemp("questions")
     lake = make_small_lake(folder)
+    lake.append(
+        "responses",
+        concat([rows(size, 200, op=op, targets=8) for size in SIZES for op in ("read", "write")]),
+        source="spool",
+    )
     with lake.snapshot() as snapshot:
         sql = "SELECT job_id FROM applications JOIN job_io USING (log_digest) ORDER BY io_seconds DESC, job_id LIMIT 2"
         jobs = tuple(str(job) for (job,) in snapshot.query(sql).fetchall())

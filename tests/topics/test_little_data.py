@@ -8,15 +8,23 @@ from typing import Any
 import pytest
 from small_facility import make_small_lake
 
+from ioweather.core.tables import concat
 from ioweather.lake.lake import Lake
 from ioweather.testing import ChecksFailed
 from ioweather.topics.catalogue import QUESTIONS, STUDIES
+from planted_responses import SIZES, rows
 from topic_checks import check_question, check_study
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return make_small_lake(tmp_path_factory.mktemp("facility"))
+    lake = make_small_lake(tmp_path_factory.mktemp("facility"))
+    lake.append(
+        "responses",
+        concat([rows(size, 200, op=op, targets=8) for size in SIZES for op in ("read", "write")]),
+        source="spool",
+    )
+    return lake
 
 
 @pytest.mark.parametrize("name", [name for name in QUESTIONS if name not in ("now", "claims")])

@@ -415,8 +415,9 @@ class Activity:
     """Activity on one file system in a period.
 
     `slowed` are the runs that took longer than similar ones; `storms` the metadata storms of jobs (see `Storm`); `runs`
-    counts all runs with a log; `known_ratio` is the share of the storage's traffic that jobs' records explain, None
-    without samples. `is_last_hour`: no period was chosen, so it is the last hour with jobs.
+    counts the runs with a log, `unplaced` those of them whose log names no file system; `known_ratio` is the share of
+    the storage's traffic that jobs' records explain, None without samples. `is_last_hour`: no period was chosen, so it
+    is the last hour with jobs.
     """
 
     filesystem: str
@@ -426,5 +427,6 @@ class Activity:
     volumes: tuple[Volume, ...] = ()
     storms: tuple[tuple[Party, Storm], ...] = ()
     runs: int = 0
+    unplaced: int = 0
     known_ratio: float | None = None
     is_last_hour: bool = False

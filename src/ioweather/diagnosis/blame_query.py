@@ -35,6 +35,7 @@ from ioweather.diagnosis.job_loads import share_inside
 from ioweather.diagnosis.job_records import (
     FILES,
     Records,
+    find_placed,
     find_storms,
     read_files,
     read_records,
@@ -170,12 +171,13 @@ _MOST_DAYS: Final = 4000
 
 
 def read_slowed_runs(snapshot: Snapshot, filesystem: str, all_runs: Frame, period: Period) -> dict[int, Slowed]:
-    """Read the runs of the period that took longer than similar ones, and their suspects, by row of `all_runs`.
+    """Read the runs on the file system that took longer than similar ones, and their suspects, by row of `all_runs`.
 
     The run that lost most comes first.
     """
     start, end = all_runs.ints("start_ns"), all_runs.ints("end_ns")
-    rows = np.flatnonzero((start < period[1]) & (end > period[0]))
+    here = find_placed(snapshot.facility, filesystem, all_runs)[0]
+    rows = np.flatnonzero((start < period[1]) & (end > period[0]) & here)
     times = usual_times(all_runs, rows)
     slow = np.flatnonzero(times.slow)
     slow = slow[np.argsort((times.usual - times.seconds)[slow], kind="stable")[:_MOST_SLOWED]]
@@ -274,7 +276,8 @@ def known_ratio_around(snapshot: Snapshot, filesystem: str, start_ns: int, end_n
     """
     period = start_ns - HOUR_NS, end_ns + HOUR_NS
     inside = read_runs(snapshot.whole, "", days_around(snapshot, *period, 1))
-    _, known_ratio = read_volumes(snapshot, filesystem, period, inside.take(select_overlapping(inside, [period])))
+    inside = inside.take(select_overlapping(inside, [period]) & find_placed(snapshot.facility, filesystem, inside)[0])
+    _, known_ratio = read_volumes(snapshot, filesystem, period, inside)
     return known_ratio
 
 
@@ -348,7 +351,9 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
     whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _filesystem_without_samples(whole)
     all_runs = read_runs(whole, "", days_around(whole, low, high, REACH_DAYS))
-    inside = all_runs.take((all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low))
+    here, unplaced = find_placed(whole.facility, filesystem, all_runs)
+    here &= (all_runs.ints("start_ns") < high) & (all_runs.ints("end_ns") > low)
+    inside = all_runs.take(here)
     volumes, known_ratio = read_volumes(snapshot, filesystem, period, inside)
     return Activity(
         filesystem=filesystem,
@@ -358,6 +363,7 @@ def read_activity(snapshot: Snapshot, filesystem: str | None, period: Period) ->
         volumes=volumes,
         storms=tuple(find_storms(snapshot, filesystem, period, inside)),
         runs=inside.rows,
+        unplaced=int((unplaced & here).sum()),
         known_ratio=known_ratio,
     )
 

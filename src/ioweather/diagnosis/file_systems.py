@@ -19,6 +19,7 @@ from ioweather.core.results import (
     Exhibit,
     Fact,
     FactGroup,
+    Finding,
     Items,
     Next,
     Reference,
@@ -31,6 +32,7 @@ from ioweather.core.results import (
 from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value, now_ns
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first, without_name
 from ioweather.diagnosis.now import SLOW
+from ioweather.facts.latest_rates import FillLevel, fill_levels
 from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
 from ioweather.facts.loads import loads as loads_of
 from ioweather.stats.estimates import number
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
 class FileSystemState:
     """Rates and slowdown are those of the last hour before the end of the period, whatever its length; amounts are
     those of all of it. `slowdown` is that of the slowest operation; `load_ratio` is of `peak_bytes_per_s`, the nominal
-    peak of facility.toml, and None where that has none."""
+    peak of facility.toml, and None where that has none. `full_ratio` is the mean of the newest fill levels of its
+    targets, `fullest` the target with the highest."""
 
     filesystem: str
     slowdown: float | None
@@ -58,6 +61,9 @@ class FileSystemState:
     write_bytes: float
     busiest: str | None
     open_events: int
+    full_ratio: float | None = None
+    fullest: str | None = None
+    fullest_ratio: float | None = None
     rates: tuple[float | None, ...] = ()
 
 
@@ -73,6 +79,8 @@ class ComponentState:
     write_bytes: float | None
     bytes_ratio: float | None
     most_bytes_per_s: float | None
+    full_ratio: float | None = None
+    free_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,8 @@ _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap
 _PROBLEMS: Final = ("incident", "component_health", "episode")
 _MOST_SHADED: Final = 8
 _MOST_RATES: Final = 96
+_FULL: Final = 0.9
+_MOST_NAMED: Final = 4
 _TIME: Final = ResultColumn("start_ns", "time", "time_ns")
 
 
@@ -105,8 +115,10 @@ def run(source: DataSource, params: Params) -> Answer:
     facility = source.facility
     events = _events(events_of(source), loads)
     names = list(dict.fromkeys([*(t.filesystem for t in loads.traffic), *(s.filesystem for s in loads.slowness)]))
-    states = () if loads.measured else tuple(_state(name, loads, facility, events) for name in names)
-    components = tuple(part for traffic in loads.traffic for part in _component_states(traffic, loads))
+    homes = [loads.filesystem] if loads.filesystem is not None else names
+    fills = fill_levels(source.snapshot, homes, source.period_ns[1])
+    states = () if loads.measured else tuple(_state(name, loads, facility, events, fills) for name in names)
+    components = tuple(part for traffic in loads.traffic for part in _component_states(traffic, loads, fills))
     if loads.measured:  # of a server: its targets
         components = tuple(part for part in components if part.server == loads.where)
     # The strongest events as shaded periods; overlapping events are merged and named by the strongest.
@@ -122,15 +134,17 @@ def run(source: DataSource, params: Params) -> Answer:
     marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
     shaded = tuple(_shaded(low, high, together) for low, high, together in marked)
     if loads.measured:
-        facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
+        fills = [fill for fill in fills if loads.where in (fill.component, loads.servers.get(fill.component))]
+        facts, exhibits = _component_facts(loads, fills), _component_exhibits(loads, shaded)
     else:
-        facts = tuple(_state_facts(state) for state in states)
+        facts = tuple(_state_facts(state, fills) for state in states)
         exhibits = tuple(_filesystem_exhibits(loads, components, facility, shaded))
     return Answer(
         question="What is the storage doing?" if loads.kind == "facility" else f"What is {loads.where} doing?",
         headline=_headline(loads, states, events, _past_moment(source, loads)),
         facts=facts,
         exhibits=exhibits,
+        findings=tuple(_full_targets(fills)),
         coverage=_coverage(loads),
         result=StorageOutcome(
             loads.where,
@@ -160,11 +174,36 @@ def _is_on(event: EventOutcome, filesystem: str) -> bool:
     return not event.filesystem or event.filesystem.removeprefix("mount:").split(" ")[0] == filesystem
 
 
-def _state(name: str, loads: Loads, facility: Facility, events: Sequence[EventOutcome]) -> FileSystemState:
+def _full_targets(fills: Sequence[FillLevel]) -> Iterator[Finding]:
+    """Name the targets that are nearly full."""
+    if full := [
+        f"{fill.component} ({format_value(fill.full_ratio, 'ratio')})" for fill in fills if fill.full_ratio > _FULL
+    ]:
+        more = f" and {len(full) - _MOST_NAMED:,} more" if len(full) > _MOST_NAMED else ""
+        yield Finding(f"More than 90% full: {', '.join(full[:_MOST_NAMED])}{more}.", "alarm", "full_targets")
+
+
+def _fill_facts(fills: Sequence[FillLevel]) -> Iterator[Fact]:
+    """Yield the fill level of the fullest of these targets and, of several, the mean."""
+    for fill in fills[:1]:
+        free = f"{format_value(fill.free_bytes, 'bytes')} free, {format_time_ns(fill.end_ns)}"
+        if len(fills) == 1:
+            yield Fact("full", "full", fill.full_ratio, "ratio", note=free)
+            continue
+        yield Fact("fullest", "fullest target", fill.full_ratio, "ratio", note=f"{fill.component}: {free}")
+        mean, total = sum(each.full_ratio for each in fills) / len(fills), sum(each.free_bytes for each in fills)
+        note = f"{format_value(total, 'bytes')} free on {len(fills):,} targets"
+        yield Fact("full", "full, mean of targets", mean, "ratio", note=note)
+
+
+def _state(
+    name: str, loads: Loads, facility: Facility, events: Sequence[EventOutcome], fills: Sequence[FillLevel]
+) -> FileSystemState:
     """Load in the last hour, amounts in the period and open events of one file system."""
     traffic = next((t for t in loads.traffic if t.filesystem == name), None)
     now = next((hour for hour in loads.last_hours if hour.filesystem == name), LastHour(name))
     nominal = next((f.peak_bytes_per_s for f in facility.filesystems if f.name == name), None)
+    mine = [fill for fill in fills if fill.filesystem == name]
     going_on = [e for e in events if _is_on(e, name) and (e.end_ns is None or e.end_ns >= loads.end_ns)]
     rates = [rate for rate in (now.read, now.write) if rate is not None]
     read, write = (
@@ -184,6 +223,9 @@ def _state(name: str, loads: Loads, facility: Facility, events: Sequence[EventOu
         write,
         _busiest_component(traffic),
         len([e for e in going_on if e.kind in _SHADED]),
+        sum(fill.full_ratio for fill in mine) / len(mine) if mine else None,
+        mine[0].component if mine else None,
+        mine[0].full_ratio if mine else None,
         () if traffic is None else _block_maxima(traffic.total),
     )
 
@@ -207,14 +249,15 @@ def _block_maxima(values: Floats) -> tuple[float | None, ...]:
     return tuple(number(np.nanmax(part)) if np.isfinite(part).any() else None for part in parts)
 
 
-def _component_states(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
+def _component_states(traffic: Traffic, loads: Loads, fills: Sequence[FillLevel]) -> Iterable[ComponentState]:
     """Amounts, share and highest rate of each sampled component of a file system."""
     seconds = loads.step_ns / NS
+    levels = {fill.component: fill for fill in fills if fill.filesystem == traffic.filesystem}
     read, write = (np.nansum(parts, axis=0) * seconds for parts in (traffic.parts_read, traffic.parts_write))
     whole = float(read.sum() + write.sum())
     both = np.nan_to_num(traffic.parts_read) + np.nan_to_num(traffic.parts_write)
     for i, name in enumerate(traffic.components):
-        moved = float(read[i] + write[i])
+        moved, level = float(read[i] + write[i]), levels.get(name)
         yield ComponentState(
             name,
             traffic.component_kind,
@@ -224,6 +267,8 @@ def _component_states(traffic: Traffic, loads: Loads) -> Iterable[ComponentState
             float(write[i]),
             moved / whole if whole else None,
             float(both[:, i].max(initial=0.0)),
+            level and level.full_ratio,
+            level and level.free_bytes,
         )
 
 
@@ -291,11 +336,12 @@ def _describe_state(state: FileSystemState, at: str) -> str:
     return f"{state.filesystem} {word}: {times} its usual time{op}{load}{share} in the last hour."
 
 
-def _state_facts(state: FileSystemState) -> FactGroup:
+def _state_facts(state: FileSystemState, fills: Sequence[FillLevel]) -> FactGroup:
     facts = [
         Fact("slowdown", "slowdown, last hour", state.slowdown, "factor", note=state.slowest_op or "no probe data"),
         Fact("read", "reads", state.read_bytes_per_s, "bytes_per_s", note="in the last hour"),
         Fact("write", "writes", state.write_bytes_per_s, "bytes_per_s", note="in the last hour"),
+        *_fill_facts([fill for fill in fills if fill.filesystem == state.filesystem]),
         Fact("read_bytes", "read in the period", state.read_bytes, "bytes"),
         Fact("write_bytes", "written in the period", state.write_bytes, "bytes"),
         Fact("open_events", "open events", state.open_events, "count"),
@@ -388,8 +434,8 @@ def _metric_label(metric: str) -> str:
     return text.upper() if text == "cpu" else text.replace("_", " ")
 
 
-def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
-    facts = []
+def _component_facts(loads: Loads, fills: Sequence[FillLevel]) -> tuple[FactGroup, ...]:
+    facts = list(_fill_facts(fills))
     for line in loads.measured:
         own, others = _mean_and_peer_mean(line)
         note = f"its {loads.peers} peers (median): {format_value(others, _unit(line))}" if others is not None else ""
@@ -445,16 +491,20 @@ def storage_screen(answer: Answer, params: Params) -> Iterator[Block]:
                 s.read_bytes_per_s,
                 s.write_bytes_per_s,
                 s.load_ratio,
+                s.fullest_ratio,
             )
             for s in result.filesystems
         ]
         columns = (
             "filesystem: file system [text]; state [text]; slowdown [factor]; reads [bytes_per_s]; "
-            "writes [bytes_per_s]; load: of peak [ratio]"
+            "writes [bytes_per_s]; load: of peak [ratio]; fullest [ratio]"
         )
         yield ResultTable.of("filesystems", columns, rows)
     else:
-        yield from (largest_facts(replace(group, title=""), 7) for group in answer.facts)
+        for group in answer.facts:
+            fill = sum(fact.name in ("full", "fullest") for fact in group.facts)
+            yield largest_facts(replace(group, title=""), 7 + fill)
+    yield from answer.findings
     charts = [(exhibit.title, chart) for exhibit in answer.exhibits for chart in exhibit.charts]
     lines = [replace(chart, title=chart.title or title) for title, chart in charts if chart.kind == "timeline"]
     yield from lines[:2]

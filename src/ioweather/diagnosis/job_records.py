@@ -239,8 +239,7 @@ def read_volumes(
 ) -> tuple[tuple[Volume, ...], float | None]:
     """(volume of each job in the period, share of the file system's traffic that jobs explain, or None).
 
-    From counts of servers, else from logs (`runs`), spread evenly over their time. Runs on another file system of the
-    facility are in the volumes, not in the share.
+    From counts of servers, else from logs (`runs`, all on this file system), spread evenly over their time.
     """
     low, high = period_ns
     names = ("read_bytes", "write_bytes", "metadata_operations")
@@ -269,17 +268,22 @@ def read_volumes(
         volumes.append(Volume(party, read, written, operations, "servers" if key in counted else "log"))
     moved = _moved_bytes(snapshot.whole, filesystem, period_ns)
     is_logged = ~np.array([key in counted for key in run_keys], np.bool_)
-    logged_here = by_run[is_logged & ~_is_on_another(snapshot.facility, filesystem, runs), :2].sum()
-    known = float(by_row[:, :2].sum() + logged_here)
+    known = float(by_row[:, :2].sum() + by_run[is_logged, :2].sum())
     return tuple(volumes), min(1.0, known / moved) if moved else None
 
 
-def _is_on_another(facility: Facility, filesystem: str, runs: Frame) -> Bools:
-    """Whether the main mount of each run belongs to another file system of the facility."""
-    others = {each.name for each in facility.filesystems} - {filesystem}
-    mounts = runs.text("main_mount").tolist()
-    on_another = {mount: facility.filesystem_of(f"mount:{mount}") in others for mount in set(mounts) if mount}
-    return np.array([on_another.get(mount or "", False) for mount in mounts], np.bool_)
+def find_placed(facility: Facility, filesystem: str, runs: Frame) -> tuple[Bools, Bools]:
+    """(whether each run counts on the file system, whether it does although its log names no mount with data).
+
+    A run counts where it moved most bytes; beside other file systems, without I/O nowhere. Declared mounts are all.
+    """
+    others, known = {each.name for each in facility.filesystems} - {filesystem}, facility.filesystem(filesystem)
+    mounts = runs.text("main_mount")
+    found = [facility.filesystem_of(f"mount:{mount}") for mount in mounts.categories]
+    here = [name == filesystem if known and known.mounts else name not in others for name in found]
+    active = (runs.ints("file_count", missing=1) > 0) | (runs.floats("io_seconds") > 0)
+    unplaced = (mounts.codes < 0) & active & bool(others)
+    return np.array([*here, not others], np.bool_)[mounts.codes] | unplaced, unplaced
 
 
 def find_storms(

@@ -15,7 +15,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Floats, Frame, Indices, Ints
 from ioweather.core.results import Answer, Block, Coverage, Exhibit, Next, ResultTable, columns_of
-from ioweather.core.units import format_value, names_of
+from ioweather.core.units import format_value, names_of, utc_day
 from ioweather.diagnosis.comparison_pool import slowdowns
 from ioweather.facts.accounting import SimilarJobs, counted_on_servers, ends, run_seconds, started_jobs, with_log
 from ioweather.facts.job_metrics import maximum, rows_of
@@ -172,7 +172,7 @@ def run(source: DataSource, params: Params) -> Answer:
     users = len({*logged.names["user"], *unlogged.names["user"]})
     return Answer(
         question="Which jobs ran?",
-        headline=_headline(count, wanted, sums),
+        headline=_headline(count, wanted, sums) + ("" if count else _say_newest(source)),
         exhibits=(Exhibit("runs", "Jobs", tables=(ResultTable("runs", columns, rows, title),)),),
         coverage=(
             Coverage(logged.every + unlogged.every, count, "matching jobs in the lake"),
@@ -218,6 +218,14 @@ def _headline(count: int, wanted: int, sums: Mapping[str, float]) -> str:
         return f"{count:,} jobs; {wanted:,} of them ({wanted / count:.0%}) have a Darshan log and moved {moved}."
     jobs = f"{count:,} jobs ({sums['count']:,.0f} runs)" if sums["count"] > count else f"{count:,} runs"
     return f"{jobs} moved {moved}."
+
+
+def _say_newest(source: DataSource) -> str:
+    """Return the day of the newest logs and jobs, if the chosen period is later; else nothing."""
+    newest = max(day for table in ("job_io", "jobs") for day in source.snapshot.pinned[table].days())
+    if utc_day(source.period_ns[0]) <= newest:
+        return ""
+    return f" The newest data are of {newest}; `ioweather lake` lists the periods with data."
 
 
 def _matching_rows(

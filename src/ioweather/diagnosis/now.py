@@ -21,7 +21,7 @@ from ioweather.agent.status import (
 )
 from ioweather.core.contracts import Param, Params, Question
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.facility import Facility
+from ioweather.core.facility import Facility, is_local_disk
 from ioweather.core.results import Answer, Block, Coverage, Fact, FactGroup, Finding, ResultTable, number_names
 from ioweather.core.safe_files import default_spool_dir
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns, now_ns, sparkline
@@ -95,12 +95,21 @@ Slowdowns: TypeAlias = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class History:
-    """What a lake adds to the agents' status: the usual seconds and their number, and the minutes of the last half
-    hour."""
+    """What a lake adds to the agents' status: the usual seconds and their number, the minutes of the last half hour,
+    and the hosts whose agents wrote into it (None without a lake)."""
 
     facility: Facility = field(default_factory=Facility)
     usual: dict[Key, tuple[float, int]] = field(default_factory=dict)
     minutes: dict[Key, OperationSeries] = field(default_factory=dict)
+    hosts: frozenset[str] | None = None
+
+    def knows(self, agent: Status) -> bool:
+        """Return whether an agent on this host wrote into the lake. Without a lake every agent is known."""
+        return self.hosts is None or agent.host in self.hosts
+
+    def leaves_out(self, agent: Status, moment_ns: int) -> bool:
+        """Return whether an agent is gone and never wrote into this lake."""
+        return agent.is_stale(moment_ns) and not self.knows(agent)
 
 
 def recent_history(source: DataSource, params: Params) -> History:
@@ -115,8 +124,9 @@ def recent_history(source: DataSource, params: Params) -> History:
 def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     """The history of a lake, from its roll-ups."""
     moment = at_ns or now_ns()
+    hosts = _agent_hosts(snapshot)
     if not snapshot.pinned["response_rollups"].uris:
-        return History(snapshot.facility)
+        return History(snapshot.facility, hosts=hosts)
     window_ns = snapshot.facility.baseline_ns
     history = (moment - (window_ns or _USUAL_NS), moment)
     recent = (moment - _RECENT_MINUTES * MINUTE_NS, moment)
@@ -131,7 +141,16 @@ def read_history(snapshot: Snapshot, at_ns: int | None = None) -> History:
     )
     expected = {key: series.expected(window_ns, moment) for key, series in hours.items()}
     usual = {key: (seconds, n) for key, (seconds, n) in expected.items() if seconds is not None}
-    return History(snapshot.facility, usual, minutes)
+    return History(snapshot.facility, usual, minutes, hosts)
+
+
+def _agent_hosts(snapshot: Snapshot) -> frozenset[str]:
+    """Hosts that pushed rows, were probed from, have disks in the lake, or whose segments were read."""
+    pushed = (folder.name for folder in (snapshot.root / "inbox").glob("*"))
+    disks = (name.partition(":")[0] for name in snapshot.filesystems() if is_local_disk(name))
+    sql = f"""SELECT DISTINCT host FROM response_rollups WHERE interval_ns = {HOUR_NS}
+        UNION SELECT regexp_extract(path, 'seg-(.+)-[0-9]+-[0-9]+[.]', 1) FROM ingests WHERE source = 'spool'"""
+    return frozenset((*pushed, *disks, *(str(host) for (host,) in snapshot.query(sql).fetchall())))
 
 
 def _next_step(source: DataSource) -> str:
@@ -155,9 +174,12 @@ def run(source: DataSource, params: Params) -> Answer:
         with suppress(DataUnavailable):
             statuses += filter(None, [read_status(spool)])
     remote = remote_agents(source.directory, moment, statuses)
-    if not statuses and not remote:
-        raise DataUnavailable("No agent has run here.", hint=_next_step(source))
     history = source.shared(recent_history, params)
+    foreign = [status.host for status in statuses if history.leaves_out(status, moment)]
+    statuses = [status for status in statuses if not history.leaves_out(status, moment)]
+    if not statuses and not remote:
+        gone = f"The agent on {foreign[0]} has stopped and never wrote into this lake." if foreign else ""
+        raise DataUnavailable(gone or "No agent has run here.", hint=_next_step(source))
     # Numbers of a remote agent that is gone are days old.
     live = [status for status in remote if status.life(moment) == "running"]
     targets = [(status, target) for status in (*statuses, *live) for target in status.targets]
@@ -171,6 +193,7 @@ def run(source: DataSource, params: Params) -> Answer:
         groups.append(FactGroup("agents", title, tuple(_agent_facts(agents, remote))))
     stale = tuple(status.host for status in statuses if status.is_stale(moment))
     caveats = [f"The agent on {name} has stopped; its last measurements are shown." for name in stale]
+    caveats += [f"{status.host}: local agent, not in this lake." for status in statuses if not history.knows(status)]
     if left_out:
         caveats.append(f"{left_out:,} more probed paths are not slower. List them with --json.")
     if history.usual:
@@ -351,6 +374,8 @@ def _headline(
     if not operations:
         return "No data: no agent is running."
     known = [o for o in operations if o.slowdown is not None]
+    if all(o.median_seconds is None for o in operations):
+        return "No data in the last minute: the speed of storage now is unknown."
     if not known:
         return "No baseline yet: storage is measured, but the usual speed is unknown."
     slow = [o for o in known if (o.slowdown or 0.0) >= SLOW]
@@ -369,7 +394,8 @@ def now_screen(answer: Answer, params: Params) -> Iterator[Block]:
     """The slowest operations, then what is wrong."""
     result = answer.result
     assert isinstance(result, NowOutcome)
-    slowest = sorted(result.operations, key=lambda each: -(each.slowdown or 0.0))[:10]
+    measured = [each for each in result.operations if each.median_seconds is not None]
+    slowest = sorted(measured, key=lambda each: -(each.slowdown or 0.0))[:10]
     rows = [
         (
             _where(o),
@@ -382,8 +408,8 @@ def now_screen(answer: Answer, params: Params) -> Iterator[Block]:
     ]
     if rows:
         columns = "where [text]; operation [text]; slowdown: against usual [factor]; takes [seconds]; usual [seconds]"
-        left = len(result.operations) - len(rows)
-        yield ResultTable.of("operations", columns, rows, f"The slowest of {len(result.operations)}" if left else "")
+        left = len(measured) - len(rows)
+        yield ResultTable.of("operations", columns, rows, f"The slowest of {len(measured)}" if left else "")
     yield from (finding for finding in answer.findings if finding.kind == "alarm")
 
 
@@ -391,7 +417,7 @@ QUESTION = Question(
     name="now",
     result=NowOutcome,
     run=run,
-    tables=frozenset({"response_rollups"}),
+    tables=frozenset({"response_rollups", "series", "ingests"}),
     params=(
         Param(
             "spool",

@@ -116,7 +116,7 @@ _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
     ),
     Reason.LOW_PROBABILITY: (
         "most likely ({probability:.0%}) {cause}",
-        "The likeliest verdict is {likeliest} ({probability:.0%}). More similar runs would add certainty.",
+        "More similar runs would add certainty.",
     ),
 }
 
@@ -581,8 +581,8 @@ def describe_without(run: Slowed, found: Blame) -> str:
     return f"Without {who}, this run's I/O would have taken {less} instead of {took} ({interval}; {certainty})."
 
 
-def describe_work(suspect: Suspect) -> str:
-    """Sentence on what the job did."""
+def describe_work(suspect: Suspect, run: str) -> str:
+    """Sentence on what the job did while it overlapped the `run`."""
     moved = suspect.read_bytes + suspect.write_bytes
     done = [
         f"{verb} {format_bytes(size)}"
@@ -594,7 +594,7 @@ def describe_work(suspect: Suspect) -> str:
     if suspect.metadata_operations >= 1:
         done.append(f"did {suspect.metadata_operations:,.0f} metadata operations")
     where = ", ".join(f"{share:.0%} of the work on {one_line(name)}" for name, share in suspect.targets[:2])
-    return f"It {' and '.join(done) or 'was active'}{f': {where}' if where else ''}."
+    return f"It {' and '.join(done) or 'was active'} while it overlapped {run}{f': {where}' if where else ''}."
 
 
 def advise_owner(suspect: Suspect) -> str:
@@ -655,7 +655,7 @@ def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Findi
         yield Finding(either, "note", "one_of")
     for number, each in enumerate(found[:_MOST_SENTENCES], 1):
         suspect = each.worst.suspect
-        words = f"{describe_without(run, each.worst)} {describe_work(suspect)}"
+        words = f"{describe_without(run, each.worst)} {describe_work(suspect, 'this run')}"
         yield Finding(words, "note", f"culprit_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")

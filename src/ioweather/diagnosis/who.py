@@ -46,7 +46,7 @@ from ioweather.topics.source import DataSource
 
 
 def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
-    """Jobs that cost others time; without any, who does the most I/O."""
+    """Jobs that cost others time; without any, or by user, project or program, who does the most I/O."""
     result = answer.result
     assert isinstance(result, WhoOutcome)
     did = [f.text.partition(": ")[2] for f in answer.findings if f.name.startswith("did_")]
@@ -65,17 +65,18 @@ def who_screen(answer: Answer, params: Params) -> Iterator[Block]:
                 doing,
             )
         )
-    if rows:
+    if rows and (params["by"] == "job" or not result.talkers):
         columns = "job [text]; user [text]; cost: cost others [seconds]; sure [ratio]; doing [text]"
         yield ResultTable.of("culprits", columns, rows)
     else:
         yield from (largest_facts(group, 5) for group in answer.facts if group.name == "beside")
         moved = [(_talker_name(t), t.read_bytes, t.write_bytes, t.bytes_ratio) for t in result.talkers[:5]]
         if moved:
-            columns = f"who: {params['by']} [text]; read [bytes]; written [bytes]; share: of all bytes [ratio]"
-            yield ResultTable.of("talkers", columns, moved, f"Most I/O, by {params['by']}")
+            columns = f"who: {params['by']} [text]; read [bytes]; written [bytes]; share: of logged bytes [ratio]"
+            yield ResultTable.of("talkers", columns, moved, f"Most I/O{_on(result.filesystem)}, by {params['by']}")
     yield from (largest_facts(group, 3) for group in answer.facts if group.name == "storms")
-    yield from (f for f in answer.findings if f.name == "known" or (result.about == "run" and f.name == "tell_1"))
+    said = {"known", "unplaced"} | ({"tell_1"} if result.about == "run" else set())
+    yield from (f for f in answer.findings if f.name in said)
     first = next((each.job_id for each in result.culprits if each.job_id is not None), None)
     yield Next(f"ioweather who --without {first}" if first is not None else "ioweather health")
 
@@ -101,8 +102,8 @@ _CULPRIT_COLUMNS: Final = columns_of(
 )
 _TALKER_COLUMNS: Final = columns_of(
     "job_id: job [text]; user [text]; project [text]; program [text]; read_bytes: read [bytes]; "
-    "write_bytes: written [bytes]; metadata_operations: metadata ops [count]; bytes_ratio: share of bytes [ratio]; "
-    "metadata_ratio: of metadata [ratio]; known_by [text]"
+    "write_bytes: written [bytes]; metadata_operations: metadata ops [count]; bytes_ratio: of logged bytes [ratio]; "
+    "metadata_ratio: of logged metadata [ratio]; known_by [text]"
 )
 
 
@@ -196,8 +197,8 @@ def _answer_run(snapshot: Snapshot, view: JobView, filesystem: str | None) -> An
         *(Finding(text, name=f"tell_{number}") for number, text in enumerate(advice, 1)),
     ]
     if known_ratio is not None:
-        where = f" on {state.filesystem}" if state.filesystem else ""
-        text = f"Logged jobs account for {known_ratio:.0%} of the traffic{where} in the hours around it."
+        share = f"{known_ratio:.0%} of the traffic{_on(state.filesystem)}"
+        text = f"Logged jobs account for {share} in the hours around it."
         findings.append(Finding(text, name="known"))
     facts = number_names(_active_jobs(run))
     return Answer(
@@ -258,6 +259,7 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         else ""
     )
     talker_rows = tuple(tuple(getattr(each, column.name) for column in _TALKER_COLUMNS) for each in talkers)
+    on = _on(asked.filesystem)
     talker_table = ResultTable("talkers", _TALKER_COLUMNS, talker_rows)
     return Answer(
         f"Who slowed others on {asked.filesystem or 'storage'}, {_describe_period(asked)}?",
@@ -265,9 +267,9 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
         (FactGroup("storms", "Metadata storms", number_names(_storm_facts(storms))),) if storms else (),
         name="who",
         findings=tuple(_period_findings(asked, found)),
-        exhibits=(_culprit_table(found), Exhibit("who.talkers", "Who does the most I/O", tables=(talker_table,))),
-        caveats=_CAVEATS,
-        coverage=(Coverage(asked.runs, len(asked.slowed), "runs with a log were slower than similar runs"),),
+        exhibits=(_culprit_table(found), Exhibit("who.talkers", f"Who does the most I/O{on}", tables=(talker_table,))),
+        caveats=(*_CAVEATS, "A run without server counters counts on the file system where it moved the most data."),
+        coverage=(Coverage(asked.runs, len(asked.slowed), f"runs with a log{on} were slower than similar runs"),),
         result=WhoOutcome(
             about="period",
             filesystem=asked.filesystem or None,
@@ -287,6 +289,10 @@ def _answer_period(asked: Activity, params: Params) -> Answer:
     )
 
 
+def _on(filesystem: str | None) -> str:
+    return f" on {filesystem}" if filesystem else ""
+
+
 def _runs(count: int) -> str:
     return f"{count:,} run{'s' if count != 1 else ''}"
 
@@ -300,11 +306,12 @@ def _describe_period(asked: Activity) -> str:
 
 
 def _period_headline(asked: Activity, found: Sequence[TotalBlame], lost: float) -> str:
+    on = _on(asked.filesystem)
     if not asked.runs:
-        return "Unknown: no run with a Darshan log in this period. Choose a longer period."
+        return f"Unknown: no run with a Darshan log{on} in this period. Choose a longer period."
     if not asked.slowed:
-        return f"No job slowed others: none of {_runs(asked.runs)} with a log was slower than usual."
-    runs = f"{len(asked.slowed):,} of {asked.runs:,} runs were slowed, by {format_seconds(lost)} in all"
+        return f"No job slowed others: none of {_runs(asked.runs)} with a log{on} was slower than usual."
+    runs = f"{len(asked.slowed):,} of {asked.runs:,} runs{on} were slowed, by {format_seconds(lost)} in all"
     if not found:
         return f"No culprit found: {runs}; no logged job accounts for it."
     first = found[0]
@@ -316,14 +323,17 @@ def _period_findings(asked: Activity, found: Sequence[TotalBlame]) -> Iterator[F
     """What each culprit did, and the advice to its owner."""
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
-        did = f"{wording.describe_work(suspect)} {wording.advise_owner(suspect)}"
+        work = wording.describe_work(suspect, "the run that it slowed most" if each.runs > 1 else "the slowed run")
+        did = f"{work} {wording.advise_owner(suspect)}"
         yield Finding(f"{wording.name_job(each.party, begins=True)}: {did}", name=f"did_{number}")
     if len(found) > 1:
         yield Finding(wording.NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
-        where = f" on {asked.filesystem}" if asked.filesystem else ""
-        share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic{where}."
+        share = f"logged jobs account for {asked.known_ratio:.0%} of the traffic{_on(asked.filesystem)}."
         yield Finding(f"From {_describe_period(asked)} {share}", name="known")
+    if asked.unplaced:
+        which = f"{asked.unplaced:,} of {asked.runs:,} logs do not say on which file system they moved data"
+        yield Finding(f"{which}; they count on each.", name="unplaced")
 
 
 def _culprit_table(found: Sequence[TotalBlame]) -> Exhibit:

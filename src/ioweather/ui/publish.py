@@ -56,7 +56,9 @@ _PRINTED_UNITS: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
     "mib_per_s_per_node": (("MiB/s/node", 1),),
     "ops_per_s": (("1/s", 1),),
 }
-_MOST_ROWS: Final = 50  # of a table that floats; longer ones break across pages
+_MOST_ROWS: Final = 25  # of a table that floats; longer ones break across pages
+# Wider tables shrink to the width of the text.
+_FIT: Final = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 _LONG_TEXT: Final = 40  # characters; a column with longer cells wraps
 
 
@@ -64,7 +66,7 @@ def to_latex(tables: Sequence[ResultTable], origin: str, label: str = "") -> str
     """Return each table with booktabs rules, a label, and units in the head; `origin` ends its caption."""
     names = [f"tab:{label}" + (f"-{table.name}" if number else "") for number, table in enumerate(tables)]
     body = "\n".join(_latex_table(table, origin, name) for table, name in zip(tables, names, strict=True))
-    return f"% \\usepackage{{array,booktabs,longtable}}\n{body}"
+    return f"% \\usepackage{{array,booktabs,graphicx,longtable}}\n{body}"
 
 
 def _latex_table(table: ResultTable, origin: str, label: str) -> str:
@@ -73,15 +75,23 @@ def _latex_table(table: ResultTable, origin: str, label: str) -> str:
     sides = [_choose_alignment(table, place, cells) for place, (_, cells) in enumerate(columns)]
     caption = _escape_latex(". ".join(filter(None, [table.title, f"Data: {origin}" if origin else ""])))
     named = rf"\caption{{{caption}.}}\label{{{label}}}"
-    head = [r"\toprule", " & ".join(_escape_latex(head) for head, _ in columns) + r" \\", r"\midrule"]
+    heads = (_break_head(head, side) for (head, _), side in zip(columns, sides, strict=True))
+    head = [r"\toprule", " & ".join(heads) + r" \\", r"\midrule"]
     rows = zip(*(cells for _, cells in columns), strict=True)
     cells = ([_escape_latex(cell, breaks="p{" in side) for cell, side in zip(row, sides, strict=True)] for row in rows)
     lines = [" & ".join(line) + r" \\" for line in cells]
     if len(lines) > _MOST_ROWS:
         parts = [rf"{{\footnotesize\begin{{longtable}}{{{''.join(sides)}}}", rf"{named} \\", *head, r"\endhead"]
         return "\n".join([*parts, *lines, r"\bottomrule", r"\end{longtable}}", ""])
-    parts = [r"\begin{table}", r"\centering\footnotesize", named, rf"\begin{{tabular}}{{{''.join(sides)}}}", *head]
-    return "\n".join([*parts, *lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    parts = [r"\begin{table}", r"\centering\footnotesize", named, _FIT]
+    parts += [rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *lines, r"\bottomrule", r"\end{tabular}"]
+    return "\n".join([*parts, "}", r"\end{table}", ""])
+
+
+def _break_head(heading: str, side: str) -> str:
+    """Return the head of a column; of numbers, a word a line, so that the column is as narrow as its numbers."""
+    text = _escape_latex(heading)
+    return rf"\shortstack[r]{{{text.replace(' ', chr(92) * 2)}}}" if side == "r" and " " in heading else text
 
 
 def _choose_alignment(table: ResultTable, place: int, cells: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, ro
     assert response.status_code == 422, response.text
     error = response.json()["error"]
     assert error["kind"] == "ForeignRows"
-    assert "line 4: a row of n2" in error["message"]
+    assert "line 4: the row is from n2" in error["message"]
     assert str(root) not in response.text
     finish_queue(root)
     with open_lake(root).snapshot() as snapshot:

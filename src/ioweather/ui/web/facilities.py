@@ -168,10 +168,14 @@ class Facilities:
     def _read_now(self) -> Weather:
         """Rows come to the lake every few minutes; the agents' status is as of now."""
         directory = self.lakes[MAIN]
-        history = self._history.get() if layout.is_lake(directory) else None
-        shared: SharedResults = {recent_history: history or History()}
+        shared: SharedResults = {recent_history: self.history(MAIN)}
         answer = ask("now", directory, {"spool": self.own_spools(MAIN)}, shared=shared)
         return Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
+
+    def history(self, name: str) -> History:
+        """What the lake adds to the status of agents; renewed every few minutes."""
+        found = self._history.get() if layout.is_lake(self.measured_directory(name)) else None
+        return found or History()
 
     def _read_history(self) -> History:
         with self.lake(MAIN).snapshot() as snapshot:

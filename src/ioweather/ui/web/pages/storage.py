@@ -334,6 +334,7 @@ def _storage(view: View, where: str | None, *, is_home: bool = False) -> str:
         side.append(Listed(state, place).html)
     elif state is not None:
         side.append(block_html(state, 3, view.drawn(), "state"))
+    side += [block_html(finding, 3, view.drawn(), "full") for finding in answer.findings]
     drawn = view.drawn(CHART_PX, MAIN_SHARE if side else 1.0, PANEL_PX)
     lines = enumerate(shell.time_lines(answer)[:_MOST_LINES])
     charts = [shell.figure(chart, f"line{number}", drawn, 2) for number, chart in lines]
@@ -452,8 +453,8 @@ def who(view: OwnView) -> str:
             "No job was found to have slowed others.",
         ),
         Listed.of(
-            "Who moved the most data",
-            "user; read [bytes]; written [bytes]; share [ratio]; metadata [count]",
+            f"Who moved the most data on {result.filesystem or 'storage'}",
+            "user; read [bytes]; written [bytes]; of logged bytes [ratio]; metadata [count]",
             talkers,
             place,
             "Who moved the most data: no job records.",
@@ -484,6 +485,6 @@ def busiest(view: OwnView) -> str:
         )
         for n, (t, amount) in enumerate(found)
     )
-    said = [finding for finding in answer.findings if finding.name == "known"]
-    blocks: list[Block] = [FactGroup("users", "", facts), *said]
+    said = [finding for finding in answer.findings if finding.name in {"known", "unplaced"}]
+    blocks: list[Block] = [FactGroup("users", f"By data moved on {result.filesystem or 'storage'}", facts), *said]
     return Markup("").join(block_html(block, 3, view.drawn(), "busiest") for block in blocks)
