@@ -32,8 +32,7 @@ from ioweather.core.results import (
 from ioweather.core.units import HOUR_NS, NS, format_span, format_time_ns, format_value, now_ns
 from ioweather.diagnosis.events import TROUBLES, EventOutcome, event_item, events_of, newest_first, without_name
 from ioweather.diagnosis.now import SLOW
-from ioweather.facts.latest_rates import FillLevel, fill_levels
-from ioweather.facts.loads import LastHour, Loads, Measured, Traffic
+from ioweather.facts.loads import FillLevel, LastHour, Loads, Measured, Traffic, fill_levels
 from ioweather.facts.loads import loads as loads_of
 from ioweather.stats.estimates import number
 

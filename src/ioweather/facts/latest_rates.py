@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from ioweather.core.choices import busiest_filesystem, traffic_kind
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import is_local_disk
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.facts.loads import servers_of
 from ioweather.lake.lake import Snapshot
 
@@ -25,8 +25,6 @@ _METADATA: Final = (
 _ROOM: Final = ("capacity_bytes", "free_bytes")
 _METRICS: Final = ("read_bytes", "write_bytes", *_OPERATIONS, *_METADATA, *_ROOM)
 _REACH_NS: Final = HOUR_NS
-# Capacity is sampled once a day or more often.
-_FILL_REACH_NS: Final = 2 * DAY_NS
 # A target is silent if it misses this many samples, and a minute, while others have newer ones. [ours]
 _MISSED_SAMPLES: Final = 3
 # Of each segment only the end is read.
@@ -58,34 +56,6 @@ class TargetRates:
     write_bytes_per_s: float | None
     ops_per_s: float | None
     full_ratio: float | None
-
-
-class FillLevel(NamedTuple):
-    """Used share of the capacity of a target or device, and its free bytes, at `end_ns`."""
-
-    filesystem: str
-    component: str
-    full_ratio: float
-    free_bytes: float
-    end_ns: int
-
-
-def fill_levels(snapshot: Snapshot, filesystems: Sequence[str], until_ns: int) -> list[FillLevel]:
-    """Return the newest fill level before a time of each target, the fullest first; metadata targets are left out."""
-    found = list[FillLevel]()
-    for name in filesystems:
-        groups = [g for g in snapshot.series() if g.filesystem == name and g.metric == "free_bytes"]
-        end = min(max((g.end_ns for g in groups), default=0), until_ns)
-        if not any(g.first_ns < end for g in groups):
-            continue
-        rows = snapshot.rows("series", {"filesystem": name, "metric": _ROOM}, (end - _FILL_REACH_NS, end))
-        sql = f"""SELECT component, 1 - free / capacity, free, at_ns FROM (SELECT component, max(start_ns) AS at_ns,
-            arg_max(value, start_ns) FILTER (metric = 'capacity_bytes') AS capacity,
-            arg_max(value, start_ns) FILTER (metric = 'free_bytes') AS free
-            FROM ({rows}) WHERE component_kind <> 'mdt' AND isfinite(value)
-            GROUP BY component) WHERE capacity > 0 AND free IS NOT NULL"""
-        found += (FillLevel(name, *row) for row in snapshot.bare.execute(sql).fetchall())
-    return sorted(found, key=lambda each: (-each.full_ratio, each.component))
 
 
 @dataclass(frozen=True)

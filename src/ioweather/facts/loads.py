@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ _STEPS_NS = (
 _MOST_STEPS = 400
 # Disks of hosts on the page of the facility, where there is no file system.
 _MOST_DISKS = 8
+# Capacity is sampled once a day or more often.
+_FILL_REACH_NS: Final = 2 * DAY_NS
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,3 +412,31 @@ def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
         f"WHERE server IS NOT NULL AND server <> {literal('')} GROUP BY component"
     ).fetchall()
     return known | dict(rows)
+
+
+class FillLevel(NamedTuple):
+    """Used share of the capacity of a target or device, and its free bytes, at `end_ns`."""
+
+    filesystem: str
+    component: str
+    full_ratio: float
+    free_bytes: float
+    end_ns: int
+
+
+def fill_levels(snapshot: Snapshot, filesystems: Sequence[str], until_ns: int) -> list[FillLevel]:
+    """Return the newest fill level before a time of each target, the fullest first; metadata targets are left out."""
+    found = list[FillLevel]()
+    for name in filesystems:
+        groups = [g for g in snapshot.series() if g.filesystem == name and g.metric == "free_bytes"]
+        end = min(max((g.end_ns for g in groups), default=0), until_ns)
+        if not any(g.first_ns < end for g in groups):
+            continue
+        rows = snapshot.rows("series", {"filesystem": name, "metric": ("capacity_bytes", "free_bytes")}, (end - _FILL_REACH_NS, end))
+        sql = f"""SELECT component, 1 - free / capacity, free, at_ns FROM (SELECT component, max(start_ns) AS at_ns,
+            arg_max(value, start_ns) FILTER (metric = 'capacity_bytes') AS capacity,
+            arg_max(value, start_ns) FILTER (metric = 'free_bytes') AS free
+            FROM ({rows}) WHERE component_kind <> 'mdt' AND isfinite(value)
+            GROUP BY component) WHERE capacity > 0 AND free IS NOT NULL"""
+        found += (FillLevel(name, *row) for row in snapshot.bare.execute(sql).fetchall())
+    return sorted(found, key=lambda each: (-each.full_ratio, each.component))
