@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asking import why
+from ioweather.core.frames import Frame
 from ioweather.core.results import Amount, Answer, Fact, FactGroup, to_jsonable
+from ioweather.core.tables import RESPONSES
+from ioweather.core.units import MINUTE_NS, NS
 from ioweather.diagnosis.job import why_screen
 from ioweather.job_io.outcomes import Change, SplitSeconds, WhyOutcome
 from ioweather.ui.cli.main import run as command
-from planted_association import START_NS
-from planted_why import ASKED, make_why_lake
+from planted_association import START_NS, system_load
+from planted_why import ASKED, MINUTES, make_why_lake, planted_runs
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +76,7 @@ def test_a_run_outside_the_samples_is_unknown(lake):
 
 def test_a_run_without_like_is_unknown(lake):
     answer = asked(lake, "stranger")
-    assert answer.headline.startswith("Unknown: 0 similar runs")
+    assert answer.headline.startswith("Unknown: no similar runs with system samples; a verdict needs 3")
     assert "Ingest earlier logs" in answer.findings[0].text
 
 
@@ -140,3 +145,44 @@ def test_a_change_whose_cost_the_model_cannot_tell_is_not_said_to_cost_0_s(most,
     blocks = why_screen(Answer("q", "h", facts=(split,), result=result), {})
     (extra,) = [block for block in blocks if isinstance(block, FactGroup) and block.name == "extra"]
     assert {fact.name: fact.value for fact in extra.facts} == parts | {"own": shown}
+
+
+def probes_of_two_targets(slow: int) -> Frame:
+    """Reads of 6 sizes every 10 minutes on two targets; the first `slow` sizes on OST0001 take 9 times as long around
+    the run that the system slowed."""
+    load = system_load(np.random.default_rng(11), MINUTES, 0.985)
+    run = next(each for each in planted_runs(load) if each["job_id"] == ASKED["system"])
+    tick, size, target = (
+        each.ravel() for each in np.meshgrid(np.arange(0, MINUTES, 10), np.arange(6), np.arange(2), indexing="ij")
+    )
+    start = START_NS + tick * MINUTE_NS
+    near = (start > run["start_ns"] - 30 * MINUTE_NS) & (start < run["start_ns"] + int(run["io"] * NS) + 30 * MINUTE_NS)
+    took = np.where(near & (target == 1) & (size < slow), 45_000_000, 5_000_000)
+    names = [f"OST000{number}" for number in target.tolist()]
+    return RESPONSES.frame(
+        start_ns=start, scheduled_ns=start, duration_ns=took, host="c1", target=names, op="read",
+        request_bytes=2**20 << size, mode="nocache", system="scratch", status="ok", cached=False, run_id="a",
+        component=names, rows=len(tick),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("slow", [1, 6])
+def test_one_extreme_kind_of_probe_is_no_evidence_against_a_target(tmp_path, capsys, slow):
+    lake = make_why_lake(tmp_path / "lake")
+    lake.append("responses", probes_of_two_targets(slow), source="probe")
+    assert command(["why", str(ASKED["system"]), "--lake", str(lake.root)]) == 0
+    screen = " ".join(capsys.readouterr().out.split())
+    assert screen.startswith("Storage was slow")
+    evidence = "data probes on OST0001 took 9.0 times as long as usual (median); elsewhere, at most 1.0 times."
+    assert (evidence in screen) == (slow == 6)
+    assert ("probes on OST0001" in screen) == (slow == 6)
+
+
+def test_health_shows_the_end_of_each_incident_and_how_many_are_shown(tmp_path, capsys):
+    lake = str(make_why_lake(tmp_path / "lake", with_stuck_target=True).root)
+    assert command(["health", "--lake", lake]) == 0
+    screen = " ".join(capsys.readouterr().out.split())
+    assert re.match(r"1 component was unhealthy: OST0000 \w{3} \d+ \w{3} [\d:]+ - [\w :]+\. At the end of", screen)
+    assert "the searched period: none." in screen
+    assert command(["health", "--component", "OST0001", "--full", "--lake", lake]) == 0
+    assert "0 of 1 incidents shown" in " ".join(capsys.readouterr().out.split())

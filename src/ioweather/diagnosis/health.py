@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ioweather.core.results import (
     columns_of,
 )
 from ioweather.core.tables import EVENT_COLUMNS
-from ioweather.core.units import NS, format_seconds, format_time_ns
+from ioweather.core.units import NS, format_seconds, format_span, format_time_ns
 from ioweather.diagnosis.events import without_name
 from ioweather.diagnosis.health_incidents import (
     LEAST_LIMITED,
@@ -97,7 +98,7 @@ def run(source: DataSource, params: Params) -> Answer:
         findings=tuple(
             Finding(_describe_search(each), name=f"searched_{number}") for number, each in enumerate(scope, 1)
         ),
-        coverage=(Coverage(len(every), len(found), "matching incidents in the lake"),) if every else (),
+        coverage=(Coverage(len(every), len(found), "incidents shown"),) if every else (),
         name="health",
         result=HealthOutcome(tuple(found), scope),
     )
@@ -114,10 +115,14 @@ def _headline(found: list[Unhealthy], scope: Sequence[Searched]) -> str:
         return "No unhealthy component found."
     costly = sorted(found, key=lambda each: -(each.lost_seconds or 0.0))
     first = {each.component: each for each in reversed(costly)}
-    named = [f"{each.component} from {format_time_ns(each.start_ns)}" for each in reversed(first.values())]
+    named = [f"{each.component} {format_span(each.start_ns, each.end_ns)}" for each in reversed(first.values())]
     count, named = len(named), named[:_NAMED_IN_HEADLINE]
     more = f"; and {count - len(named)} more" if count > len(named) else ""
-    return f"{count} component{'s were' if count > 1 else ' was'} unhealthy: {'; '.join(named)}{more}."
+    end = max((each.end_ns for each in scope), default=math.inf)
+    last = {str(each.component) for each in found if each.end_ns is None or each.end_ns >= end}
+    still = f"{len(last)} components" if len(last) > _NAMED_IN_HEADLINE else ", ".join(sorted(last)) or "none"
+    were = f"{count} component{'s were' if count > 1 else ' was'} unhealthy: {'; '.join(named)}{more}"
+    return f"{were}. At the end of the searched period: {still}."
 
 
 def _cost_facts(found: list[Unhealthy]) -> tuple[FactGroup, ...]:
@@ -247,7 +252,7 @@ def health_screen(answer: Answer, params: Params) -> Iterator[Block]:
     if items:
         more = f"{len(found) - len(items):,} more: --from, --to or --csv" if len(found) > len(items) else ""
         yield Items("", tuple(items), more=more)
-    yield from answer.findings[:2]
+    yield from answer.findings
     if items:
         costliest = max(found, key=lambda each: each.lost_seconds or 0.0)
         if costliest.component:

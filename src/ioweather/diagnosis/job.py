@@ -18,7 +18,7 @@ from ioweather.diagnosis.similar_runs import conditions_of_job, similar_to_job
 from ioweather.diagnosis.verdict_wording import explain
 from ioweather.facts.accounting import NEARLY_FULL, quotas_of_user, run_seconds
 from ioweather.facts.server_io import ServerIo
-from ioweather.job_io.advisor.advise import advise, advised_answer, priced
+from ioweather.job_io.advisor.advise import LEAST_RATIO, advise, advised_answer, priced, select_first_of_dimensions
 from ioweather.job_io.job_page import beside_log, page_exhibits, server_answer
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, Unhealthy, WhyOutcome
 from ioweather.job_io.summary import ALWAYS_SAID, job_answer
@@ -36,8 +36,6 @@ from ioweather.topics.source import DataSource
 
 _MOST_ADVICE: Final = 3
 _NO_LOG: Final = "This job has no Darshan log: its files, requests and I/O time are unknown."
-# From this share of the extra time on, what is not explained has a line.
-_LEAST_RATIO: Final = 0.02
 # Groups of facts on the first screen of `job`, each with its most rows.
 _OF_JOB: Final = {"time": 5, "speed": 3, "files": 3, "accesses": 4}
 _OF_COUNTED_JOB: Final = {
@@ -58,6 +56,8 @@ _NOTES_OF_JOB: Final = (
     "waiting_opens",
 )
 _SLOW_PLACES: Final = ("longest_wait", "longest_queue", "slowest_probe")
+# Load from this share of similar runs on is shown where no component or job explains the storage's part. [ours]
+_HIGH_LOAD: Final = 0.9
 _NOTES_OF_WHY: Final = ("which_run", "culprit_1", "one_of", "level", "what_would_help")
 
 
@@ -87,8 +87,9 @@ def why_screen(answer: Answer, params: Params) -> Iterator[Block]:
             yield FactGroup(
                 "extra", f"Causes of the extra {format_seconds(extra)}", tuple(_extra_parts(answer, result, extra))
             )
-    if steps := _advice_steps(result.worth):
-        yield replace(steps, title="How to make it faster in any case") if result.kind == "system" else steps
+    title = "How to make it faster in any case" if result.kind == "system" else "What you can do"
+    if steps := _advice_steps(answer, result.worth, title):
+        yield steps
     elif result.kind == "system":
         yield Items("What you can do", (Item("", "Nothing: the job's own I/O was as usual."),))
     yield from _named_findings(answer, _NOTES_OF_WHY, ("alarm", "undecided"))
@@ -122,6 +123,10 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
     ]
     places = [finding.text for finding in answer.findings if finding.name in _SLOW_PLACES]
     no_cause = "no single cause found" if split.get("system") else ""
+    loads = [fact for g in answer.facts if g.name == "system" for fact in g.facts if fact.unit.endswith("_per_s")]
+    share, load = max(((fact.share or 0.0, fact) for fact in loads), key=lambda each: each[0], default=(0.0, None))
+    if no_cause and load is not None and share >= _HIGH_LOAD:
+        no_cause += f"; load: {load.label} {format_value(load.value, load.unit)}, {load.note}"
     reason = "; ".join(sick) or ", ".join(others) or " ".join(places) or no_cause
     change = next((finding.text for finding in answer.findings if finding.name == "changed"), "")
     # Where the model cannot exclude that the run's change cost as much as a slowdown, its cost is not 0 but not known.
@@ -136,7 +141,7 @@ def _extra_parts(answer: Answer, result: WhyOutcome, extra: float) -> Iterator[F
         value = split.get(name)
         if not isinstance(value, float):
             continue
-        is_small = value <= _LEAST_RATIO * extra
+        is_small = value <= LEAST_RATIO * extra
         if name == "own" and is_unpriced and is_small:
             yield Fact(name, label, "unknown cost", note=note)
         elif name != "unexplained" or not is_small:
@@ -148,11 +153,11 @@ def _describe_unhealthy(each: Unhealthy) -> str:
     return f"{each.cause}, {format_span(each.start_ns, each.end_ns)}{sure}"
 
 
-def _advice_steps(worth: Sequence[AdviceItem]) -> Items | None:
-    """What to change, the largest saving first, one of each dimension, with what the log shows and what to type."""
+def _advice_steps(answer: Answer, worth: Sequence[AdviceItem], title: str = "What you can do") -> Items | None:
+    """What to change, one of each dimension; the title has the saving of all changes together."""
     if not worth:
         return None
-    shown = _first_of_each_dimension(worth)[:_MOST_ADVICE]
+    shown = select_first_of_dimensions(worth)[:_MOST_ADVICE]
     items = []
     for each in shown:
         where = f" in {each.file}" if each.file and each.file not in each.headline else ""
@@ -161,7 +166,9 @@ def _advice_steps(worth: Sequence[AdviceItem]) -> Items | None:
         text = f"{each.headline}{where}: {_describe_saving(each)}. {evidence[:1].upper()}{evidence[1:]}{of_site}"
         items.append(Item("", text, note="".join(each.fix[:1])))
     left = len(worth) - len(shown)
-    return Items("What you can do", tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
+    _, _, together = next((g.title for g in answer.facts if g.name == "advice"), "").partition("; together ")
+    title += f" (each alone; together {together.partition(';')[0]})" if together else ""
+    return Items(title, tuple(items), numbered=True, more=f"{left} more: --json" if left else "")
 
 
 def _describe_saving(each: AdviceItem) -> str:
@@ -172,14 +179,6 @@ def _describe_saving(each: AdviceItem) -> str:
     if between and each.low <= 0:
         between = f" (perhaps nothing, at most {format_seconds(each.high)})"
     return f"saves about {format_seconds(each.seconds)}{between}"
-
-
-def _first_of_each_dimension(items: Sequence[AdviceItem]) -> list[AdviceItem]:
-    """The first of each dimension: patterns of one dimension mostly have one cause."""
-    first: dict[str, AdviceItem] = {}
-    for each in items:
-        first.setdefault(each.dimension, each)
-    return list(first.values())
 
 
 def _named_findings(answer: Answer, names: Sequence[str], kinds: Sequence[str] = ()) -> Iterator[Block]:
@@ -196,7 +195,7 @@ def job_screen(answer: Answer, params: Params) -> Iterator[Block]:
     for name, most in most_facts.items():
         if name in groups and (shown := largest_facts(groups[name], most)).facts:
             yield shown
-    if steps := _advice_steps(result.worth):
+    if steps := _advice_steps(answer, result.worth):
         yield steps
     yield from _named_findings(answer, ("nothing_to_change",))
     if others := groups.get("seen"):

@@ -95,7 +95,7 @@ _KINDS: Final[Mapping[VerdictKind, _KindWords]] = {
 _DOUBTS: Final[Mapping[Reason, tuple[str, str]]] = {
     Reason.NO_IO_TIME: ("the log records no I/O time", "A verdict needs the I/O time of the run."),
     Reason.FEW_SIMILAR_RUNS: (
-        f"{{n}} similar runs{{sampled}}, but {LEAST_RUNS} are needed",
+        f"{{n}} similar run{{plural}}{{sampled}}; a verdict needs {LEAST_RUNS}",
         f"A verdict needs at least {LEAST_RUNS} similar runs with system samples. Ingest earlier logs.",
     ),
     Reason.NO_SYSTEM_DATA: (
@@ -210,7 +210,7 @@ def judge_among_measures(found: Comparison, unusual: Sequence[str] | None = None
         unusual = _list_unusual(found, [] if found.system is None else measure_system(found.runs, found.system))
     met_sick = bool(found.unhealthy or found.queue or found.wait or found.probe)
     verdict = judge(found.pool, 0, met_sick=met_sick)
-    is_hedged = unusual and verdict.likeliest == "unexplained" and found.node_slowdown is None
+    is_hedged = (unusual or found.probe) and verdict.likeliest == "unexplained" and found.node_slowdown is None
     return verdict.capped(LEAST_PROBABILITY, "system") if is_hedged else verdict
 
 
@@ -230,9 +230,6 @@ def _list_unusual(found: Comparison, measures: Sequence[_Measure]) -> tuple[str,
         times = each.value / each.next_value
         text = f"requests at {each.name} took {times:.1f} times as long as at another target"
         listed.append((times, text))
-    if (each := found.probe) is not None:
-        text = f"probes on {one_line(each.name)} took {each.value:.1f} times as long as usual"
-        listed.append((each.value, text))
     for name, label, values, unit in measures:
         least = _UNUSUAL_TIMES.get(name, _UNUSUAL_TIMES.get(unit, math.inf))
         here, others = float(values[0]), _known_of_others(values)
@@ -281,7 +278,8 @@ def _describe_doubt(reason: Reason, found: Comparison, verdict: Verdict) -> tupl
     if verdict.usual is not None and verdict.probabilities["normal"] < LEAST_PROBABILITY:
         took = f"{verdict.io_seconds / verdict.usual.value:.1f} times as long"
     values = {
-        "n": verdict.n,
+        "n": verdict.n or "no",
+        "plural": "" if verdict.n == 1 else "s",
         "sampled": " with system samples" if found.pool.loads else "",
         "took": took,
         "coverage": verdict.coverage_ratio,
@@ -478,10 +476,10 @@ def _slow_places(found: Comparison, *, is_own: bool) -> Iterator[Finding]:
             f"the next target. In 75% of similar runs, the queue had at most {each.usual:.1f}."
         )
         yield Finding(text, name="longest_queue")
-    if (each := found.probe) is not None:
+    if (each := found.probe) is not None and each.shown:
         text = (
-            f"Probes on {one_line(each.name)} took {each.value:.1f} times as long as usual; elsewhere, at most "
-            f"{each.next_value:.1f} times."
+            f"Around the run's I/O, data probes on {one_line(each.name)} took {each.value:.1f} times as long as usual "
+            f"(median); elsewhere, at most {each.next_value:.1f} times."
         )
         yield Finding(text, name="slowest_probe")
 
@@ -666,9 +664,9 @@ def culprit_findings(run: Slowed, found: Sequence[TotalBlame]) -> Iterator[Findi
 def why_no_culprit(run: Slowed, known_ratio: float | None = None) -> str:
     """Reason why no job is named; `known_ratio` is the share of the traffic that jobs' records explain."""
     if not run.is_slow:
-        return "it was not slowed: its I/O took as long as usual"
+        return "it was not slowed; its I/O took as long as usual"
     if not run.suspects:
-        return "no log shows another active job"
+        return "no log shows I/O of another job at the same time"
     if known_ratio is not None and known_ratio < 0.5:
         return f"job logs do not explain {1 - known_ratio:.0%} of the traffic"
     return "the jobs that ran at the same time do not explain the delay"

@@ -129,7 +129,7 @@ def used_targets(own_bytes: Floats) -> Bools:
 
 def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
     """Return mean logarithms of probe times near each run's I/O: `run`, `series`, `op`, `component`, `place` (that or
-    the path), `log_seconds`.
+    the path), `log_seconds`, `operations` (their number).
 
     `probes` has `number` (of the series), `start_ns`, `duration_ns`; `series` has `number` ascending, `op`,
     `component`, `place`. The probes of a series are sequential, and the interval limits their distance from it.
@@ -155,7 +155,8 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
         count[number], total[number] = after - before, sums[after] - sums[before]
     row, run = np.nonzero(count > 0)
     names = {name: series.text(name)[row] for name in ("op", "component", "place")}
-    return Frame({"run": runs[run], "series": row, "log_seconds": total[row, run] / count[row, run], **names})
+    counts, means = count[row, run], total[row, run] / count[row, run]
+    return Frame({"run": runs[run], "series": row, "log_seconds": means, "operations": counts, **names})
 
 
 def probe_slowdowns(means: Frame, runs: int, own_bytes: Floats, components: Sequence[str]) -> dict[str, Floats]:
@@ -340,6 +341,7 @@ class StandsOut:
     value: float
     next_value: float
     usual: float
+    shown: bool = True  # false: only a single operation was extreme, which is no evidence
 
 
 # A queue stands out from this many times that of similar runs and of the next target; a probe from this many times its
@@ -349,6 +351,9 @@ _MOST_USUAL: Final = 0.75
 _LONGER_QUEUE: Final = 1.5
 _SLOWER_PROBE: Final = 3.0
 _NEXT: Final = 2.0
+# Only the median of a place is evidence: from so many operations on, and this many times the usual. [ours]
+_LEAST_PROBED: Final = 5
+_SLOW_PROBES: Final = 1.5
 # Requests of one target take so many times as long as those of another with this many at most. [ours]
 _LONGER_WAIT: Final = 4.0
 _ABOUT_AS_MANY: Final = 2.0
@@ -401,21 +406,29 @@ def wait_that_stands_out(sampled: TargetAmounts, used: Bools) -> StandsOut | Non
 
 
 def probe_that_stands_out(means: Frame) -> StandsOut | None:
-    """Return the probed place where one data operation was far slower than usual during run 0, and than elsewhere."""
-    run, series, seconds = means.ints("run"), means.ints("series"), means.floats("log_seconds")
-    ratio = seconds - _group_medians(seconds, series, int(series.max(initial=-1)) + 1)[series]
-    found: StandsOut | None = None
+    """Return the probed place where one data operation was far slower than usual during run 0, and than elsewhere.
+
+    `value` is the median of all data operations at the place, `next_value` the highest such median elsewhere.
+    """
+    series, seconds = means.ints("series"), means.floats("log_seconds")
+    usual = _group_medians(seconds, series, int(series.max(initial=-1)) + 1)[series]
+    is_data = np.any([means.text("op").equals(op) for op in DATA_OPERATIONS], axis=0)
+    here = means.with_columns(times=np.exp(seconds - usual)).take((means.ints("run") == 0) & is_data).records()
+    places: dict[str, list[dict[str, Any]]] = {}
+    for row in here:
+        places.setdefault(row["place"] or "", []).append(row)
+    medians = {place: float(np.median([row["times"] for row in rows])) for place, rows in places.items()}
+    found, most = None, _SLOWER_PROBE
     for op in DATA_OPERATIONS:
-        rows = np.flatnonzero((run == 0) & means.text("op").equals(op))
-        places = means.text("place")[rows].tolist()
-        slowest: dict[str, float] = {}
-        for place, value in zip(places, np.exp(ratio[rows]).tolist(), strict=True):
-            slowest[place or ""] = max(value, slowest.get(place or "", 0.0))
-        if len(slowest) < 2:
-            continue
-        (following, _), (value, name) = sorted((value, name) for name, value in slowest.items())[-2:]
-        if value >= _SLOWER_PROBE and value >= _NEXT * following and (found is None or value > found.value):
-            found = StandsOut(name, value, following, 1.0)
+        slowest = sorted(
+            (max((r["times"] for r in rows if r["op"] == op), default=-1.0), p) for p, rows in places.items()
+        )
+        (following, _), (value, name) = ((-1.0, ""), (-1.0, ""), *slowest)[-2:]
+        if following > 0 and value >= max(most, _NEXT * following):
+            most, elsewhere = value, max(times for place, times in medians.items() if place != name)
+            operations = sum(row["operations"] for row in places[name])
+            is_shown = operations >= _LEAST_PROBED and medians[name] >= max(_SLOW_PROBES, elsewhere)
+            found = StandsOut(name, medians[name], elsewhere, 1.0, is_shown)
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.core.results import Amount, Answer, to_jsonable
+from ioweather.core.results import Amount, Answer, Fact, FactGroup, to_jsonable
 from ioweather.job_io.advisor.advise import advise, with_advice
 from ioweather.job_io.outcomes import Change, SplitSeconds, WhyOutcome
 from planted_advice import each, requests, view_of
@@ -24,7 +24,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     _, view = small(tmp_path)
     answer = with_advice(Answer("q", "h"), view)
     group, others = answer.facts
-    assert group.title.startswith("Worth changing (each alone; all together ")
+    assert group.title.startswith("Worth changing (each alone; together ")
     assert [(fact.label, fact.unit) for fact in group.facts] == [
         ("small requests", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
         ("alternating I/O", "seconds"), ("  change to", ""), ("  90% interval", ""), ("  model", ""),
@@ -94,3 +94,20 @@ def test_an_upper_bound_of_the_model_is_no_cause_of_0_seconds(tmp_path, monkeypa
     monkeypatch.setattr("ioweather.job_io.advisor.advise.advise", lambda _: replace(untried, patterns=patterns))
     answer = with_advice(why_slower("unexplained", Change("request_bytes", 4096.0, 2.0**20)), view)
     assert answer.headline.endswith("'small requests' may account for up to 16 s of the extra 16 s.")
+
+
+def test_the_headline_has_the_cost_of_the_split_and_names_the_first_advice(tmp_path):
+    _, view = small(tmp_path)
+    change = Change("request_bytes", 4096.0, 2.0**20)
+    split = FactGroup("split", "", (Fact("own", "what it did differently", 3.0, "seconds", note="1 s to 9 s"),))
+    answer = with_advice(replace(why_slower("unknown", change), facts=(split,)), view)
+    named = answer.result.worth[0]
+    assert (
+        answer.headline
+        == f"Headline; its change ('{named.headline}') may account for 3 s (1 s to 9 s) of the extra 16 s."
+    )
+    none = replace(split, facts=(replace(split.facts[0], value=0.0),))
+    sure = replace(why_slower("unexplained", change), facts=(none,))
+    seconds = replace(sure.result.seconds, own=Amount(0.0, 0.0, 0.5))
+    answer = with_advice(replace(sure, result=replace(sure.result, seconds=seconds)), view)
+    assert answer.headline == "Headline."

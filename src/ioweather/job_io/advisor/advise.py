@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, F
 from ioweather.core.units import MIB, format_seconds
 from ioweather.job_io.advisor import parallel_rules, request_rules
 from ioweather.job_io.advisor.declared_rules import declared_rule, site_advice
-from ioweather.job_io.advisor.expected_savings import LEVEL, Advice, Dimension, Rule
+from ioweather.job_io.advisor.expected_savings import LEVEL, Advice, Rule
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.job_io.view import JobView, as_one_run
@@ -22,6 +22,8 @@ from ioweather.job_io.view import JobView, as_one_run
 TITLE: Final = "Worth changing"
 HOW: Final = "docs/reference/advice.md"
 MOST_SHOWN: Final = 3
+# From this share of the extra time on, a part of it is shown.
+LEAST_RATIO: Final = 0.02
 # For each property of a run that can change: the direction that costs time, the rules that model it, and the threshold
 # from which a usual value means that similar runs do not have the pattern at all.
 _RULES_OF_CHANGE: Final = {
@@ -41,8 +43,11 @@ def with_advice(answer: Answer, view: JobView) -> Answer:
     if isinstance(result, WhyOutcome):
         advised = priced(advised, result)
         if result.kind in ("unexplained", "unknown"):
-            headline = answer.headline.removesuffix(".") + _explain_by_model(result, advised)
-            answer = replace(answer, headline=f"{headline}.")
+            named, clause = _explain_by_model(answer, result, advised)
+            answer = replace(answer, headline=f"{answer.headline.removesuffix('.')}{clause}.")
+            # The pattern that the headline names is the first advice.
+            patterns = sorted(advised.patterns, key=lambda advice: advice is not named)
+            advised = replace(advised, patterns=tuple(patterns))
     return advised_answer(answer, advised)
 
 
@@ -60,26 +65,30 @@ def priced(advised: Advised, result: WhyOutcome) -> Advised:
     return replace(advised, at_usual_speed=True)
 
 
-def _explain_by_model(result: WhyOutcome, advised: Advised) -> str:
-    """Return a clause with the seconds that the advisor's models give for the run's change; empty without any.
+def _explain_by_model(answer: Answer, result: WhyOutcome, advised: Advised) -> tuple[Advice | None, str]:
+    """Return the pattern that fits the run's change, and a clause with the seconds of the change; empty without any.
 
-    It is for runs whose change no other run has. A pattern of all similar runs does not explain a slower run.
+    Seconds are the verdict's, else the advisor's. A pattern of all similar runs does not explain a slower run.
     """
-    usual = result.seconds.usual
+    usual, own = result.seconds.usual, result.seconds.own
     if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
-        return ""
+        return None, ""
     beyond = result.io_seconds - usual.value
     rules = _find_rules_of_changes(result)
     fitting = [advice for advice in advised.worth if advice.name in rules]
     if beyond < result.harm_seconds or not fitting:
-        return ""
+        return None, ""
     largest = max(fitting, key=lambda advice: advice.stated_seconds)
+    cost = next((f for group in answer.facts if group.name == "split" for f in group.facts if f.name == "own"), None)
+    of_extra = f"of the extra {format_seconds(beyond)}"
+    if cost is not None and isinstance(cost.value, float) and cost.value > LEAST_RATIO * beyond:
+        seconds = f"{format_seconds(cost.value)} ({cost.note})"
+        return largest, f"; its change ('{largest.headline}') may account for {seconds} {of_extra}"
+    if cost is not None and own is not None and (own.high or 0.0) < result.harm_seconds:
+        return None, ""
     up_to = "" if largest.saving.tried else "up to "
     explains = format_seconds(min(largest.stated_seconds, beyond))
-    return (
-        f"; the advisor estimates that '{largest.headline}' may account for {up_to}{explains} of the extra "
-        f"{format_seconds(beyond)}"
-    )
+    return largest, f"; the advisor estimates that '{largest.headline}' may account for {up_to}{explains} {of_extra}"
 
 
 def _find_rules_of_changes(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
@@ -129,11 +138,10 @@ def advice_facts(advised: Advised) -> tuple[FactGroup, ...]:
         facts = [fact for advice in advised.shown for fact in _list_advice_lines(advice)]
         facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{advised.shown[0].name}"))
         title = f"{TITLE} (each alone"
-        tried = sum(advice.saving.tried for advice in advised.worth)
-        if tried > 1:
-            together, io = format_seconds(advised.together_seconds), format_seconds(advised.io_seconds or 0.0)
-            rest = ' without "up to"' if tried < len(advised.worth) else ""
-            title += f"; all{rest} together {together} of {io}"
+        if len(advised.worth) > 1:
+            up_to = "" if all(advice.saving.tried for advice in advised.worth) else "up to "
+            together = format_seconds(advised.save_together(advised.worth))
+            title += f"; together {up_to}{together} of {format_seconds(advised.io_seconds or 0.0)}"
         speed = "at the usual speed" if advised.at_usual_speed else "at the speed of this run"
         groups.append(FactGroup("advice", f"{title}; {speed})", tuple(facts)))
     if others := advised.others:
@@ -261,26 +269,29 @@ class Advised:
     @property
     def shown(self) -> tuple[Advice, ...]:
         """The costliest of each dimension: patterns of one dimension mostly have one cause."""
-        return _select_first_of_dimensions(self.worth)[:MOST_SHOWN]
+        return select_first_of_dimensions(self.worth)[:MOST_SHOWN]
 
     @property
     def others(self) -> tuple[Advice, ...]:
         """The costliest pattern of each dimension that is not shown."""
         named = {advice.dimension for advice in self.shown}
-        return _select_first_of_dimensions(advice for advice in self.patterns if advice.dimension not in named)
+        return select_first_of_dimensions(advice for advice in self.patterns if advice.dimension not in named)
 
     @property
     def together_seconds(self) -> float:
-        """Seconds that all changes that were tried save together, never more than the I/O time.
+        """Seconds that all changes that were tried save together, never more than the I/O time."""
+        return self.save_together([advice for advice in self.worth if advice.saving.tried])
+
+    def save_together(self, chosen: Collection[Advice]) -> float:
+        """Return seconds that these changes save together, never more than the I/O time.
 
         Rules of one part model the same seconds: the largest counts. Each part saves its share of the seconds that the
         others leave.
         """
         spent = self.io_seconds or 0.0
         left = 1.0
-        tried = [advice for advice in self.worth if advice.saving.tried]
-        for part in {advice.part for advice in tried}:
-            largest = max(advice.seconds for advice in tried if advice.part == part)
+        for part in {advice.part for advice in chosen}:
+            largest = max(advice.stated_seconds for advice in chosen if advice.part == part)
             left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
         return spent * (1.0 - left)
 
@@ -307,9 +318,12 @@ class Advised:
         return replace(self, patterns=tuple(patterns))
 
 
-def _select_first_of_dimensions(patterns: Iterable[Advice]) -> tuple[Advice, ...]:
-    """Return the first pattern of each dimension."""
-    first: dict[Dimension, Advice] = {}
+_Advised = TypeVar("_Advised", Advice, AdviceItem)
+
+
+def select_first_of_dimensions(patterns: Iterable[_Advised]) -> tuple[_Advised, ...]:
+    """Return the first pattern of each dimension: patterns of one dimension mostly have one cause."""
+    first: dict[str, _Advised] = {}
     for advice in patterns:
         first.setdefault(advice.dimension, advice)
     return tuple(first.values())
