@@ -298,7 +298,9 @@ def run(source: DataSource, params: Params) -> Answer:
         found = replace(found, findings=(note, *found.findings))
     else:
         view, (judged, counted) = whole, _from_lake(source, params, log)
-        found, advised = job_answer(view), advise(view) if judged is None else priced(advise(view), judged)
+        found, advised = job_answer(view), advise(view)
+        if judged is not None and log.facility == source.facility:  # not by the runs of another site
+            advised = priced(advised, judged)
         if counted is not None:
             found = replace(found, facts=(*found.facts, beside_log(view, counted)))
         if judged is not None and judged.slowness is not None and isinstance(found.result, JobOutcome):

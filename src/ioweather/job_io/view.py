@@ -308,7 +308,9 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
         if source.was_named:
             lake, job_id = source.snapshot, int(view.applications.array("job_id")[0])
             jobs = lake.frame("jobs", JOB_COLUMNS, where={"raw_job_id": job_id})
-            view = replace(view, jobs=jobs, facility=lake.facility)
+            view = replace(view, jobs=jobs)
+            if _is_of_facility(view, lake):
+                view = replace(view, facility=lake.facility)
     elif files and path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Specify one log, or ingest all logs and specify a job ID.")
     elif JOB_ID.fullmatch(target):
@@ -318,6 +320,15 @@ def find_job(source: DataSource, params: Params, target: str) -> JobView:
     else:
         raise UsageError(f"{target!r} is not a job ID.", hint="Expected a number, such as 4711 or 22_1.")
     return replace(view, processes_per_node=params.get("processes_per_node"))
+
+
+def _is_of_facility(view: JobView, lake: Snapshot) -> bool:
+    """Return whether the facility has the file system that a log used most, or its lake has the log."""
+    mount = view.job_io.records()[view.main_run]["main_mount"]
+    if mount is not None and lake.facility.filesystem_of_path(mount) is not None:
+        return True
+    digests = tuple(map(str, view.applications.text("log_digest").tolist()))
+    return lake.frame("applications", ("log_digest",), where={"log_digest": digests}).rows > 0
 
 
 def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobView:

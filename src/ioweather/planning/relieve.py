@@ -99,6 +99,9 @@ def run(source: DataSource, params: Params) -> Answer:
         what = file.command or f"(no command) {file.path}"
         rows.append((what, file.bytes_there, file.size_bytes, owner, file.last_used_ns))
     title = f"{len(rows):,} of {len(outcome.files):,} files" if len(rows) < len(outcome.files) else "Files to move"
+    if not outcome.files:
+        headline, asked = _write_headline(outcome), f"Which files should move off {outcome.target}?"
+        return Answer(question=asked, headline=headline, coverage=(coverage,), name="relieve", result=outcome)
     facts = (
         Fact("level", "moved", outcome.level, "bytes"),
         Fact("mean_level", "mean of all targets", outcome.mean_level, "bytes"),
@@ -156,9 +159,14 @@ def _write_headline(outcome: RelieveOutcome) -> str:
     level, mean = format_bytes(outcome.level), format_bytes(outcome.mean_level)
     state = f"{outcome.target} moved {level}; the mean is {mean}."
     if not outcome.excess_bytes:
-        return f"{state} Nothing needs moving."
+        return (
+            f"Nothing to offer, because {outcome.target} moved {level}, no more than the mean of all targets ({mean})."
+        )
     if not outcome.files:
-        return f"{state} The lake has no file on it that several runs used."
+        return (
+            f"Nothing to offer, because the lake has no file on {outcome.target} that several logged runs used; "
+            f"the target moved {level}, and the mean is {mean}."
+        )
     count = f"{len(outcome.files):,} file{'s' if len(outcome.files) > 1 else ''}"
     what = f"{count} ({format_bytes(outcome.moved_bytes)} there)"
     if outcome.is_enough:

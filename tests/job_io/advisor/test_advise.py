@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,9 @@ from ioweather.job_io.advisor.expected_savings import Advice, Saving
 from ioweather.job_io.advisor.profile import profile_of
 from ioweather.job_io.heat_map import SCREEN
 from ioweather.job_io.view import view_of_log
+from ioweather.lake.lake import open_lake
 from ioweather.readers.darshan.writer import new_records, write_log
+from ioweather.ui.cli.main import run
 from planted_advice import each, own, requests, shared, striped, view_of
 from planted_logs import JOB
 
@@ -53,6 +56,27 @@ def test_the_facility_sets_ceiling_and_rates(tmp_path):
     assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
     limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
     assert profile_of(limited).ceiling == (128.0 * MIB, "facility.toml")
+
+
+def test_the_advice_on_a_log_does_not_depend_on_a_lake_of_another_site(tmp_path, capsys):
+    view_of(tmp_path / "a.darshan", {"POSIX": [own(0, **requests("WRITE", 256, 4 * MIB, 20.0))]})
+
+    def advice(*lake: str) -> list[object]:
+        assert run(["job", str(tmp_path / "a.darshan"), "--json", *lake]) == 0
+        result = json.loads(capsys.readouterr().out)["result"]
+        return [result["seen"], result["worth"]]
+
+    def site(mount: str) -> str:
+        """A lake of a facility with slow storage at this mount."""
+        root = tmp_path / mount.strip("/")
+        open_lake(root, create=True)
+        limits = f"peak_bytes_per_s = {102.4 * MIB}"
+        text = f'node_limit_bytes_per_s = {64.0 * MIB}\n[filesystem.far]\nmounts = ["{mount}"]\n{limits}\n'
+        (root / "facility.toml").write_text(text)
+        return str(root)
+
+    assert advice("--lake", site("/elsewhere")) == advice()
+    assert advice("--lake", site("/scratch")) != advice()
 
 
 def test_no_advice_moves_bytes_faster_than_the_servers_did(tmp_path):
