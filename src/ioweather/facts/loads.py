@@ -432,7 +432,9 @@ def fill_levels(snapshot: Snapshot, filesystems: Sequence[str], until_ns: int) -
         end = min(max((g.end_ns for g in groups), default=0), until_ns)
         if not any(g.first_ns < end for g in groups):
             continue
-        rows = snapshot.rows("series", {"filesystem": name, "metric": ("capacity_bytes", "free_bytes")}, (end - _FILL_REACH_NS, end))
+        rows = snapshot.rows(
+            "series", {"filesystem": name, "metric": ("capacity_bytes", "free_bytes")}, (end - _FILL_REACH_NS, end)
+        )
         sql = f"""SELECT component, 1 - free / capacity, free, at_ns FROM (SELECT component, max(start_ns) AS at_ns,
             arg_max(value, start_ns) FILTER (metric = 'capacity_bytes') AS capacity,
             arg_max(value, start_ns) FILTER (metric = 'free_bytes') AS free
