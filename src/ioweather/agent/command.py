@@ -76,7 +76,9 @@ def check_sources(facility: Facility) -> Iterator[Check]:
     except UsageError as error:
         yield Check("collect", "note", error.message, error.hint)
     else:
-        yield Check("collect", "ok", ", ".join(source.label for source in found))
+        labels = ", ".join(source.label for source in found)
+        mounts = " (paths are not checked here)" if any("/" in source.label for source in found) else ""
+        yield Check("collect", "note" if mounts else "ok", labels + mounts)
         if any(source.name == "probe" for source in found):
             yield Check("probe load", "ok", f"per path: {settings.probe.load}")
     yield from _check_server(settings)

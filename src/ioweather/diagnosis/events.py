@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -78,7 +79,7 @@ def run(source: DataSource, params: Params) -> Answer:
     rows = tuple(tuple(getattr(event, column.name) for column in _COLUMNS) for event in found)
     return Answer(
         question="What happened?",
-        headline=f"{len(found):,} event{'s' if len(found) != 1 else ''} recorded." if found else _NOTHING,
+        headline=f"{count_by_kind(found)}." if found else _NOTHING,
         exhibits=(Exhibit("events", "Events", tables=(ResultTable("events", _COLUMNS, rows),)),),
         coverage=(Coverage(len(every), len(found), "matching events in the lake"),),
         name="events",
@@ -87,7 +88,19 @@ def run(source: DataSource, params: Params) -> Answer:
 
 
 _STORED: Final = names_of("event_id kind system component label start_ns end_ns strength_ratio source")
+_NAMES: Final = {
+    "component_health": "unhealthy component",
+    "episode": "slow episode",
+    "maintenance": "maintenance window",
+    "phase": "benchmark phase",
+}
 _NOTHING: Final = "No events recorded."
+
+
+def count_by_kind(events: Iterable[EventOutcome]) -> str:
+    """Return how many events there are of each kind, such as `9 unhealthy components, 1 slow episode`."""
+    counts = Counter(_NAMES.get(event.kind, event.kind) for event in events)
+    return ", ".join(f"{n:,} {name}{'s' if n != 1 else ''}" for name, n in sorted(counts.items(), reverse=True))
 
 
 def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:

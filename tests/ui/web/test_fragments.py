@@ -102,6 +102,7 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
         assert "17 rows dropped" in text
         assert "local agent, not in this lake" in text
         assert "no live measurements" in client.get("/fragments/agents?lake=again").text
+        assert "The newest data are" in client.get("/fragments/lake").text
 
 
 def test_quick_periods_count_back_from_the_end_of_the_data(client):

@@ -224,6 +224,8 @@ def items_html(found: Items, level: int, address: Callable[[Item], str] = lambda
         (item, format_span(item.start_ns, item.end_ns) if item.start_ns is not None else "", address(item))
         for item in found.items
     ]
+    if not isinstance(found.more, Markup) and "--" in found.more:  # options of a command
+        found = replace(found, more=found.more.partition(": ")[0])
     return _markup(_RESULTS.items(found, rows, level))
 
 

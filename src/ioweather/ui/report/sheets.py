@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ioweather.core.contracts import Period
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Chart, Fact, ResultTable, columns_of
-from ioweather.core.units import NS, format_span, format_time_ns, format_value
-from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome
+from ioweather.core.units import NS, format_time_ns, format_value
+from ioweather.diagnosis.events import TROUBLES, EventOutcome, EventsOutcome, count_by_kind, without_name
 from ioweather.diagnosis.file_systems import FileSystemState, StorageOutcome
 from ioweather.diagnosis.now import SLOW
 from ioweather.job_io.outcomes import WhyOutcome
@@ -22,8 +23,10 @@ from ioweather.lake.lake import Lake
 from ioweather.topics.source import ask
 
 if TYPE_CHECKING:
+    from ioweather.diagnosis.health import HealthOutcome
     from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
     from ioweather.diagnosis.triage import TriageOutcome
+    from ioweather.job_io.outcomes import Unhealthy
 
 _EVERY_RUN: Final = 10**9
 _MOST_PROGRAMS: Final = 5
@@ -234,7 +237,8 @@ def _tiles(now: Found, then: Found, before: Found) -> Iterator[Fact]:
     cost = _extra_seconds(run for run in now.runs if overlaps_any(run, now.troubles))
     note = f"runs at these times took {format_value(cost, 'seconds')} longer than similar runs" if cost else ""
     note = note if now.troubles else ""
-    yield Fact("troubles", "incidents and slow episodes", f"{len(now.troubles):,}", note=note)
+    number, _, names = (count_by_kind(now.troubles) or "0 incidents").partition(" ")
+    yield Fact("troubles", names, number, note=note)
     count = trend(then.started_runs, before.started_runs, "count")
     users = len({run.user for run in now.runs})
     yield Fact("runs", f"runs of {users} users", f"{len(now.runs):,}", note=count)
@@ -298,14 +302,13 @@ def _program_table(programs: Sequence[_Program]) -> ResultTable:
 
 
 def actions(lake: Lake, now: Found) -> list[str]:
-    """What to do, the surest first: components that are unhealthy, a file system near its peak, programs where a change
+    """What to do: the unhealthy components that delayed runs most, a file system near its peak, programs where a change
     saves most."""
-    found = [
-        f"Look at {event.component}: {event.label.removeprefix(f'{event.component} ')} "
-        f"({format_span(event.start_ns, event.end_ns)})."
-        for event in now.events
-        if event.kind in ("component_health", "incident") and event.component
-    ][:_MOST_ACTIONS]
+    found = []
+    with suppress(DataUnavailable):
+        unhealthy = cast("HealthOutcome", ask("health", lake, {}, period_ns=now.period).result).unhealthy
+        costliest = sorted(unhealthy, key=lambda each: -(each.lost_seconds or 0.0))
+        found = [_describe_unhealthy(each, now.period[1]) for each in costliest if each.component][:_MOST_ACTIONS]
     found += [
         f"{state.filesystem} is at {format_value(state.load_ratio, 'ratio')} of its nominal peak: plan for more "
         "capacity, or spread the load."
@@ -314,6 +317,15 @@ def actions(lake: Lake, now: Found) -> list[str]:
     ]
     found += _changes(lake, now)
     return found[: 2 * _MOST_ACTIONS]
+
+
+def _describe_unhealthy(each: Unhealthy, end_ns: int) -> str:
+    """Say which component to look at; of one that recovered, when it did."""
+    what = without_name(each.cause, each.component)
+    cost = f", and delayed runs by {format_value(each.lost_seconds, 'seconds')}" if each.lost_seconds else ""
+    if each.end_ns is None or each.end_ns >= end_ns:
+        return f"Look at {each.component}: {what} since {format_time_ns(each.start_ns)}{cost}."
+    return f"Find the cause at {each.component}: {what}; it ended {format_time_ns(each.end_ns)}{cost}."
 
 
 def _changes(lake: Lake, now: Found) -> list[str]:
@@ -365,14 +377,21 @@ def _events_table(now: Found) -> ResultTable:
     """The strongest incidents and slow episodes."""
     strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
     rows = tuple(
-        (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
+        (
+            e.start_ns,
+            e.end_ns,
+            e.kind.replace("_", " "),
+            e.component or e.filesystem.removeprefix("mount:"),
+            e.label,
+            e.strength_ratio,
+        )
         for e in strongest
     )
     return ResultTable.of(
         "events",
         "start_ns: from [time_ns]; end_ns: to [time_ns]; kind [text]; where [text]; what [text]; strength [factor]",
         rows,
-        f"The strongest of {len(now.troubles):,} incidents and slow episodes",
+        f"The strongest of {count_by_kind(now.troubles)}",
     )
 
 

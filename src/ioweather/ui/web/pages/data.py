@@ -7,20 +7,21 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import RedirectResponse
+from markupsafe import Markup
 
 from ioweather.agent.status import Status, read_status, remote_agents
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.papers import exhibits
 from ioweather.core.results import ResultColumn, ResultTable
 from ioweather.core.tabular import as_text
-from ioweather.core.units import DAY_NS, format_bytes, format_seconds, now_ns, unit_of_name
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_seconds, now_ns, unit_of_name
 from ioweather.diagnosis.file_systems import StorageOutcome
 from ioweather.diagnosis.list_jobs import RunOutcome, RunsOutcome
 from ioweather.ingestion.queue import waiting
 from ioweather.ui.web import shell
 from ioweather.ui.web.queries import SqlQuestion, inventory, run_sql
 from ioweather.ui.web.shell import Html, Listed, Place
-from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View, period_for
+from ioweather.ui.web.visible import OperatorView, OwnView, PublicView, View, data_end_ns, period_for
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _MOST_LOOKED_AT = 2000
@@ -126,10 +127,15 @@ def lake(view: OwnView) -> str:
     )
     series = [tuple(each.values()) for each in found["series"]]
     kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
-    return shell.tables_part(
-        Listed.of("Tables", "table; rows [count]; version [count]", counted),
-        Listed.of("Server and device series", columns, series, empty="No server or device series."),
-        Listed.of("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
+    newest = data_end_ns(view)
+    age = f"The newest data are {format_seconds((now_ns() - newest) / NS)} old." if newest is not None else "No data."
+    return Markup("<p>{}</p>{}").format(
+        age,
+        shell.tables_part(
+            Listed.of("Tables", "table; rows [count]; version [count]", counted),
+            Listed.of("Server and device series", columns, series, empty="No server or device series."),
+            Listed.of("Files in quarantine", "file; reason; message", kept_out, empty="No file is in quarantine."),
+        ),
     )
 
 
